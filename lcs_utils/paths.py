@@ -1,0 +1,51 @@
+"""Where everything lives, and the one way in which files are written: whole or not at all."""
+
+import hashlib
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+DATA = ROOT / "data"
+CHECKPOINTS = DATA / "checkpoints"
+SCENES = DATA / "scenes"
+COUNTS = DATA / "counts"
+FIGURES = ROOT / "figures"
+RUNS = ROOT / "runs"  # ignored by git: executed notebooks, training states, generated shards
+
+
+@contextmanager
+def atomic_path(path):
+    """Yield a temporary path beside `path`; rename it to `path` on success, remove it on failure.
+
+    A reader never sees half a file, and a full disk or a kill leaves the old file as it was.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.tmp{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        with open(temporary, "rb") as file:  # the bytes must be on disk before the name is
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path, text):
+    """Write `text` to `path`, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text)
+
+
+def write_json(path, value):
+    """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def sha256(path):
+    """SHA-256 of a file as a hexadecimal string."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
