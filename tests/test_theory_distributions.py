@@ -1,0 +1,116 @@
+"""Gaussians, mixtures and products against autograd, quadrature, Monte Carlo and torch.distributions."""
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal, kl_divergence
+
+from lcs_utils import diffusion
+from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian, grid_kl, kl
+
+SIGMAS = (0.01, 0.3, 2.0, 40.0)
+
+
+def random_cov(n, g):
+    a = torch.randn(n, n, generator=g, dtype=torch.float64)
+    return a @ a.T / n + 0.1 * torch.eye(n, dtype=torch.float64)
+
+
+def random_mixture(k, n, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    weights = torch.rand(k, generator=g, dtype=torch.float64) + 0.2
+    means = 2 * torch.randn(k, n, generator=g, dtype=torch.float64)
+    return GaussianMixture(weights / weights.sum(), means, torch.stack([random_cov(n, g) for _ in range(k)]))
+
+
+def points(batch, n, seed=1):
+    return 2 * torch.randn(batch, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+EXAMPLES = {
+    "gaussian": random_mixture(1, 4),
+    "mixture": random_mixture(3, 4),
+    "product": Product(((2, 0), (3, 1)), (random_mixture(2, 2, 5), random_mixture(1, 2, 6))),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_score_denoiser_and_noised_agree_with_autograd(name, sigma):
+    p, x = EXAMPLES[name], points(6, 4).requires_grad_()
+    level = torch.full((6,), sigma, dtype=torch.float64)
+    (autograd,) = torch.autograd.grad(p.log_prob(x, level).sum(), x)
+    x = x.detach()
+    torch.testing.assert_close(p.score(x, level), autograd, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(p.noised(sigma).score(x), autograd, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(diffusion.score(p.denoise, x, level), autograd, rtol=1e-6, atol=1e-8 / sigma**2)
+
+
+def test_log_prob_agrees_with_torch_distributions():
+    p, x = EXAMPLES["gaussian"], points(6, 4)
+    torch.testing.assert_close(p.log_prob(x), MultivariateNormal(p.means[0], p.covs[0]).log_prob(x))
+
+
+def test_conditional_times_marginal_is_the_joint():
+    p, x = EXAMPLES["mixture"], points(1, 4)
+    rest = p.conditional([3, 1], x[0, [3, 1]])
+    torch.testing.assert_close(rest.log_prob(x[:, [0, 2]]) + p.marginal([3, 1]).log_prob(x[:, [3, 1]]), p.log_prob(x))
+
+
+def test_marginal_of_a_product_follows_the_order_of_its_indices():
+    p, x = EXAMPLES["product"], points(5, 4)
+    alone = p.factors[0].marginal([0]).log_prob(x[:, [2]]) + p.factors[1].log_prob(x[:, [3, 1]])
+    torch.testing.assert_close(p.marginal([3, 2, 1]).log_prob(x[:, [3, 2, 1]]), alone)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_samples_have_the_stated_moments(name):
+    p = EXAMPLES[name]
+    x = p.sample(40_000, torch.Generator().manual_seed(0))
+    spread = (p.cov.diagonal() / len(x)).sqrt()
+    assert bool(((x.mean(0) - p.mean).abs() < 5 * spread).all())
+    torch.testing.assert_close(torch.cov(x.T), p.cov, rtol=0.05, atol=0.1)
+
+
+def test_kl_closed_form_against_torch_and_monte_carlo():
+    p, q = EXAMPLES["gaussian"], random_mixture(1, 4, 9)
+    exact = kl(p, q)
+    oracle = kl_divergence(MultivariateNormal(p.means[0], p.covs[0]), MultivariateNormal(q.means[0], q.covs[0]))
+    assert exact.error == 0 and exact.value == pytest.approx(float(oracle), rel=1e-10)
+    split = GaussianMixture([0.5, 0.5], p.means.repeat(2, 1), p.covs.repeat(2, 1, 1))  # p again, as a mixture
+    sampled = kl(split, q, 20_000, torch.Generator().manual_seed(0))
+    assert sampled.error > 0 and abs(sampled.value - exact.value) < 4 * sampled.error
+    wrong = kl(split, EXAMPLES["mixture"], 20_000, torch.Generator().manual_seed(0))
+    assert abs(wrong.value - exact.value) > 4 * wrong.error
+
+
+def test_grid_kl_is_exact_for_a_gaussian():
+    p, q = gaussian([0.0], [[1.0]]), gaussian([0.5], [[2.0]])
+    x = torch.linspace(-12, 12, 601, dtype=torch.float64)[:, None]
+    assert grid_kl(p.log_prob(x), q.log_prob(x), 24 / 600) == pytest.approx(kl(p, q).value, abs=1e-12)
+
+
+def test_images_keep_their_shape_and_dtype():
+    p = random_mixture(2, 12)
+    x = torch.zeros(3, 3, 2, 2)
+    assert p.denoise(x, torch.ones(3)).shape == x.shape and p.denoise(x, torch.ones(3)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: gaussian([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]]), "covariance 0 must be .* eigenvalue"),
+        (lambda: gaussian([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
+        (lambda: GaussianMixture([0.5, 0.6], torch.zeros(2, 1), torch.ones(2, 1, 1)), "sum to 1"),
+        (lambda: GaussianMixture([1.0], torch.zeros(1, 2), torch.ones(1, 1, 1)), r"got \[\[1\], \[1, 2\], \[1, 1, 1\]\]"),
+        (lambda: EXAMPLES["mixture"].marginal([0, 4]), r"\[4\] are outside \[0, 4\)"),
+        (lambda: EXAMPLES["mixture"].marginal([1, 1]), r"\[1\] are given more than once"),
+        (lambda: Product(((0, 1), (1,)), (random_mixture(1, 2), random_mixture(1, 1))), r"overlap: indices \[1\]"),
+        (lambda: Product(((0,), (2,)), (random_mixture(1, 1), random_mixture(1, 1))), r"indices \[1\] are in none"),
+        (lambda: Product(((0, 1),), (random_mixture(1, 1),)), "sizes"),
+        (lambda: kl(EXAMPLES["mixture"], EXAMPLES["gaussian"]), "torch.Generator"),
+        (lambda: kl(EXAMPLES["mixture"], random_mixture(1, 3)), r"R\^4 and q in R\^3"),
+    ],
+)
+def test_bad_input_is_named(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
