@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,3 +50,21 @@ def sha256(path):
     """SHA-256 of a file as a hexadecimal string."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def atomic_folder(path):
+    """Yield an empty temporary folder beside `path`; on success it takes the place of `path`, on failure it is removed."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = path.with_name(f".{path.name}.tmp{os.getpid()}"), path.with_name(f".{path.name}.old{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            os.rename(path, old)
+        os.rename(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,101 @@
+"""The local patch denoiser of App. E.3: a local conditional score by architecture (Exp. 3).
+
+The image is a grid of cells. Each cell is denoised from the (2r+1)^2 cells around it, given only the conditions
+inside that patch and the patch's place; of the result only the central cell is kept.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from lcs_utils.diffusion import SIGMA_DATA
+from lcs_utils.models.precond import precondition
+
+CHUNK = 2048  # patches per forward pass: bounds memory whatever the batch
+
+
+def cell_size(resolution: int, grid_size: int) -> int:
+    """m = resolution / grid_size, pixels per cell (App. E.3). Raises ValueError when it is not a whole number."""
+    if resolution % grid_size:
+        raise ValueError(f"grid_size {grid_size} does not divide resolution {resolution}")
+    return resolution // grid_size
+
+
+def extract_patches(
+    images: Float[Tensor, "batch 3 height width"], radius: int, grid_size: int
+) -> tuple[Float[Tensor, "batch cells 3 side side"], Float[Tensor, "cells 1 side side"]]:
+    """Every cell's patch of side (2r+1) m, row-major over cells, and its validity mask (0 outside the image).
+
+    Choice: noisy pixels outside the image are 0, and EDM2's ones channel is 0 there too.
+    """
+    m = cell_size(images.shape[-1], grid_size)
+    side, pad = (2 * radius + 1) * m, [radius * m] * 4
+    windows = lambda x: F.pad(x, pad).unfold(2, side, m).unfold(3, side, m)
+    patches = rearrange(windows(images), "b c i j y x -> b (i j) c y x")
+    valid = rearrange(windows(torch.ones_like(images[:1, :1])), "1 c i j y x -> (i j) c y x")
+    return patches, valid
+
+
+def patch_conditions(
+    grid: Float[Tensor, "batch cells"], radius: int, grid_size: int
+) -> Float[Tensor, "batch cells cond"]:
+    """Per cell: the (2r+1)^2 sub-grid of counts, flattened, and the patch center (x, y) in [-1, 1] (App. E.3).
+
+    Raises ValueError unless `grid` has grid_size^2 non-negative counts.
+    """
+    if grid.ndim != 2 or grid.shape[1] != grid_size**2:
+        raise ValueError(f"cond must have shape [batch, {grid_size**2}], got {list(grid.shape)}")
+    if bool((grid < 0).any()):
+        raise ValueError(f"cond holds counts, which are >= 0; got {float(grid.min()):g}")
+    side = 2 * radius + 1
+    padded = F.pad(grid.reshape(-1, 1, grid_size, grid_size), [radius] * 4)
+    subgrids = rearrange(padded.unfold(2, side, 1).unfold(3, side, 1), "b 1 i j y x -> b (i j) (y x)")
+    line = (torch.arange(grid_size, device=grid.device) + 0.5) * (2 / grid_size) - 1
+    y, x = torch.meshgrid(line, line, indexing="ij")
+    centers = torch.stack([x, y], dim=-1).reshape(1, -1, 2).expand(len(grid), -1, -1)
+    return torch.cat([subgrids, centers.to(grid.dtype)], dim=-1)
+
+
+def choose_patches(
+    grid: Float[Tensor, "batch cells"], radius: int, grid_size: int, generator: torch.Generator
+) -> Int[Tensor, "batch 2"]:
+    """Two training cells per image: one whose patch holds an active condition, one whose patch holds none (App. E.3).
+
+    Choice: where an image has no cell of the wanted kind, any cell is taken.
+    """
+    active = F.max_pool2d(grid.reshape(-1, 1, grid_size, grid_size), 2 * radius + 1, 1, radius).flatten(1) > 0
+    pick = lambda mask: torch.multinomial(
+        torch.where(mask.any(1, keepdim=True), mask.float(), torch.ones_like(grid)), 1, generator=generator
+    )
+    return torch.cat([pick(active), pick(~active)], dim=1)
+
+
+@dataclass(frozen=True)
+class LocalPatchDenoiser:
+    """denoise(x_t, sigma, cond) of a patch net: all cells of all images in batched passes, central cells kept (App. E.3)."""
+
+    net: nn.Module
+    radius: int
+    grid_size: int = 16
+    sigma_data: float = SIGMA_DATA
+    chunk: int = CHUNK
+
+    def __call__(self, x_t, sigma, cond):
+        cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
+        patches, valid = extract_patches(x_t, self.radius, self.grid_size)
+        conditions = patch_conditions(cond, self.radius, self.grid_size)
+        b, cells = patches.shape[:2]
+        m = cell_size(x_t.shape[-1], self.grid_size)
+        center = slice(self.radius * m, (self.radius + 1) * m)
+        kept = []
+        for index in torch.arange(b * cells, device=x_t.device).split(self.chunk):
+            image, cell = index // cells, index % cells
+            x0_hat = precondition(
+                self.net, patches[image, cell], sigma[image], conditions[image, cell], self.sigma_data, valid=valid[cell]
+            )
+            kept.append(x0_hat[:, :, center, center])
+        return rearrange(torch.cat(kept), "(b i j) c y x -> b c (i y) (j x)", b=b, i=self.grid_size)

@@ -1,0 +1,60 @@
+"""Three lines from a checkpoint to samples: a diffusers pipeline around any net of this package."""
+
+from dataclasses import dataclass
+
+import torch
+from diffusers import DiffusionPipeline
+from diffusers.utils import BaseOutput
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils.diffusion import SIGMA_DATA, Denoiser, karras_sigmas, sample
+from lcs_utils.models.local_patch import LocalPatchDenoiser
+from lcs_utils.models.precond import EDMDenoiser
+from lcs_utils.models.unet import EDM2UNet
+
+
+@dataclass
+class SampleOutput(BaseOutput):
+    """`images`: float [batch 3 resolution resolution] in [-1, 1]."""
+
+    images: Tensor
+
+
+class ConditionalPipeline(DiffusionPipeline):
+    """A net and what its denoiser needs: resolution, grid, sigma_data, and the radius of a patch net (None: whole image).
+
+    >>> pipeline = ConditionalPipeline.from_pretrained("data/checkpoints/exp1")
+    >>> images = pipeline(cond).images
+    """
+
+    def __init__(
+        self, net: EDM2UNet, resolution: int, radius: int | None = None, grid_size: int = 16, sigma_data: float = SIGMA_DATA
+    ):
+        super().__init__()
+        self.register_modules(net=net)
+        self.register_to_config(resolution=resolution, radius=radius, grid_size=grid_size, sigma_data=sigma_data)
+
+    @property
+    def denoiser(self) -> Denoiser:
+        """The net as `denoise(x_t, sigma, cond)`."""
+        if self.config.radius is None:
+            return EDMDenoiser(self.net, self.config.sigma_data)
+        return LocalPatchDenoiser(self.net, self.config.radius, self.config.grid_size, self.config.sigma_data)
+
+    @torch.no_grad()
+    def __call__(
+        self, cond: Tensor, num_inference_steps: int = 32, solver: str = "heun", generator: torch.Generator | None = None
+    ) -> SampleOutput:
+        """One image per row of `cond` [batch cond_dim]; no guidance (App. E.1). Raises ValueError for a bad cond."""
+        cond_dim = self.net.config.cond_dim if self.config.radius is None else self.config.grid_size**2
+        if cond.ndim != 2 or cond.shape[1] != cond_dim:
+            raise ValueError(f"cond must have shape [batch, {cond_dim}], got {list(cond.shape)}")
+        if bool((cond < 0).any()):
+            raise ValueError(f"cond holds counts, which are >= 0; got {float(cond.min()):g}")
+        side = self.config.resolution
+        noise = torch.randn(len(cond), 3, side, side, generator=generator).to(self.device)
+        steps = sample(self.denoiser, noise, karras_sigmas(num_inference_steps), cond.to(self.device), solver)
+        for step in tqdm(steps, total=num_inference_steps, desc="sampling", disable=None, leave=False):
+            pass
+        return SampleOutput(images=step.x_t.clamp(-1, 1))

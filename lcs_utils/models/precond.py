@@ -1,0 +1,55 @@
+"""EDM's preconditioning: a raw network F becomes a denoiser D (Karras et al. 2022, eq. 7; EDM2 trains the same)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from lcs_utils.diffusion import SIGMA_DATA, expand, loss_weight
+from lcs_utils.models.unet import MPConv, MPFourier
+
+
+def precondition(net, x_t: Tensor, sigma: Float[Tensor, "batch"], cond: Tensor, sigma_data: float, **inputs) -> Tensor:
+    """D = c_skip x + c_out F(c_in x, ln(sigma)/4, cond), x0_hat of the shape of x_t. Raises ValueError for sigma <= 0."""
+    if not bool((sigma > 0).all()):
+        raise ValueError(f"sigma must be > 0, got {float(sigma.min()):g}")
+    s = expand(sigma.to(x_t.dtype), x_t)
+    total = s**2 + sigma_data**2
+    raw = net(x_t / total.sqrt(), sigma.log() / 4, cond, **inputs)
+    return sigma_data**2 / total * x_t + s * sigma_data / total.sqrt() * raw
+
+
+@dataclass(frozen=True)
+class EDMDenoiser:
+    """denoise(x_t, sigma, cond) of a net that sees the whole image and the whole condition (Exp. 1 and 2)."""
+
+    net: nn.Module
+    sigma_data: float = SIGMA_DATA
+
+    def __call__(self, x_t, sigma, cond):
+        cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
+        return precondition(self.net, x_t, sigma, cond, self.sigma_data)
+
+
+class LogVariance(nn.Module):
+    """u(sigma), the learned log-variance of the loss at each noise level (EDM2, eq. 21); dropped at inference."""
+
+    def __init__(self, channels: int = 128):
+        super().__init__()
+        self.fourier = MPFourier(channels)
+        self.linear = MPConv(channels, 1, kernel=0)
+
+    def forward(self, sigma: Float[Tensor, "batch"]) -> Float[Tensor, "batch"]:
+        return self.linear(self.fourier(sigma.log() / 4))[:, 0]
+
+
+def edm2_loss(
+    x0_hat: Tensor, x0: Tensor, sigma: Tensor, log_variance: Tensor, sigma_data: float = SIGMA_DATA
+) -> tuple[Tensor, Tensor]:
+    """EDM2's loss lambda/e^u (D - x0)^2 + u per image, and the plain weighted error for the log; both [batch].
+
+    Choice: mean over pixels where EDM2 sums; Adam does not see the difference.
+    """
+    error = loss_weight(sigma, sigma_data) * (x0_hat - x0).square().flatten(1).mean(1)
+    return error / log_variance.exp() + log_variance, error.detach()

@@ -1,0 +1,233 @@
+"""EDM2's magnitude-preserving U-net (Karras et al. 2024, configuration G), written from its equations.
+
+Every layer keeps unit variance by construction: weights have unit RMS per output channel, sums and concatenations
+are reweighted, nonlinearities are rescaled. The condition enters in one place only, `MCScale`. forward has no
+side effects: weights are renormalized after the optimizer's step by `renormalize_` (App. E.1), so Jacobians, EMA
+copies and torch.compile see a pure function.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from diffusers import ConfigMixin, ModelMixin
+from diffusers.configuration_utils import register_to_config
+from jaxtyping import Float
+from torch import Tensor, nn
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+EPS = 1e-4
+
+
+def normalize(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
+    """x / (RMS of x over `dim` + 1e-4): unit RMS, computed in float32 (EDM2, eq. 47's operation)."""
+    rms = x.float().square().mean(dim, keepdim=True).sqrt()
+    return x / (rms + EPS).to(x.dtype)
+
+
+def mp_silu(x: Tensor) -> Tensor:
+    """silu(x) / 0.596: unit variance for unit Gaussian input (EDM2, eq. 81)."""
+    return F.silu(x) / 0.596
+
+
+def mp_sum(a: Tensor, b: Tensor, t: float) -> Tensor:
+    """((1-t) a + t b) / sqrt((1-t)^2 + t^2): keeps unit variance (EDM2, eq. 88)."""
+    return torch.lerp(a, b, t) / math.sqrt((1 - t) ** 2 + t**2)
+
+
+def mp_cat(a: Tensor, b: Tensor) -> Tensor:
+    """Channel concatenation in which both inputs contribute equally (EDM2, eq. 103 at t = 0.5)."""
+    n_a, n_b = a.shape[1], b.shape[1]
+    common = math.sqrt((n_a + n_b) / 0.5) * 0.5
+    return torch.cat([a * (common / math.sqrt(n_a)), b * (common / math.sqrt(n_b))], dim=1)
+
+
+class MPConv(nn.Module):
+    """Convolution (kernel > 0) or linear layer (kernel = 0) without bias, its weights normalized per output channel."""
+
+    def __init__(self, in_channels: int, out_channels: int, kernel: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(out_channels, in_channels, *[kernel] * (2 if kernel else 0)))
+        renormalize_(self)
+
+    def forward(self, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
+        fan_in = self.weight[0].numel()
+        weight = normalize(self.weight, tuple(range(1, self.weight.ndim))) * (gain / math.sqrt(fan_in))
+        weight = weight.to(x.dtype)
+        if weight.ndim == 2:
+            return x @ weight.t()
+        return F.conv2d(x, weight, padding=weight.shape[-1] // 2)
+
+
+@torch.no_grad()
+def renormalize_(model: nn.Module) -> None:
+    """Set every MPConv weight to unit RMS per output channel, in place; call after each optimizer step (App. E.1)."""
+    for module in model.modules():
+        if isinstance(module, MPConv):
+            module.weight.copy_(normalize(module.weight, tuple(range(1, module.weight.ndim))))
+
+
+class MPFourier(nn.Module):
+    """Random Fourier features sqrt(2) cos(f x + phase) of a scalar [batch] -> [batch, dim]; f, phase are saved."""
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.register_buffer("frequencies", 2 * math.pi * torch.randn(dim))
+        self.register_buffer("phases", 2 * math.pi * torch.rand(dim))
+
+    def forward(self, x: Float[Tensor, "batch"]) -> Float[Tensor, "batch dim"]:
+        return math.sqrt(2) * torch.cos(torch.outer(x.float(), self.frequencies.float()) + self.phases.float())
+
+
+class MCScale(nn.Module):
+    """Magnitude-preserving conditional scale y * (1 + gain * linear(emb)): where noise level and condition enter.
+
+    Its own module, so that a forward hook yields the modulated features that App. E.4 studies.
+    """
+
+    def __init__(self, emb_channels: int, channels: int):
+        super().__init__()
+        self.linear = MPConv(emb_channels, channels, kernel=0)
+        self.gain = nn.Parameter(torch.zeros(()))
+
+    def forward(self, y: Tensor, emb: Tensor) -> Tensor:
+        return y * (self.linear(emb, gain=self.gain) + 1).to(y.dtype)[:, :, None, None]
+
+
+class Attention(nn.Module):
+    """Cosine self-attention over pixels, merged with weight 0.3."""
+
+    def __init__(self, channels: int, head_channels: int):
+        super().__init__()
+        self.heads = channels // head_channels
+        self.qkv = MPConv(channels, 3 * channels, kernel=1)
+        self.project = MPConv(channels, channels, kernel=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, c, h, w = x.shape
+        qkv = self.qkv(x).reshape(b, 3, self.heads, c // self.heads, h * w)  # [b qkv head c hw]
+        q, k, v = normalize(qkv, dim=3).transpose(-1, -2).unbind(1)  # each [b head hw c]
+        y = F.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(b, c, h, w)
+        return mp_sum(x, self.project(y), t=0.3)
+
+
+class Block(nn.Module):
+    """One residual block of the encoder (normalizes its input) or decoder; resampling first, attention last."""
+
+    def __init__(self, in_channels, out_channels, emb_channels, decoder, resample="keep", head_channels=None):
+        super().__init__()
+        self.decoder, self.resample = decoder, resample
+        self.skip = MPConv(in_channels, out_channels, kernel=1) if in_channels != out_channels else None
+        self.conv_in = MPConv(in_channels if decoder else out_channels, out_channels, kernel=3)
+        self.scale = MCScale(emb_channels, out_channels)
+        self.conv_out = MPConv(out_channels, out_channels, kernel=3)
+        self.attention = Attention(out_channels, head_channels) if head_channels else None
+
+    def forward(self, x: Tensor, emb: Tensor) -> Tensor:
+        if self.resample == "down":
+            x = F.avg_pool2d(x, 2)
+        elif self.resample == "up":
+            x = F.interpolate(x, scale_factor=2, mode="nearest")
+        if not self.decoder:
+            x = normalize(x if self.skip is None else self.skip(x), dim=1)
+        y = self.conv_in(mp_silu(x))
+        y = self.conv_out(mp_silu(self.scale(y, emb)))
+        if self.decoder and self.skip is not None:
+            x = self.skip(x)
+        x = mp_sum(x, y, t=0.3)
+        if self.attention is not None:
+            x = self.attention(x)
+        return x.clip(-256, 256)
+
+
+class EDM2UNet(ModelMixin, ConfigMixin):
+    """The raw network F(x_in, c_noise, cond): images [batch 3 h w], [batch], [batch cond_dim] -> [batch 3 h w].
+
+    `valid` [batch 1 h w] is EDM2's constant ones channel; the local patch net sets it to 0 outside the image.
+    Choice: attention is indexed by level (EDM2: by resolution), so one config serves every resolution.
+    Choice: `unshuffle` > 1 folds unshuffle^2 pixels into channels first, for nets trained on a CPU; the paper's is 1.
+    Choice: `normalize_label` divides the label embedding by sqrt(number of labels); the paper's nets do not.
+    Raises ValueError when the image side is not a multiple of unshuffle * 2^(levels - 1) or cond has another size.
+    """
+
+    @register_to_config
+    def __init__(
+        self,
+        cond_dim: int = 256,
+        channels: int = 128,
+        channel_mult: list[int] = (1, 2, 3, 4),
+        num_blocks: int = 3,
+        attention_levels: list[int] = (3,),
+        head_channels: int = 64,
+        unshuffle: int = 1,
+        normalize_label: bool = False,
+        dtype_inside: str = "float32",
+    ):
+        super().__init__()
+        widths = [channels * m for m in channel_mult]
+        emb_channels = max(widths)
+        pixels = 3 * unshuffle**2
+        self.fourier = MPFourier(channels)
+        self.embed_noise = MPConv(channels, emb_channels, kernel=0)
+        self.embed_label = MPConv(cond_dim, emb_channels, kernel=0)
+        head = lambda level: head_channels if level in attention_levels else None
+
+        self.conv_in = MPConv(pixels + unshuffle**2, widths[0], kernel=3)
+        self.encoder, skips, width = nn.ModuleList(), [widths[0]], widths[0]
+        for level, out in enumerate(widths):
+            if level > 0:
+                self.encoder.append(Block(width, width, emb_channels, decoder=False, resample="down"))
+                skips.append(width)
+            for _ in range(num_blocks):
+                self.encoder.append(Block(width, out, emb_channels, decoder=False, head_channels=head(level)))
+                width = out
+                skips.append(width)
+
+        self.decoder, self.takes_skip = nn.ModuleList(), []
+        for level, out in reversed(list(enumerate(widths))):
+            if level == len(widths) - 1:  # EDM2 always attends in the first middle block; ours only where asked to
+                self.decoder.append(Block(width, width, emb_channels, decoder=True, head_channels=head(level)))
+                self.decoder.append(Block(width, width, emb_channels, decoder=True))
+                self.takes_skip += [False, False]
+            else:
+                self.decoder.append(Block(width, width, emb_channels, decoder=True, resample="up"))
+                self.takes_skip += [False]
+            for _ in range(num_blocks + 1):
+                block = Block(width + skips.pop(), out, emb_channels, decoder=True, head_channels=head(level))
+                self.decoder.append(block)
+                self.takes_skip.append(True)
+                width = out
+        self.conv_out = MPConv(widths[0], pixels, kernel=3)
+        self.out_gain = nn.Parameter(torch.zeros(()))
+
+    def embed(self, c_noise: Float[Tensor, "batch"], cond: Float[Tensor, "batch cond"]) -> Tensor:
+        """The embedding that every MCScale reads: noise level and condition, summed with equal weight."""
+        label = self.embed_label(cond * math.sqrt(self.config.cond_dim))
+        if self.config.normalize_label:
+            label = label / cond.sum(1, keepdim=True).clamp(min=1).sqrt()
+        return mp_silu(mp_sum(self.embed_noise(self.fourier(c_noise).to(cond.dtype)), label, t=0.5))
+
+    def forward(self, x, c_noise, cond, valid=None):
+        config = self.config
+        multiple = config.unshuffle * 2 ** (len(config.channel_mult) - 1)
+        if x.shape[-1] % multiple or x.shape[-2] % multiple:
+            raise ValueError(f"image side {list(x.shape[-2:])} is not a multiple of {multiple}, which this net needs")
+        if cond.shape != (len(x), config.cond_dim):
+            raise ValueError(f"cond must have shape {[len(x), config.cond_dim]}, got {list(cond.shape)}")
+        dtype = DTYPES[config.dtype_inside]
+        emb = self.embed(c_noise, cond.float()).to(dtype)
+        valid = torch.ones_like(x[:, :1]) if valid is None else valid
+        x = torch.cat([x, valid], dim=1).to(dtype)
+        if config.unshuffle > 1:
+            x = F.pixel_unshuffle(x, config.unshuffle)
+        x = self.conv_in(x.contiguous(memory_format=torch.channels_last))
+        skips = [x]
+        for block in self.encoder:
+            x = block(x, emb)
+            skips.append(x)
+        for block, takes_skip in zip(self.decoder, self.takes_skip):
+            x = block(mp_cat(x, skips.pop()) if takes_skip else x, emb)
+        x = self.conv_out(x, gain=self.out_gain)
+        if config.unshuffle > 1:
+            x = F.pixel_shuffle(x, config.unshuffle)
+        return x.float()

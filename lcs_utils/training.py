@@ -1,0 +1,274 @@
+"""Training of every net: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU or several through accelerate.
+
+    python -m lcs_utils.training exp1 --preset small
+
+A run saves its whole state every few minutes, resumes where it was after a kill, and ends with the same bytes.
+"""
+
+import argparse
+import copy
+import csv
+import math
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, paths
+from lcs_utils.clevr import conditions, dataset
+from lcs_utils.diffusion import SIGMA_DATA, add_noise, training_sigmas
+from lcs_utils.experiments import EXPERIMENTS, PRESETS, Experiment, Preset, experiment, preset
+from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
+from lcs_utils.models.pipeline import ConditionalPipeline
+from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
+from lcs_utils.models.unet import EDM2UNet, renormalize_
+
+SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
+RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
+SAVE_EVERY = 120.0  # seconds between saved states
+
+
+class Batch(NamedTuple):
+    """x0 in [-1, 1], its condition, and for patches where the image is (1) and is not (0)."""
+
+    x0: Tensor
+    cond: Tensor
+    valid: Tensor | None = None
+
+
+class Objective(nn.Module):
+    """Net and log-variance as one module, so that accelerate wraps both: noisy batch -> (loss, plain error), [batch]."""
+
+    def __init__(self, net: EDM2UNet):
+        super().__init__()
+        self.net, self.log_variance = net, LogVariance()
+
+    def forward(self, x_t, sigma, batch: Batch):
+        inputs = {} if batch.valid is None else {"valid": batch.valid}
+        x0_hat = precondition(self.net, x_t, sigma, batch.cond, SIGMA_DATA, **inputs)
+        if batch.valid is not None:  # pixels outside the image are known to be 0 and do not count
+            x0_hat = x0_hat * batch.valid
+        return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma))
+
+
+class Data(NamedTuple):
+    """Rendered scenes on the training device: uint8 images, centers in [0, 1] and colors, padded by NaN and -1."""
+
+    images: Tensor
+    locations: Tensor
+    colors: Tensor
+
+
+def condition_dim(exp: Experiment, radius: int | None) -> int:
+    """Size of the net's condition vector: 256 cells, 8 colors, or (2r+1)^2 cells and 2 coordinates (App. E.1, E.3)."""
+    if exp.condition == "color":
+        return len(conditions.COLORS)
+    return conditions.GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
+
+
+def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
+    """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
+    index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
+    x0 = data.images[index].float() / 127.5 - 1
+    present = data.colors[index] >= 0
+    labeled = conditions.choose_labels(present, exp.labels, generator)
+    if exp.condition == "color":
+        return Batch(x0, conditions.color_counts(data.colors[index].long(), labeled))
+    grid = conditions.location_grid(data.locations[index], labeled)
+    if exp.radius is None:
+        return Batch(x0, grid)
+    cells = choose_patches(grid, exp.radius, conditions.GRID_SIZE, generator)
+    patches, valid = extract_patches(x0, exp.radius, conditions.GRID_SIZE)
+    local = patch_conditions(grid, exp.radius, conditions.GRID_SIZE)
+    row = torch.arange(size, device=index.device)[:, None]
+    return Batch(patches[row, cells].flatten(0, 1), local[row, cells].flatten(0, 1), valid[cells].flatten(0, 1))
+
+
+def learning_rate(images_seen: int, total: int, peak: float) -> float:
+    """EDM2's ramp-up and 1/sqrt decay, with a linear cooldown to 0 over the last quarter (Choice: runs are short)."""
+    progress = images_seen / total
+    decay = 1 / math.sqrt(max(progress / CONSTANT, 1))
+    return peak * min(progress / RAMP, 1) * decay * min((1 - progress) / COOLDOWN, 1)
+
+
+def ema_exponent(sigma_rel: float) -> float:
+    """gamma of the power-function EMA whose relative width is `sigma_rel` (EDM2, eq. 126's inverse)."""
+    t = sigma_rel**-2
+    return float(np.roots([1, 7, 16 - t, 12 - t]).real.max())
+
+
+class State(NamedTuple):
+    """Everything a run consists of; `seen` [images, seconds] is a tensor so that it is saved with the rest."""
+
+    objective: Objective
+    ema: EDM2UNet
+    optimizer: torch.optim.Optimizer
+    generator: torch.Generator
+    seen: Tensor
+
+    def save(self, path):
+        value = {
+            "objective": self.objective.state_dict(), "ema": self.ema.state_dict(), "seen": self.seen,
+            "optimizer": self.optimizer.state_dict(), "generator": self.generator.get_state(),
+        }  # fmt: skip
+        with paths.atomic_path(path) as temporary:
+            torch.save(value, temporary)
+
+    def load(self, path):
+        value = torch.load(path, weights_only=True, map_location="cpu")
+        for name in ("objective", "ema", "optimizer"):
+            getattr(self, name).load_state_dict(value[name])
+        self.generator.set_state(value["generator"])
+        self.seen.copy_(value["seen"])
+
+
+def start(exp: Experiment, size: Preset, seed: int, device: torch.device, process: int = 0) -> State:
+    """A fresh run: weights from `seed`, data from (seed, process)."""
+    torch.manual_seed(seed)
+    config = size.net if exp.radius is None else size.patch_net
+    net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), normalize_label=exp.normalize_label, **config)
+    objective = Objective(net).to(device, memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
+    generator = torch.Generator(device).manual_seed(seed * 1000 + process)
+    return State(objective, copy.deepcopy(net).eval(), optimizer, generator, torch.zeros(2, dtype=torch.float64))
+
+
+class Log(NamedTuple):
+    """One training step: images seen so far, loss, weighted denoising error without the log-variance, learning rate."""
+
+    images: int
+    loss: float
+    error: float
+    lr: float
+
+
+def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accelerator: Accelerator) -> Iterator[Log]:
+    """Train until `size.images` images were seen, yielding after every step. Raises FloatingPointError on a NaN loss."""
+    objective, optimizer = accelerator.prepare(state.objective, state.optimizer)
+    exponent = ema_exponent(SIGMA_REL) + 1
+    local_batch = size.batch // accelerator.num_processes
+    parameters = [p for p in state.objective.parameters()]
+    while state.seen[0] < size.images:
+        seen = int(state.seen[0])
+        lr = learning_rate(seen, size.images, size.learning_rate)
+        for group in state.optimizer.param_groups:
+            group["lr"] = lr
+        batch = draw(data, exp, local_batch, state.generator)
+        sigma = training_sigmas(len(batch.x0), state.generator)
+        x_t = add_noise(batch.x0, sigma, state.generator)
+        if batch.valid is not None:
+            x_t = x_t * batch.valid
+        loss, error = objective(x_t, sigma, batch)
+        if not bool(loss.mean().isfinite()):
+            raise FloatingPointError(f"loss is {float(loss.mean())} after {seen:,} images; the last saved state is finite")
+        optimizer.zero_grad()
+        accelerator.backward(loss.mean())
+        for p in parameters:  # EDM2's guard: one bad gradient must not end a long run
+            if p.grad is not None:
+                torch.nan_to_num_(p.grad, nan=0, posinf=0, neginf=0)
+        optimizer.step()
+        renormalize_(state.objective)
+        state.seen[0] += size.batch
+        beta = (1 - size.batch / float(state.seen[0])) ** exponent
+        with torch.no_grad():
+            for average, current in zip(state.ema.parameters(), state.objective.net.parameters()):
+                average.lerp_(current, 1 - beta)
+        yield Log(int(state.seen[0]), float(loss.mean()), float(error.mean()), lr)
+
+
+def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
+    """The experiment's rendered scenes; renders what is missing first (resumable, in shards)."""
+    folder = paths.RUNS / "data" / f"clevr{size.resolution}"
+    counts = range(exp.objects[0], exp.objects[1] + 1)
+    dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
+    arrays = dataset.load(folder, counts=counts)
+    pick = lambda key: torch.from_numpy(arrays[key]).to(device)
+    return Data(pick("images"), pick("locations"), pick("colors"))
+
+
+def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log], command: str) -> None:
+    """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that describes it."""
+    pipeline = ConditionalPipeline(copy.deepcopy(state.ema), resolution=size.resolution, radius=exp.radius)
+    checkpoints.save(
+        pipeline, folder,
+        row={
+            "experiment": exp.name, "objects": list(exp.objects), "labels": exp.labels, "radius": exp.radius,
+            "preset": size.name, "images": int(state.seen[0]), "seconds": round(float(state.seen[1])),
+            "error": round(float(np.mean([r.error for r in rows[-10:]])), 5), "command": command,
+        },
+        loss_rows=rows,
+    )  # fmt: skip
+
+
+def run(exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, output=None, command: str = "") -> None:
+    """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output` at the end."""
+    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
+    name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
+    folder, output = paths.RUNS / size.name / "training" / name, output or paths.CHECKPOINTS / name
+    state = start(exp, size, seed, accelerator.device, accelerator.process_index)
+    rows: list[Log] = []
+    if (folder / "state.pt").exists():
+        state.load(folder / "state.pt")
+        with open(folder / "loss.csv") as file:
+            rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
+        rows = [r for r in rows if r.images <= state.seen[0]]
+    data = load_data(exp, size, accelerator.device, workers)
+
+    def save():
+        checkpoints.write_loss(folder / "loss.csv", rows)
+        state.save(folder / "state.pt")
+
+    clock = saved = time.time()
+    bar = tqdm(total=size.images, initial=int(state.seen[0]), unit="img", unit_scale=True, desc=exp.name, mininterval=5)
+    recent: list[Log] = []
+    for log in training_loop(state, data, exp, size, accelerator):
+        now = time.time()
+        state.seen[1] += now - clock
+        clock = now
+        recent.append(log)
+        if len(recent) == 50 or log.images >= size.images:
+            loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
+            rows.append(Log(log.images, loss, error, log.lr))
+            recent = []
+            bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
+        bar.update(size.batch)
+        if not recent and now - saved > SAVE_EVERY and accelerator.is_main_process:
+            save()
+            saved = now
+    if accelerator.is_main_process:
+        save()
+        export(state, exp, size, output, rows, command)
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
+    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}")
+    parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
+    parser.add_argument("--images", type=int, help="training images in all (default: the preset's)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
+    args = parser.parse_args(arguments)
+    try:
+        exp, size = experiment(args.experiment), preset(args.preset)
+    except ValueError as error:
+        parser.error(str(error))
+    if args.images is not None:
+        if args.images < size.batch:
+            parser.error(f"--images {args.images} is less than one batch of {size.batch}")
+        size = replace(size, images=args.images)
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    command = "python -m lcs_utils.training " + shlex.join(sys.argv[1:] if arguments is None else arguments)
+    run(exp, size, args.seed, workers=args.threads or torch.get_num_threads(), command=command)
+
+
+if __name__ == "__main__":
+    main()
