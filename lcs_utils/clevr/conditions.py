@@ -1,0 +1,97 @@
+"""The conditions of App. E.1: counts of object centers on a 16x16 grid, counts of colors, and which objects get a label."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from lcs_utils.clevr.scenes import COLORS  # also the order of the color condition
+
+GRID_SIZE = 16
+TEST_LOCATIONS = (  # (x right, y down) in [0, 1] of the image, in the paper's order (App. E.1)
+    (0.65, 0.65), (0.65, 0.25), (0.25, 0.65), (0.35, 0.35), (0.45, 0.65), (0.45, 0.25),
+    (0.65, 0.45), (0.25, 0.45), (0.45, 0.45), (0.55, 0.55), (0.35, 0.55), (0.55, 0.35),
+)  # fmt: skip
+LABEL_POLICIES = ("all", "single", "random", "drop_one")
+
+
+def cell_size(resolution: int, grid_size: int = GRID_SIZE) -> int:
+    """Edge m of one grid cell in pixels (App. E.3). Raises ValueError unless the grid divides the resolution."""
+    if grid_size < 1 or resolution % grid_size:
+        raise ValueError(f"grid_size {grid_size} does not divide resolution {resolution}")
+    return resolution // grid_size
+
+
+def choose_labels(
+    present: Bool[Tensor, "batch max_objects"], policy: str, generator: torch.Generator | None = None
+) -> Bool[Tensor, "batch max_objects"]:
+    """Which of the present objects get a label (Table 1's columns): "all", "single", "random" or "drop_one".
+
+    single: one, uniformly; random: their number is uniform in 1..n, then a uniform subset; drop_one: all but one.
+    Raises ValueError for an unknown policy. The generator's device must be that of `present`.
+    Choice: with one object, "drop_one" drops it, so that those images train the empty condition.
+    """
+    if policy not in LABEL_POLICIES:
+        raise ValueError(f"unknown label policy {policy!r}; allowed: {', '.join(LABEL_POLICIES)}")
+    if policy == "all":
+        return present.clone()
+    noise = torch.rand(present.shape, generator=generator, device=present.device)
+    rank = noise.masked_fill(~present, 2.0).argsort(1).argsort(1)  # a uniform order, absent objects last
+    n = present.sum(1, keepdim=True)
+    if policy == "single":
+        keep = torch.ones_like(n)
+    elif policy == "drop_one":
+        keep = n - 1
+    else:
+        u = torch.rand(n.shape, generator=generator, device=present.device)
+        keep = torch.minimum((u * n).long() + 1, n)  # u * n can round up to n
+    return (rank < keep) & present
+
+
+def location_grid(
+    locations: Float[Tensor, "batch max_objects 2"],
+    labeled: Bool[Tensor, "batch max_objects"],
+    grid_size: int = GRID_SIZE,
+) -> Float[Tensor, "batch cells"]:
+    """Counts of labeled object centers per grid cell, flattened row-major as y * grid_size + x (App. E.1, Fig. 9).
+
+    `locations` are in [0, 1] of the image (x right, y down); absent objects may be NaN. Raises ValueError if grid_size < 1.
+    Choice: a center outside the image (1-5 % of scenes) is not counted.
+    """
+    if grid_size < 1:
+        raise ValueError(f"grid_size must be at least 1, got {grid_size}")
+    inside = labeled & ((locations >= 0) & (locations < 1)).all(-1)  # NaN compares false
+    # x < 1 can still round up to the edge in float32, hence the upper clamp
+    cell = (locations.nan_to_num(0.0, 0.0, 0.0) * grid_size).floor().clamp(0, grid_size - 1).long()
+    flat = cell[..., 1] * grid_size + cell[..., 0]
+    grid = torch.zeros(len(locations), grid_size**2, dtype=torch.float32, device=locations.device)
+    return grid.scatter_add_(1, flat, inside.to(grid.dtype))
+
+
+def color_counts(
+    colors: Int[Tensor, "batch max_objects"], labeled: Bool[Tensor, "batch max_objects"]
+) -> Float[Tensor, "batch 8"]:
+    """Counts of labeled objects per color, in the order of COLORS (App. E.1); absent objects have color -1."""
+    if int(colors.max()) >= len(COLORS):
+        raise ValueError(f"color {int(colors.max())} is not in 0..{len(COLORS) - 1} ({', '.join(COLORS)})")
+    counts = torch.zeros(len(colors), len(COLORS), dtype=torch.float32, device=colors.device)
+    return counts.scatter_add_(1, colors.clamp(min=0).long(), (labeled & (colors >= 0)).to(counts.dtype))
+
+
+def check_condition(cond: Tensor, size: int = GRID_SIZE**2) -> Tensor:
+    """Return `cond` if it is [batch, size] non-negative counts; raise ValueError otherwise."""
+    if cond.ndim != 2 or cond.shape[1] != size:
+        raise ValueError(f"a condition must have shape [batch, {size}], got {list(cond.shape)}")
+    if bool((cond < 0).any()) or not bool(cond.isfinite().all()):
+        raise ValueError(f"a condition holds counts, which must be >= 0 and finite; the smallest given is {float(cond.min()):g}")
+    return cond
+
+
+def test_condition(k: int) -> Float[Tensor, "256"]:
+    """The grid with one object at each of the first `k` test locations (App. E.1, Fig. 1). Raises ValueError for k not 0..12."""
+    if not 0 <= k <= len(TEST_LOCATIONS):
+        raise ValueError(f"K must be 0..{len(TEST_LOCATIONS)} (the paper lists {len(TEST_LOCATIONS)} locations), got {k}")
+    locations = torch.tensor(TEST_LOCATIONS)[None]
+    return location_grid(locations, torch.arange(len(TEST_LOCATIONS))[None] < k)[0]
+
+
+test_condition.__test__ = False  # a name from the paper, not a test
