@@ -1,0 +1,296 @@
+"""Notebooks as programs: find, build, run and check notebooks/NN_name.py (py:percent) and its executed .ipynb twin.
+
+    python -m lcs_utils.notebooks build [NAME ...]             execute with the defaults, write notebooks/NAME.ipynb
+    python -m lcs_utils.notebooks run NAME [-p KEY VALUE ...]  execute into runs/<preset>/NAME.ipynb
+
+NAME may be shortened to any unique beginning ("05"). The .py is the source; the .ipynb is only ever written by `build`.
+"""
+
+import argparse
+import ast
+import hashlib
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from lcs_utils import paths, provenance
+
+PRESETS = ("small", "paper")
+INJECTED = "# Parameters"  # the first line of the cell that papermill adds
+# What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, one thread per kernel.
+# Thread counts may be raised from outside (paper-size runs); sums then differ in the last bits.
+FIXED_ENVIRONMENT = {
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    "TQDM_DISABLE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "DIFFUSERS_VERBOSITY": "error",
+    "PYTHONHASHSEED": "0",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+}
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+class NotebookError(ValueError):
+    """Wrong use of a notebook: one sentence with what was given and what is allowed."""
+
+
+def fix_environment() -> None:
+    """Set what kernels inherit so that a rerun gives the same bytes; thread counts already set are kept."""
+    os.environ.update(FIXED_ENVIRONMENT)
+    for variable in THREAD_VARIABLES:
+        os.environ.setdefault(variable, "1")
+
+
+def names() -> list[str]:
+    """All notebooks, sorted: the stems of notebooks/*.py."""
+    return sorted(path.stem for path in paths.NOTEBOOKS.glob("[0-9]*.py"))
+
+
+def resolve(name: str) -> str:
+    """The full name of the notebook that `name` (a stem, a unique beginning or a path) means."""
+    stem = Path(name).name.removesuffix(".py").removesuffix(".ipynb")
+    known = names()
+    found = [stem] if stem in known else [other for other in known if other.startswith(stem)]
+    if len(found) != 1:
+        raise NotebookError(f"{name!r} names {len(found)} notebooks; choose one of: {', '.join(known) or 'none exist'}")
+    return found[0]
+
+
+def read(name: str):
+    """The source notebooks/<name>.py as a notebook node: no outputs, cell ids fixed by position, kernel python3."""
+    import jupytext
+
+    path = paths.NOTEBOOKS / f"{name}.py"
+    notebook = jupytext.read(path, fmt="py:percent")
+    notebook.metadata.setdefault("kernelspec", {"display_name": "Python 3", "language": "python", "name": "python3"})
+    notebook.metadata["jupytext"] = {"formats": "ipynb,py:percent"}
+    notebook.metadata["language_info"] = {"name": "python"}
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for number, cell in enumerate(notebook.cells, 1):
+        cell["id"] = f"cell-{number:02d}"
+        cell.metadata.setdefault("tags", [])  # papermill asks every cell for its tags
+    return notebook
+
+
+def code_sha256(notebook) -> str:
+    """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to this code."""
+    sources = [cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256("\0".join(s for s in sources if not s.startswith(INJECTED)).encode()).hexdigest()
+
+
+def assigned(source: str) -> dict[str, Any]:
+    """The literals assigned at the top level of a parameters cell, by name."""
+    values = {}
+    for node in ast.parse(source).body:
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        for target in targets:
+            if isinstance(target, ast.Name):
+                values[target.id] = ast.literal_eval(node.value)
+    return values
+
+
+def parameters(name: str) -> dict[str, Any]:
+    """The notebook's parameters and their defaults, from its cell tagged `parameters`; {} without one."""
+    cells = [cell for cell in read(name).cells if cell.cell_type == "code" and "parameters" in cell.metadata.tags]
+    if len(cells) > 1:
+        raise NotebookError(f"{name} has {len(cells)} cells tagged 'parameters', allowed is one")
+    return assigned(cells[0].source) if cells else {}
+
+
+def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> None:
+    """Raise NotebookError unless every name is allowed, has its default's type, and `preset` is a known preset."""
+    for key, value in given.items():
+        if key not in allowed:
+            raise NotebookError(f"{where} has no parameter {key!r}; allowed: {', '.join(allowed) or 'none'}")
+        default = allowed[key]
+        kinds = next((kinds for kinds in ((bool,), (int,), (float, int), (list, tuple)) if isinstance(default, kinds)), str)
+        if default is not None and (not isinstance(value, kinds) or isinstance(value, bool) > isinstance(default, bool)):
+            raise NotebookError(f"{where}: {key} must be {type(default).__name__} (default {default!r}), got {value!r}")
+        if key == "preset" and value not in PRESETS:
+            raise NotebookError(f"{where}: preset must be one of {', '.join(PRESETS)}, got {value!r}")
+
+
+def parse_values(pairs: list[tuple[str, str]], allowed: dict[str, Any], where: str) -> dict[str, Any]:
+    """Command-line pairs as typed values: text where the default is text, Python literals elsewhere."""
+    values: dict[str, Any] = {}
+    for key, text in pairs:
+        if isinstance(allowed.get(key), str):
+            values[key] = text
+            continue
+        try:
+            values[key] = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
+        except (ValueError, SyntaxError):
+            values[key] = text
+        if isinstance(allowed.get(key), float) and type(values[key]) is int:
+            values[key] = float(values[key])
+    check_values(values, allowed, where)
+    return values
+
+
+def shell():
+    """The running kernel's shell, or None outside a kernel."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
+def check_parameters(**given: Any) -> None:
+    """For a notebook's setup cell, `check_parameters(preset=preset)`: refuse a wrong preset, and whatever plain
+    papermill injected that the parameters cell does not have (papermill itself only warns)."""
+    check_values(given, {**given, "preset": "small"}, "this notebook")
+    cells = shell().history_manager.input_hist_raw if shell() else []
+    for before, cell in zip(cells, cells[1:]):
+        if cell.startswith(INJECTED):
+            check_values(assigned(cell), assigned(before), "this notebook")
+
+
+def current() -> tuple[str, str] | None:
+    """(name, command that reruns it) of the notebook whose cell is being executed; None elsewhere.
+
+    The command lists the parameters that differ from their defaults, so it does not depend on who ran the cell.
+    """
+    if not hasattr(shell(), "get_parent"):
+        return None
+    cell = shell().get_parent().get("content", {}).get("code", "").strip()
+    for name in names():
+        if cell in (other.source.strip() for other in read(name).cells if other.cell_type == "code"):
+            values = shell().user_ns
+            changed = {key: values[key] for key, default in parameters(name).items() if values.get(key, default) != default}
+            options = "".join(f" -p {key} {shlex.quote(str(value))}" for key, value in changed.items())
+            return name, f"python -m lcs_utils.notebooks run {name}{options}"
+    return None
+
+
+def code(name: str) -> str:
+    """All code cells of a notebook as one source text, magics commented out."""
+    cells = [cell.source for cell in read(name).cells if cell.cell_type == "code"]
+    return "\n".join("# " + line if line[:1] in "%!" else line for cell in cells for line in cell.split("\n"))
+
+
+def dependencies(name: str) -> list[Path]:
+    """The notebook's source and every file of lcs_utils that it imports, directly or not, sorted."""
+    return [paths.NOTEBOOKS / f"{name}.py", *sorted(provenance.imported_files(code(name)))]
+
+
+def figures(name: str) -> list[str]:
+    """The names of the figures that the notebook saves: the literal second argument of each `save_figure` call."""
+    calls = [node for node in ast.walk(ast.parse(code(name))) if isinstance(node, ast.Call)]
+    calls = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "save_figure"]
+    literals = [ast.literal_eval(call.args[1]) for call in calls if len(call.args) > 1]
+    if len(literals) != len(calls):
+        raise NotebookError(f"{name}: save_figure needs the figure's name as a literal second argument")
+    return literals
+
+
+def execute(name: str, values: dict[str, Any], output: Path):
+    """Execute the source with `values` into `output`, written also when a cell fails; returns the executed notebook.
+
+    Raises papermill's PapermillExecutionError, naming the cell, after `output` is written.
+    """
+    import papermill
+
+    fix_environment()
+    failure = None
+    with paths.atomic_path(output) as temporary:
+        try:
+            papermill.execute_notebook(
+                read(name), temporary, values, kernel_name="python3",
+                progress_bar=False, cwd=paths.NOTEBOOKS,
+                extra_arguments=["--log-level=ERROR"],  # else every kernel warns of unencrypted local TCP
+            )
+        except papermill.PapermillExecutionError as error:
+            failure = error
+    if failure:
+        raise failure
+    import nbformat
+
+    return nbformat.read(output, as_version=4)
+
+
+def clean(executed, source):
+    """`source` with the outputs of `executed`, free of all that changes between equal runs.
+
+    Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata. Stream pieces are
+    joined, since where they break depends on timing. Raises NotebookError when a cell writes to stderr.
+    """
+    cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
+    count = 0
+    for target, cell in zip(source.cells, cells, strict=True):
+        if not target.metadata.tags:
+            del target.metadata["tags"]
+        if target.cell_type != "code":
+            continue
+        count += 1
+        target.execution_count = count
+        target.outputs = []
+        for output in cell.outputs:
+            if output.output_type == "stream":
+                if output.name == "stderr":
+                    raise NotebookError(f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}")
+                if target.outputs and target.outputs[-1].output_type == "stream":
+                    target.outputs[-1].text += output.text
+                    continue
+            else:
+                output.metadata = {}
+                for mime in [mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")]:
+                    del output.data[mime]
+            if "execution_count" in output:
+                output.execution_count = count
+            target.outputs.append(output)
+    source.metadata["lcs_utils"] = {"code_sha256": code_sha256(source)}
+    return source
+
+
+def build(name: str) -> Path:
+    """Execute notebooks/<name>.py with its defaults and write the cleaned notebooks/<name>.ipynb; returns its path."""
+    import nbformat
+
+    executed = execute(name, {}, paths.RUNS / "build" / f"{name}.ipynb")
+    path = paths.NOTEBOOKS / f"{name}.ipynb"
+    paths.write_text(path, nbformat.writes(clean(executed, read(name))) + "\n")
+    return path
+
+
+def run(name: str, values: dict[str, Any]) -> Path:
+    """Execute notebooks/<name>.py with `values` into runs/<preset>/<name>.ipynb; returns that path."""
+    allowed = parameters(name)
+    check_values(values, allowed, name)
+    output = paths.RUNS / values.get("preset", allowed.get("preset", "small")) / f"{name}.ipynb"
+    execute(name, values, output)
+    return output
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.notebooks", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    builder = commands.add_parser("build", help="execute with the defaults, write notebooks/NAME.ipynb")
+    builder.add_argument("names", nargs="*", metavar="NAME", help="default: every notebook")
+    runner = commands.add_parser("run", help="execute into runs/<preset>/NAME.ipynb")
+    runner.add_argument("name", metavar="NAME")
+    runner.add_argument("-p", nargs=2, action="append", default=[], metavar=("KEY", "VALUE"), help="set a parameter")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "run":
+            name = resolve(options.name)
+            print(run(name, parse_values(options.p, parameters(name), name)).relative_to(paths.ROOT))
+        else:
+            for name in [resolve(name) for name in options.names] or names():
+                print(build(name).relative_to(paths.ROOT), flush=True)
+    except NotebookError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        if type(error).__name__ != "PapermillExecutionError":
+            raise
+        print(error, file=sys.stderr)
+        print(f"error: a cell failed; the notebook up to there is under {paths.RUNS.name}/", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

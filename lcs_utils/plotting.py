@@ -1,0 +1,176 @@
+"""Figures that look alike: one style, labeled grids of images, and a PNG that never goes without its numbers."""
+
+import math
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import PlaceHolderLayoutEngine
+
+from lcs_utils import notebooks, paths, provenance
+
+# Okabe & Ito (2008): told apart by color-blind readers and in gray print.
+COLORS = {
+    "blue": "#0072B2",
+    "orange": "#E69F00",
+    "green": "#009E73",
+    "vermilion": "#D55E00",
+    "purple": "#CC79A7",
+    "sky": "#56B4E9",
+    "yellow": "#F0E442",
+    "black": "#000000",
+}
+EXPERIMENT_COLORS = {"exp1": COLORS["blue"], "exp2": COLORS["vermilion"], "exp3": COLORS["green"]}
+DPI = 100
+STYLE = {
+    "figure.dpi": DPI,
+    "savefig.dpi": DPI,
+    "figure.figsize": (5.0, 3.2),
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",  # shipped with matplotlib: the same glyphs on every machine
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.prop_cycle": matplotlib.cycler(color=list(COLORS.values())),
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "image.interpolation": "nearest",
+}
+
+
+def use_style() -> None:
+    """Set the style of all figures made after this call."""
+    plt.rcParams.update(STYLE)
+
+
+def to_uint8(image: Any) -> np.ndarray:
+    """An image as uint8 [height width 3]. Takes [3 h w], [1 h w] or [h w], uint8 in [0, 255] or float in [-1, 1].
+
+    Floats outside [-1, 1] are clipped. Raises ValueError for other shapes.
+    """
+    array = image.detach().cpu().float().numpy() if torch.is_tensor(image) and image.is_floating_point() else np.asarray(image)
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or array.shape[0] not in (1, 3):
+        raise ValueError(f"an image must have shape [3 h w], [1 h w] or [h w], got {list(array.shape)}")
+    if array.dtype != np.uint8:
+        array = np.rint((np.clip(array.astype(np.float64), -1, 1) + 1) * 127.5).astype(np.uint8)
+    return np.repeat(array, 3 // array.shape[0], axis=0).transpose(1, 2, 0)
+
+
+def image_grid(
+    images: Sequence[Sequence[Any]] | torch.Tensor | np.ndarray,
+    row_labels: Sequence[str] = (),
+    column_labels: Sequence[str] = (),
+    title: str = "",
+    cell: float = 1.0,
+    marks: Sequence[Sequence[Sequence[tuple[float, float]]]] | None = None,
+) -> Figure:
+    """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
+
+    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to circle, such
+    as the conditioned locations. Raises ValueError when labels and images disagree in number.
+    """
+    columns = max(len(row) for row in images)
+    for what, labels, count in (("row", row_labels, len(images)), ("column", column_labels, columns)):
+        if len(labels) not in (0, count):
+            raise ValueError(f"{len(labels)} {what} labels for {count} {what}s")
+    widest = max((len(line) for label in row_labels for line in label.split("\n")), default=0)
+    margin = 0.085 * widest + 0.1 if row_labels else 0.05  # inches, at font size 10
+    top = (0.2 * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0) + (0.3 if title else 0.0) + 0.05
+    width, height = margin + columns * cell + 0.05, top + len(images) * cell + 0.05
+    by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)  # "none" turns back into the style's
+    figure = plt.figure(figsize=(width, height), layout=by_hand)
+    for i, row in enumerate(images):
+        for j, image in enumerate(row):
+            gap = 0.03
+            left, bottom = margin + j * cell + gap / 2, height - top - (i + 1) * cell + gap / 2
+            side = cell - gap
+            axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
+            axes.set(xticks=[], yticks=[])
+            axes.grid(False)
+            axes.set_frame_on(False)
+            if image is not None:
+                axes.imshow(to_uint8(image), interpolation="nearest")
+            for x, y in marks[i][j] if marks is not None else ():
+                axes.plot(x, y, "o", ms=7 * cell, mfc="none", mec="white", mew=1.6)
+                axes.plot(x, y, "o", ms=7 * cell, mfc="none", mec="black", mew=0.7)
+            if j == 0 and row_labels:
+                axes.set_ylabel(row_labels[i], rotation=0, ha="right", va="center", labelpad=4)
+            if i == 0 and column_labels:
+                axes.set_title(column_labels[j], fontsize=10, pad=3)
+    if title:
+        figure.text(0.5, 1 - 0.06 / height, title, ha="center", va="top", fontsize=11)
+    return figure
+
+
+def plain(value: Any, where: str = "values") -> Any:
+    """`value` as JSON's types. Raises ValueError, naming the place, for NaN, infinity or a foreign type."""
+    if torch.is_tensor(value):
+        value = value.detach().cpu().tolist()
+    elif isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    elif isinstance(value, Path):
+        raise ValueError(f"{where} is a path; figures keep no machine paths")
+    if isinstance(value, dict):
+        return {str(key): plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where} is {value}; a figure's numbers must be finite")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise ValueError(f"{where} has type {type(value).__name__}; allowed are numbers, text, lists, dicts and arrays")
+
+
+def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict[str, Any]:
+    """What a figure rests on: command, seed, SHA-256 of the code, the notebook and each checkpoint file, versions.
+
+    "code" covers the files of lcs_utils that the notebook imports, directly or not (all of them outside a notebook).
+    `checkpoints` as in `provenance.file_hashes`, whose errors it raises.
+    """
+    running = notebooks.current()
+    name, command = running or (None, "interactive")
+    modules = notebooks.dependencies(name)[1:] if name else (paths.ROOT / "lcs_utils").rglob("*.py")
+    return {
+        "command": command,
+        "seed": seed,
+        "code_sha256": provenance.digest(modules),
+        "notebook": name,
+        "notebook_sha256": notebooks.code_sha256(notebooks.read(name)) if name else None,
+        "checkpoints": provenance.file_hashes(checkpoints),
+        "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
+        "versions": provenance.versions(),
+    }
+
+
+def save_figure(
+    figure: Figure, name: str, preset: str, values: Any, seed: int, checkpoints: Sequence[Path | str] = ()
+) -> Path:
+    """Write figures/<preset>/<name>.png and, beside it, <name>.json with `values` and the provenance; returns the PNG.
+
+    Both appear whole or not at all, and the same command gives the same bytes. `values` are the numbers behind the
+    figure: lists, dicts, arrays; finite. Raises ValueError for a bad name, an unknown preset or a non-finite number,
+    FileNotFoundError for a missing checkpoint, all before anything is written.
+    """
+    if not re.fullmatch(r"[a-z0-9_]+", name):
+        raise ValueError(f"a figure's name is made of a-z, 0-9 and _, got {name!r}")
+    if preset not in notebooks.PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(notebooks.PRESETS)}, got {preset!r}")
+    record = {"figure": name, "preset": preset, "values": plain(values), "provenance": figure_provenance(seed, checkpoints)}
+    target = paths.FIGURES / preset / f"{name}.png"
+    with paths.atomic_path(target) as temporary:
+        figure.savefig(temporary, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata={"Software": None})
+        paths.write_json(target.with_suffix(".json"), record)
+    return target

@@ -1,0 +1,63 @@
+"""What a result rests on: the code it imports, the files it read, the package versions."""
+
+import ast
+import hashlib
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from lcs_utils import paths
+
+VERSIONED = ("diffusers", "matplotlib", "numba", "numpy", "pillow", "safetensors", "torch")
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that shape numbers and pictures."""
+    return {"python": platform.python_version(), **{package: metadata.version(package) for package in VERSIONED}}
+
+
+def imported_files(source: str) -> set[Path]:
+    """The files of lcs_utils that Python `source` imports, directly or through other files of lcs_utils."""
+    found: set[Path] = set()
+    waiting = [source]
+    while waiting:
+        for node in ast.walk(ast.parse(waiting.pop())):
+            if isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                continue  # the package has no relative imports; tests/test_frame.py says so
+            for module in modules:
+                parts = module.split(".")
+                for depth in range(1, len(parts) + 1) if parts[0] == "lcs_utils" else ():
+                    base = paths.ROOT.joinpath(*parts[:depth])
+                    for path in (base / "__init__.py", base.with_suffix(".py")):
+                        if path.is_file() and path not in found:
+                            found.add(path)
+                            waiting.append(path.read_text())
+    return found
+
+
+def digest(files: Iterable[Path]) -> str:
+    """One SHA-256 for several files below the repository root: of their names and contents, in sorted order."""
+    lines = [f"{paths.sha256(path)}  {path.relative_to(paths.ROOT).as_posix()}\n" for path in sorted(files)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def file_hashes(places: Iterable[Path | str]) -> dict[str, str]:
+    """SHA-256 of each file, by its path from the repository root; a folder stands for its files, .md ones left out.
+
+    Relative places start at the root. Raises FileNotFoundError for a missing one, ValueError for one outside the root.
+    """
+    files: set[Path] = set()
+    for place in places:
+        path = (paths.ROOT / place).resolve()
+        if not path.exists():
+            raise FileNotFoundError(f"{path.name} does not exist, but a result is said to rest on it")
+        if not path.is_relative_to(paths.ROOT):
+            raise ValueError(f"{path.name} lies outside the repository; results rest on files inside it")
+        files.update([path] if path.is_file() else (file for file in path.rglob("*") if file.is_file()))
+    kept = sorted(file for file in files if file.suffix not in (".md", ".pyc") and not file.name.startswith("."))
+    return {file.relative_to(paths.ROOT).as_posix(): paths.sha256(file) for file in kept}
