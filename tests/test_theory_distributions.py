@@ -101,7 +101,7 @@ def test_images_keep_their_shape_and_dtype():
         (lambda: gaussian([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]]), "covariance 0 must be .* eigenvalue"),
         (lambda: gaussian([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]]), "symmetric"),
         (lambda: GaussianMixture([0.5, 0.6], torch.zeros(2, 1), torch.ones(2, 1, 1)), "sum to 1"),
-        (lambda: GaussianMixture([1.0], torch.zeros(1, 2), torch.ones(1, 1, 1)), r"got \[\[1\], \[1, 2\], \[1, 1, 1\]\]"),
+        (lambda: GaussianMixture([1.0], torch.zeros(1, 2), torch.ones(1, 1, 1)), r"got .*\[1, 1, 1\]"),
         (lambda: EXAMPLES["mixture"].marginal([0, 4]), r"\[4\] are outside \[0, 4\)"),
         (lambda: EXAMPLES["mixture"].marginal([1, 1]), r"\[1\] are given more than once"),
         (lambda: Product(((0, 1), (1,)), (random_mixture(1, 2), random_mixture(1, 1))), r"overlap: indices \[1\]"),

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 LOG_2PI = math.log(2 * math.pi)
+Sigma = Float[Tensor, "batch"] | None
 
 
 def check_indices(idx: Sequence[int], n: int) -> list[int]:
@@ -45,12 +46,14 @@ class GaussianMixture:
         if self.weights.shape != (k,) or self.covs.shape != (k, n, n):
             given = [list(t.shape) for t in (self.weights, self.means, self.covs)]
             raise ValueError(f"need weights [k], means [k, n], covs [k, n, n], got {given}")
-        if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-9:
+        if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
+        object.__setattr__(self, "weights", self.weights / self.weights.sum())  # float32 input sums to 1 +- 1e-7
         for i, cov in enumerate(self.covs):
             smallest = float(torch.linalg.eigvalsh(cov).min()) if n else 1.0
             if not smallest > 1e-12 or not torch.allclose(cov, cov.T, atol=1e-9):
-                raise ValueError(f"covariance {i} must be symmetric positive definite, its smallest eigenvalue is {smallest:.3g}")
+                found = f"its smallest eigenvalue is {smallest:.3g}"
+                raise ValueError(f"covariance {i} must be symmetric positive definite, {found}")
 
     @property
     def n(self) -> int:
@@ -74,17 +77,15 @@ class GaussianMixture:
         v = variances.expand(len(x), -1, -1) if sigma is None else variances + sigma.double()[:, None, None] ** 2
         return y, v, self.weights.log() - 0.5 * (y**2 / v + v.log() + LOG_2PI).sum(-1)
 
-    def log_prob(self, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"] | None = None) -> Float[Tensor, "batch"]:
+    def log_prob(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch"]:
         """log p_t(x)."""
         return self._project(x, sigma)[2].logsumexp(-1)
 
-    def responsibilities(
-        self, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"] | None = None
-    ) -> Float[Tensor, "batch k"]:
+    def responsibilities(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch k"]:
         """P(component | x_t)."""
         return self._project(x, sigma)[2].softmax(-1)
 
-    def score(self, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"] | None = None) -> Float[Tensor, "batch n"]:
+    def score(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch n"]:
         """grad_x log p_t(x)."""
         y, v, logits = self._project(x, sigma)
         return -torch.einsum("bk,bkm,knm->bn", logits.softmax(-1), y / v, self._axes[1])
@@ -121,7 +122,7 @@ class GaussianMixture:
         means = self.means[:, rest] + torch.einsum("krm,km->kr", gain, known - self.means[:, idx])
         covs = self.covs[:, rest][:, :, rest] - gain @ self.covs[:, idx][:, :, rest]
         weights = self.marginal(idx).responsibilities(known[None])[0].clamp_min(1e-300)
-        return GaussianMixture(weights / weights.sum(), means, (covs + covs.mT) / 2)
+        return GaussianMixture(weights, means, (covs + covs.mT) / 2)
 
     def pushforward(self, matrix: Float[Tensor, "m n"], shift: Float[Tensor, "m"] | float = 0.0) -> "GaussianMixture":
         """The distribution of matrix @ x + shift."""
@@ -184,11 +185,11 @@ class Product:
         order = torch.tensor([i for block in self.blocks for i in block])
         return torch.cat(parts, -1)[..., order.argsort()]
 
-    def log_prob(self, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"] | None = None) -> Float[Tensor, "batch"]:
+    def log_prob(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch"]:
         """log p_t(x): isotropic noise keeps the blocks independent."""
         return sum(f.log_prob(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors))
 
-    def score(self, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"] | None = None) -> Float[Tensor, "batch n"]:
+    def score(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch n"]:
         """grad_x log p_t(x)."""
         return self._joined([f.score(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors)])
 
@@ -213,6 +214,18 @@ class Product:
         blocks = tuple(tuple(position[b[p]] for p in local) for local, b, _ in kept if local)
         factors = tuple(f if len(local) == len(b) else f.marginal(local) for local, b, f in kept if local)
         return Product(blocks, factors)
+
+    def joint(self) -> GaussianMixture:
+        """The same distribution as one mixture on R^n: its components are all combinations of the factors'."""
+        weights, means, covs = torch.ones(1), torch.zeros(1, 0), torch.zeros(1, 0, 0)
+        for factor in self.factors:
+            a, b = len(weights), len(factor.weights)
+            weights = torch.outer(weights.double(), factor.weights).flatten()
+            means = torch.cat([means.double().repeat_interleave(b, 0), factor.means.repeat(a, 1)], -1)
+            pairs = zip(covs.double().repeat_interleave(b, 0), factor.covs.repeat(a, 1, 1))
+            covs = torch.stack([torch.block_diag(*pair) for pair in pairs])
+        order = torch.tensor([i for block in self.blocks for i in block]).argsort()
+        return GaussianMixture(weights, means[:, order], covs[:, order][:, :, order])
 
     @property
     def mean(self) -> Float[Tensor, "n"]:

@@ -1,0 +1,176 @@
+"""Lemmas 2-3, Claims 1-2, Corollary 1, Definition 3 and eq. (3): two sides each, and a hypothesis broken."""
+
+import math
+
+import pytest
+import torch
+
+from lcs_utils import features
+from lcs_utils.theory import results
+from lcs_utils.theory.cpc import (
+    ConditionalProjectiveComposition,
+    CouplingMap,
+    FeatureCPC,
+    LinearMap,
+    approximate_cpc_errors,
+    coupled_family,
+)
+from lcs_utils.theory.distributions import GaussianMixture, gaussian, kl
+from lcs_utils.theory.lcs import lemma_1_subsets, local_conditional_score
+
+JS = [(), (0,), (1, 2), (0, 1, 2)]
+TS = (0.01, 0.3, 4.0)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def mixture_1d(means):
+    k = len(means)
+    return GaussianMixture(torch.full((k,), 1 / k), torch.tensor(means)[:, None], torch.full((k, 1, 1), 0.3))
+
+
+def mixture_3d():
+    return GaussianMixture([0.5, 0.5], torch.zeros(2, 3), torch.eye(3).repeat(2, 1, 1))
+
+
+def rotation(angle):
+    return torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=torch.float64)
+
+
+def test_definition_3_is_zero_for_a_cpc_and_grows_with_coupling():
+    assert max(approximate_cpc_errors(*coupled_family(0.0, 0.0), JS)) < 1e-12
+    rows = torch.tensor([approximate_cpc_errors(*coupled_family(c, c), JS) for c in (0.1, 0.2, 0.4, 0.8)])
+    assert bool((rows.diff(dim=0) > 0).all())
+    light = approximate_cpc_errors(*coupled_family(0.5, 0.0), JS)
+    assert light.e1 > 0.1 and max(light.e2, light.e3) < 1e-12  # light alone is only a dependence between blocks
+
+
+def test_lemma_2_identity_is_exact_and_the_bound_holds():
+    for light, spill in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.3), (0.5, 0.4)]:
+        family, M = coupled_family(light, spill)
+        for J in JS:
+            lemma = results.lemma_2(family, M, J, JS)
+            assert lemma.identity == pytest.approx(lemma.divergence, abs=1e-11)
+            assert lemma.divergence <= lemma.bound + 1e-12
+    assert lemma.bound < 3 * lemma.divergence  # at the full set the bound is not vacuous
+    assert lemma.errors.e1 + 2 * lemma.errors.e2 < lemma.divergence  # and a smaller factor than |J| = 3 would be false
+
+
+def test_lemma_3_errors_decrease_with_noise():
+    family, M = coupled_family(0.5, 0.4)
+    errors = results.lemma_3(family, M, JS, [0.0, 0.1, 0.3, 1.0, 3.0, 10.0])
+    assert bool((errors.diff(dim=0) < 0).all())
+    zero = results.lemma_3(*coupled_family(0.0, 0.4), JS, [0.0, 1.0])[:, 0]
+    assert float(zero.abs().max()) < 1e-12  # "unless already zero" is needed
+
+
+def pairs_of_distributions():
+    family, _ = coupled_family(0.5, 0.4)
+    means, covs = torch.tensor([[1.0, 0.0], [-1.0, 1.0]]), torch.stack([torch.eye(2), 0.5 * torch.eye(2)])
+    two = GaussianMixture([0.4, 0.6], means, covs)
+    return {
+        "gaussian 8d": (family(frozenset([0])), family(frozenset([0, 2]))),
+        "mixture 1d": (mixture_1d([-1.0, 1.0]), mixture_1d([0.0, 2.0, 2.5])),
+        "mixture 2d": (two, gaussian([0.0, 0.0], [[1.5, 0.2], [0.2, 1.0]])),
+    }
+
+
+@pytest.mark.parametrize("name", pairs_of_distributions())
+@pytest.mark.parametrize("t", TS)
+def test_claim_1_derivative_is_minus_half_the_relative_fisher_information(name, t):
+    p, q = pairs_of_distributions()[name]
+    sides = results.claim_1(p, q, t)
+    assert sides.right < 0 and sides.gap < 1e-6 * max(1, abs(sides.right))
+    assert abs(sides.left - 2 * sides.right) > 1e-3 * abs(sides.right)  # without the half it would be false
+
+
+def feature_cpc(transform):
+    means = torch.tensor([[0.0, 1.0], [0.5, -1.0]])
+    background = GaussianMixture([0.5, 0.5], means, 0.5 * torch.eye(2).repeat(2, 1, 1))
+    concepts = {"u": mixture_1d([-1.0, 1.0]), "v": mixture_1d([1.5])}
+    cpc = ConditionalProjectiveComposition({"u": (0,), "v": (1,)}, background, concepts)
+    return FeatureCPC(cpc, transform)
+
+
+MAPS = {
+    "orthogonal": LinearMap(rotation(0.6)),
+    "linear": LinearMap([[1.0, 0.8], [-0.3, 1.5]]),
+    "smooth": CouplingMap(),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("J", [(), ("u",), ("u", "v")])
+def test_corollary_1_in_feature_space(name, J):
+    fcpc = feature_cpc(MAPS[name])
+    z = fcpc.features(J).sample(5, generator())
+    sigma = torch.tensor([0.3, 0.5, 1.0, 3.0, 10.0], dtype=torch.float64)
+    assert results.corollary_1(fcpc, z, sigma, J).gap < 1e-7
+
+
+def test_corollary_1_needs_the_feature_space():
+    """In pixel space the same distribution is no CPC: with pixel blocks its local score misses the score by far."""
+    p = feature_cpc(MAPS["orthogonal"])
+    x = p.sample(10, generator(), ("u", "v"))
+    level = torch.full((10,), 0.5, dtype=torch.float64)
+    blocks = {"u": (0,), "v": (1,)}
+    local = local_conditional_score(p.pixels, x, level, lemma_1_subsets(blocks, 2, blocks))
+    assert float((local - p.pixels(blocks).score(x, level)).abs().max()) > 0.3
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_maps_invert_and_know_their_volume(name):
+    A, x = MAPS[name], torch.randn(4, 2, generator=generator(), dtype=torch.float64)
+    torch.testing.assert_close(A.inverse(A.forward(x)), x)
+    jacobians = torch.stack([torch.autograd.functional.jacobian(lambda v: A.forward(v[None])[0], one) for one in x])
+    torch.testing.assert_close(A.log_det(x), torch.linalg.slogdet(jacobians)[1])
+
+
+def test_claim_2_orthogonal_maps_commute_and_others_do_not():
+    p = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]])
+    sigmas = [0.05, 0.2, 1.0, 5.0, 25.0, 125.0]
+    commuting = results.claim_2(p, rotation(0.7), sigmas)
+    assert max(abs(v) for v in commuting.laws + commuting.scores + commuting.denoisers) < 1e-10
+    A = torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    other = results.claim_2(p, A, sigmas)
+    assert all(a > b for a, b in zip(other.identity, other.identity[1:]))
+    assert other.scores[2] > other.scores[3] > other.scores[4] > other.scores[5]
+    assert other.denoisers[3] > other.denoisers[4] > other.denoisers[5] > 0
+    limit = kl(gaussian([0.0, 0.0], torch.eye(2)), gaussian([0.0, 0.0], A @ A.T)).value
+    assert other.laws == sorted(other.laws) and other.laws[-1] == pytest.approx(limit, rel=1e-3)  # this one grows
+
+
+def mean_differences(family, conditions):
+    means = [family(frozenset([j])).mean[None] for j in conditions]
+    return features.mean_difference_vectors(means, family(frozenset()).mean[None])
+
+
+def test_equation_3_is_necessary_and_not_sufficient():
+    families = {c: coupled_family(*c)[0] for c in [(0, 0), (0.5, 0), (0, 0.3)]}
+    cosine = {c: features.cosine_similarity(mean_differences(f, range(3))) for c, f in families.items()}
+    assert features.off_diagonal(cosine[0, 0]) == 0
+    assert features.off_diagonal(cosine[0.5, 0]) == 0  # orthogonal mean differences ...
+    assert results.independent_blocks_divergence(*coupled_family(0.5, 0.0), (0, 1, 2)) > 0.1  # ... and no CPC
+    assert features.off_diagonal(cosine[0, 0.3]) > 0.2  # cross-talk is seen
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: LinearMap([[1.0, 2.0], [2.0, 4.0]]), "must be invertible, .* singular value"),
+        (lambda: LinearMap(torch.ones(2, 3)), r"matrix \[2, 3\]"),
+        (lambda: feature_cpc(CouplingMap()).pixels(("u",)), "only a LinearMap .* CouplingMap"),
+        (lambda: coupled_family(-0.1, 0.0), "must be >= 0, got -0.1"),
+        (lambda: coupled_family(0.1, 0.0)[0](frozenset([7])), "unknown conditions 7"),
+        (lambda: results.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]), "one Gaussian, got a mixture of 2"),
+        (lambda: results.claim_1(mixture_3d(), mixture_3d(), 1.0), "at most 2 dimensions, got 3"),
+        (lambda: features.cosine_similarity(torch.tensor([[1.0, 0.0], [0.0, 0.0]])), r"vectors \[1\] are zero"),
+        (lambda: features.mean_difference_vectors([torch.zeros(2, 3)], torch.zeros(2, 4)), r"condition 0 .* \[2, 3\]"),
+        (lambda: features.off_diagonal(torch.ones(1, 1)), "at least 2 conditions, got 1"),
+    ],
+)
+def test_bad_input_is_named(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
