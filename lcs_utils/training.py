@@ -168,7 +168,7 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
             x_t = x_t * batch.valid
         loss, error = objective(x_t, sigma, batch)
         if not bool(loss.mean().isfinite()):
-            raise FloatingPointError(f"loss is {float(loss.mean())} after {seen:,} images; the last saved state is finite")
+            raise FloatingPointError(f"loss is {float(loss.detach().mean())} after {seen:,} images; the last saved state is finite")
         optimizer.zero_grad()
         accelerator.backward(loss.mean())
         for p in parameters:  # EDM2's guard: one bad gradient must not end a long run
@@ -181,15 +181,17 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
         with torch.no_grad():
             for average, current in zip(state.ema.parameters(), state.objective.net.parameters()):
                 average.lerp_(current, 1 - beta)
-        yield Log(int(state.seen[0]), float(loss.mean()), float(error.mean()), lr)
+        yield Log(int(state.seen[0]), float(loss.detach().mean()), float(error.mean()), lr)
 
 
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
     """The experiment's rendered scenes; renders what is missing first (resumable, in shards)."""
-    folder = paths.RUNS / "data" / f"clevr{size.resolution}"
-    counts = range(exp.objects[0], exp.objects[1] + 1)
-    dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
-    arrays = dataset.load(folder, counts=counts)
+    most = 3 if exp.objects[1] <= 3 else 6  # two folders serve every experiment of Tables 1 and 2
+    folder = paths.RUNS / "data" / (f"clevr{size.resolution}" if most == 3 else f"clevr{size.resolution}_1-{most}")
+    dataset.generate(
+        folder, seed=0, counts=range(1, most + 1), per_count=size.per_count, resolution=size.resolution, workers=workers
+    )
+    arrays = dataset.load(folder, counts=range(exp.objects[0], exp.objects[1] + 1))
     pick = lambda key: torch.from_numpy(arrays[key]).to(device)
     return Data(pick("images"), pick("locations"), pick("colors"))
 
@@ -208,11 +210,17 @@ def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log],
     )  # fmt: skip
 
 
-def run(exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, output=None, command: str = "") -> None:
-    """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output` at the end."""
+def run(
+    exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, command: str = "",
+    data: Data | None = None, folder=None, output=None, save_every: float = SAVE_EVERY,
+) -> None:  # fmt: skip
+    """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output` at the end.
+
+    By default the data are rendered scenes, the state lives under runs/ and the checkpoint under data/checkpoints.
+    """
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
-    folder, output = paths.RUNS / size.name / "training" / name, output or paths.CHECKPOINTS / name
+    folder, output = folder or paths.RUNS / size.name / "training" / name, output or paths.CHECKPOINTS / name
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
     if (folder / "state.pt").exists():
@@ -220,7 +228,7 @@ def run(exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, output=N
         with open(folder / "loss.csv") as file:
             rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
         rows = [r for r in rows if r.images <= state.seen[0]]
-    data = load_data(exp, size, accelerator.device, workers)
+    data = data or load_data(exp, size, accelerator.device, workers)
 
     def save():
         checkpoints.write_loss(folder / "loss.csv", rows)
@@ -240,7 +248,7 @@ def run(exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, output=N
             recent = []
             bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
         bar.update(size.batch)
-        if not recent and now - saved > SAVE_EVERY and accelerator.is_main_process:
+        if not recent and now - saved > save_every and accelerator.is_main_process:
             save()
             saved = now
     if accelerator.is_main_process:

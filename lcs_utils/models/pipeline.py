@@ -29,7 +29,7 @@ class ConditionalPipeline(DiffusionPipeline):
     """
 
     def __init__(
-        self, net: EDM2UNet, resolution: int, radius: int | None = None, grid_size: int = 16, sigma_data: float = SIGMA_DATA
+        self, net: EDM2UNet, resolution: int = 128, radius: int | None = None, grid_size: int = 16, sigma_data: float = SIGMA_DATA
     ):
         super().__init__()
         self.register_modules(net=net)

@@ -1,0 +1,136 @@
+"""Training: resumes to the bit after a kill, keeps what it promises about EMA and schedule, and refuses bad input at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from accelerate import Accelerator
+
+from lcs_utils import checkpoints, paths, training
+from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Preset, experiment, preset
+from lcs_utils.models.unet import MPConv
+
+TINY_NET = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2)
+TINY = Preset("tiny", 32, TINY_NET, TINY_NET, images=8 * 60, batch=8, learning_rate=0.01, per_count=1)
+
+
+def tiny_data():
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randint(0, 256, (32, 3, 1, 1), generator=generator).to(torch.uint8).expand(-1, -1, 32, 32)  # learnable
+    locations = torch.rand(32, 3, 2, generator=generator)
+    colors = torch.randint(0, 8, (32, 3), generator=generator).to(torch.int8)
+    locations[:16, 2], colors[:16, 2] = float("nan"), -1
+    return training.Data(images, locations, colors)
+
+
+SCRIPT = """
+import sys, time, torch
+torch.set_num_threads(1)
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from test_training import TINY, tiny_data
+from lcs_utils import training
+from lcs_utils.experiments import EXP3
+folder, slow = Path(sys.argv[1]), float(sys.argv[2])
+original = training.State.save
+def save(state, path):
+    original(state, path)
+    time.sleep(slow)  # so that the kill comes in the middle of the run
+training.State.save = save
+training.run(EXP3, TINY, data=tiny_data(), folder=folder, output=folder / "net", save_every=0)
+"""
+
+
+def test_a_killed_run_resumes_and_ends_with_the_same_bytes(tmp_path):
+    def start(folder, slow):
+        script = SCRIPT.format(tests=os.path.dirname(__file__))
+        return subprocess.Popen([sys.executable, "-c", script, folder, str(slow)], cwd=paths.ROOT, stderr=subprocess.DEVNULL)
+
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    process = start(killed, 30)
+    assert start(straight, 0).wait(120) == 0
+    deadline = time.time() + 60
+    while not (killed / "state.pt").exists() and time.time() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 0 < float(torch.load(killed / "state.pt", weights_only=True)["seen"][0]) < TINY.images
+    assert not (killed / "net").exists()
+    assert start(killed, 0).wait(120) == 0
+    a, b = (folder / "net" / checkpoints.WEIGHTS for folder in (straight, killed))
+    assert a.read_bytes() == b.read_bytes()
+    assert (straight / "loss.csv").read_text() == (killed / "loss.csv").read_text()
+    assert checkpoints.load(str(straight / "net")).config.radius == EXP3.radius
+    b.write_bytes(b.read_bytes()[:-1])
+    with pytest.raises(checkpoints.CheckpointError, match="truncated or altered.*python -m lcs_utils.training"):
+        checkpoints.load(str(killed / "net"))
+
+
+def train(exp, size=TINY, steps=60, seed=0):
+    accelerator = Accelerator(cpu=True)
+    state = training.start(exp, replace(size, images=size.batch * steps), seed, accelerator.device)
+    logs = list(training.training_loop(state, tiny_data(), exp, replace(size, images=size.batch * steps), accelerator))
+    return state, logs
+
+
+@pytest.mark.parametrize("exp", [EXP1, EXP2, replace(EXP1, condition="color")])
+def test_a_few_steps_lower_the_error_and_keep_weights_on_the_sphere(exp):
+    state, logs = train(exp)
+    first, last = (sum(log.error for log in part) / 15 for part in (logs[:15], logs[-15:]))
+    assert last < 0.97 * first
+    for module in state.objective.modules():
+        if isinstance(module, MPConv):
+            rms = module.weight.square().flatten(1).mean(1).sqrt()
+            assert torch.allclose(rms, torch.ones_like(rms), atol=1e-3)
+
+
+def test_a_nan_stops_the_run_before_it_spreads():
+    accelerator = Accelerator(cpu=True)
+    state = training.start(EXP1, TINY, 0, accelerator.device)
+    with torch.no_grad():
+        state.objective.net.out_gain.fill_(float("nan"))
+    with pytest.raises(FloatingPointError, match="nan after 0 images"):
+        next(training.training_loop(state, tiny_data(), EXP1, TINY, accelerator))
+
+
+def test_schedule_and_ema():
+    lr = lambda images: training.learning_rate(images, 1000, 1.0)
+    assert lr(0) == 0 and lr(30) == pytest.approx(1) and lr(250) == pytest.approx(1) and lr(1000) == 0
+    assert lr(500) == pytest.approx(2**-0.5) and lr(900) < lr(750)
+    exponent = training.ema_exponent(0.05)  # EDM2 lists gamma = 16.97 for 0.05, 6.94 for 0.10
+    assert exponent == pytest.approx(16.97, abs=0.01) and training.ema_exponent(0.10) == pytest.approx(6.94, abs=0.01)
+    # the profile of the weights t^gamma has relative standard deviation 0.05
+    average, weights = 0.0, torch.arange(1, 5001, dtype=torch.float64)
+    for t in weights.tolist():
+        average += (1 - (1 - 1 / t) ** (exponent + 1)) * (t - average)
+    assert average / 5000 == pytest.approx((exponent + 1) / (exponent + 2), rel=1e-3)
+
+
+def test_labels_are_what_the_policy_says():
+    data, generator = tiny_data(), torch.Generator().manual_seed(0)
+    totals = {exp.name: training.draw(data, exp, 64, generator).cond.sum(1) for exp in (EXP1, EXP2)}
+    assert set(totals["exp2"].tolist()) == {1.0} and set(totals["exp1"].tolist()) == {2.0, 3.0}
+    patches = training.draw(data, EXP3, 64, generator)
+    assert patches.x0.shape == (128, 3, 14, 14) and patches.cond.shape == (128, 51)
+
+
+def test_bad_names_list_the_allowed(capsys):
+    with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1, exp2, exp3"):
+        experiment("exp9")
+    with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: small, paper"):
+        preset("huge")
+    for arguments in (["exp9"], ["exp1", "--preset", "huge"], ["exp1", "--images", "3"]):
+        with pytest.raises(SystemExit) as stop:
+            training.main(arguments)
+        assert stop.value.code == 2
+    assert "allowed" in capsys.readouterr().err
+    with pytest.raises(checkpoints.CheckpointError, match="no checkpoint 'nothing'.*there are"):
+        checkpoints.load("nothing")
+    assert all(name == e.name for name, e in EXPERIMENTS.items())
+
+
