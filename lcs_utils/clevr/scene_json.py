@@ -1,6 +1,14 @@
 """CLEVR's scene JSON: every original key, plus the camera, lamps and seed without which an image cannot be made again."""
 
-from lcs_utils.clevr.scenes import BEHIND, CROPS, RIGHT, Scene, depths, project
+import json
+import math
+
+import numpy as np
+
+from lcs_utils import paths
+from lcs_utils.clevr.scenes import (
+    ALLOWED, BEHIND, CAMERA_LOCATION, CROPS, RIGHT, Camera, Lamps, Scene, SceneObject, depths, project,
+)  # fmt: skip
 
 DIRECTIONS = {
     "right": (*RIGHT, 0.0), "behind": (*BEHIND, 0.0), "above": (0.0, 0.0, 1.0),
@@ -10,14 +18,16 @@ EPSILON = 0.2  # how far along a direction an object must lie to count as relate
 
 
 def relationships(scene: Scene) -> dict[str, list[list[int]]]:
-    """For left, right, front, behind and each object, the objects on that side of it (CLEVR's adjacency lists)."""
-    points = [o.coords for o in scene.objects]
+    """For left, right, front, behind and each object, the objects on that side of it (CLEVR's adjacency lists).
 
-    def side(d, i):
-        shift = lambda p: (p[0] - points[i][0]) * d[0] + (p[1] - points[i][1]) * d[1]  # noqa: E731
-        return [j for j, p in enumerate(points) if j != i and shift(p) > EPSILON]
-
-    return {name: [side(DIRECTIONS[name], i) for i in range(len(points))] for name in ("right", "behind", "front", "left")}
+    Choice: the directions are those of the camera without jitter, as in every published CLEVR scene.
+    """
+    points = np.array([o.coords for o in scene.objects]).reshape(-1, 3)
+    along = {name: points @ np.array(DIRECTIONS[name]) for name in ("right", "behind", "front", "left")}
+    return {
+        name: [[j for j in range(len(points)) if j != i and p[j] - p[i] > EPSILON] for i in range(len(points))]
+        for name, p in along.items()
+    }
 
 
 def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: int = 240) -> dict:
@@ -40,3 +50,100 @@ def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: in
         "lamps": {name: list(getattr(scene.lamps, name)) for name in ("key", "fill", "back")},
         "seed": scene.seed,
     }  # fmt: skip
+
+
+def _numbers(holder, key, n, where):
+    value = _get(holder, key, where)
+    if not (isinstance(value, list) and len(value) == n and all(isinstance(v, int | float) and math.isfinite(v) for v in value)):
+        raise ValueError(f"{where}: {key!r} must be {n} finite numbers, got {value!r}")
+    return tuple(value)
+
+
+def _get(holder, key, where):
+    if not isinstance(holder, dict):
+        raise ValueError(f"{where}: expected a JSON object, got {type(holder).__name__}")
+    if key not in holder:
+        raise ValueError(f"{where}: key {key!r} is missing")
+    return holder[key]
+
+
+def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
+    """A scene from CLEVR's dictionary, ours or a published one; rebuilds the same image if camera and lamps are stored.
+
+    Published scenes do not hold the camera's jitter: it is fitted to their pixel_coords (of a width x height image), and
+    the lamps hang where they do without jitter. Raises ValueError naming the object and the key that is wrong.
+    """
+    objects = []
+    listed = _get(data, "objects", "scene")
+    if not isinstance(listed, list):
+        raise ValueError(f"scene: 'objects' must be a list, got {type(listed).__name__}")
+    for i, o in enumerate(listed):
+        where = f"object {i}"
+        for key, allowed in ALLOWED.items():
+            if _get(o, key, where) not in allowed:
+                raise ValueError(f"{where}: {key!r} is {o[key]!r}; allowed: {', '.join(allowed)}")
+        rotation = _get(o, "rotation", where)
+        if not isinstance(rotation, int | float) or not math.isfinite(rotation):
+            raise ValueError(f"{where}: 'rotation' must be a finite number, got {rotation!r}")
+        pixels = _numbers(o, "pixel_coords", 3, where) if "pixel_coords" in o else None
+        objects.append(SceneObject(o["shape"], o["size"], o["material"], o["color"], _numbers(o, "3d_coords", 3, where), rotation, pixels))
+    if "camera" in data:
+        camera = Camera(_numbers(data["camera"], "location", 3, "camera"), _get(data["camera"], "crop", "camera"))
+    elif objects and all(o.pixel_coords for o in objects):
+        crop = next((name for name, (fx, fy) in CROPS.items() if math.isclose(fx * width, fy * height)), "v1")
+        camera = fit_camera([o.coords for o in objects], [o.pixel_coords for o in objects], width, height, crop)
+    else:
+        camera = Camera(crop="v1")
+    lamps = Lamps(**{k: _numbers(data["lamps"], k, 3, "lamps") for k in ("key", "fill", "back")}) if "lamps" in data else Lamps()
+    return Scene(tuple(objects), camera, lamps, data.get("seed", 0), data.get("image_index", 0))
+
+
+def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") -> Camera:
+    """The jittered camera that best explains published pixel_coords (x, y in pixels, depth), by Gauss-Newton steps.
+
+    Choice: depths are stored exactly and pixels rounded, so a depth unit weighs as much as 200 pixels.
+    """
+    target = np.asarray(pixel_coords, dtype=np.float64)
+    stand_in = [SceneObject("sphere", "large", "rubber", "gray", tuple(c), 0.0) for c in coords]
+
+    def residual(location):
+        scene = Scene(tuple(stand_in), Camera(tuple(location), crop))
+        seen = np.column_stack([project(scene) * [width, height], depths(scene)])
+        return ((seen - target) * [1.0, 1.0, 200.0]).ravel()
+
+    location = np.array(CAMERA_LOCATION)
+    for _ in range(20):
+        r = residual(location)
+        jacobian = np.stack([(residual(location + 1e-5 * e) - r) / 1e-5 for e in np.eye(3)], 1)
+        step = np.linalg.lstsq(jacobian, -r, rcond=None)[0]
+        location = location + step
+        if np.abs(step).max() < 1e-9:
+            break
+    return Camera(tuple(location.tolist()), crop)
+
+
+def write_scenes(path, scenes, split: str = "new", width: int = 240, height: int = 240, date: str = "") -> None:
+    """Write CLEVR's collected scene file: {"info": ..., "scenes": [...]}."""
+    info = {"date": date, "version": "1.0", "split": split, "license": "CC-BY 4.0"}
+    paths.write_text(path, json.dumps({"info": info, "scenes": [scene_to_json(s, split, width, height) for s in scenes]}))
+
+
+def read_scenes(path) -> list[Scene]:
+    """Scenes of a collected CLEVR file, of one scene's JSON, or of JSON lines. Raises ValueError naming file and place."""
+    with open(path) as file:
+        text = file.read()
+    try:
+        try:
+            data = json.loads(text)
+            data = data["scenes"] if isinstance(data, dict) and "scenes" in data else [data]
+        except json.JSONDecodeError:
+            data = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    scenes = []
+    for i, entry in enumerate(data):
+        try:
+            scenes.append(scene_from_json(entry))
+        except ValueError as error:
+            raise ValueError(f"{path}: scene {i}: {error}") from None
+    return scenes

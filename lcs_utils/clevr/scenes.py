@@ -19,6 +19,7 @@ COLOR_RGB = {  # 0-255, used / 255 as linear values; the paper's order of colors
     "green": (29, 105, 20), "purple": (129, 38, 192), "red": (173, 35, 35), "yellow": (255, 238, 51),
 }  # fmt: skip
 COLORS = tuple(COLOR_RGB)
+ALLOWED = {"shape": SHAPES, "size": tuple(SIZES), "material": MATERIALS, "color": COLORS}
 CAMERA_LOCATION = (7.481131553649902, -6.5076398849487305, 5.34366512298584)
 LAMP_LOCATIONS = {
     "key": (6.446710109710693, -2.905174732208252, 4.258398056030273),
@@ -32,6 +33,7 @@ CROPS = {  # focal length as a fraction of the image's width and of its height
     "center": (LENS_MM / SENSOR_MM * 4 / 3, LENS_MM / SENSOR_MM * 4 / 3),
     "squash": (LENS_MM / SENSOR_MM, LENS_MM / SENSOR_MM * 4 / 3),
     "native": (LENS_MM / SENSOR_MM, LENS_MM / SENSOR_MM),
+    "v1": (LENS_MM / SENSOR_MM, LENS_MM / SENSOR_MM * 480 / 320),  # the frame of the published images, 480x320
 }
 MIN_DISTANCE, MARGIN = 0.25, 0.4
 MAX_TRIES, MAX_RESTARTS = 50, 20_000
@@ -50,6 +52,11 @@ class SceneObject:
     rotation: float
     pixel_coords: tuple[int, int, float] | None = None
 
+    def __post_init__(self):
+        for key, allowed in ALLOWED.items():
+            if getattr(self, key) not in allowed:
+                raise ValueError(f"unknown {key} {getattr(self, key)!r}; allowed: {', '.join(allowed)}")
+
 
 @dataclass(frozen=True)
 class Camera:
@@ -57,6 +64,10 @@ class Camera:
 
     location: tuple[float, float, float] = CAMERA_LOCATION
     crop: str = "center"
+
+    def __post_init__(self):
+        if self.crop not in CROPS:
+            raise ValueError(f"unknown crop {self.crop!r}; allowed: {', '.join(CROPS)}")
 
 
 @dataclass(frozen=True)
@@ -141,8 +152,6 @@ def _place(rng, n, camera, fx, fy, min_distance, margin, visible_scale, inside, 
 
 def _stage(seed, index, crop):
     """The scene's generator and its jittered camera and lamps, in the original's order of draws."""
-    if crop not in CROPS:
-        raise ValueError(f"unknown crop {crop!r}; allowed: {', '.join(CROPS)}")
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index])))
     u = rng.random((4, 3))
     camera = np.array(CAMERA_LOCATION) + u[0] - 0.5
@@ -169,6 +178,8 @@ def sample_scene(
     """
     if n_objects < 0:
         raise ValueError(f"n_objects must be at least 0, got {n_objects}")
+    if seed < 0 or index < 0:
+        raise ValueError(f"seed and index must be at least 0, got {seed} and {index}")
     rng, camera, lamps = _stage(seed, index, crop)
     rows, attributes = np.zeros((n_objects, tracer.ROW)), np.zeros((n_objects, 3))
     min_distance, margin = (MIN_DISTANCE, MARGIN) if margins else (0.0, 0.0)

@@ -1,0 +1,146 @@
+"""Scenes against CLEVR's own rules and one published image."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lcs_utils.clevr.conditions import TEST_LOCATIONS
+from lcs_utils.clevr.render import object_ids
+from lcs_utils.clevr.scene_json import fit_camera, read_scenes, scene_from_json, scene_to_json, write_scenes
+from lcs_utils.clevr.scenes import (
+    BEHIND, CAMERA_LOCATION, COLORS, LAMP_LOCATIONS, RIGHT, SIZES, Camera, SceneObject, project, sample_scene, scene_at,
+)  # fmt: skip
+
+PUBLISHED = json.loads((Path(__file__).parent / "data" / "clevr_val_000000.json").read_text())
+
+
+def gaps(scene):
+    """Smallest surface gap and smallest offset along the two margin directions over all pairs of objects."""
+    gap = offset = math.inf
+    for i, a in enumerate(scene.objects):
+        for b in scene.objects[:i]:
+            d = np.subtract(a.coords, b.coords)[:2]
+            gap = min(gap, np.hypot(*d) - SIZES[a.size] - SIZES[b.size])
+            offset = min(offset, abs(d @ RIGHT), abs(d @ BEHIND))
+    return gap, offset
+
+
+def test_a_scene_is_a_function_of_seed_and_index():
+    assert sample_scene(3, 5, 4) == sample_scene(3, 5, 4)
+    assert sample_scene(3, 5, 4) != sample_scene(3, 6, 4)
+    assert sample_scene(3, 5, 4) != sample_scene(4, 5, 4)
+
+
+def test_margins_hold_and_are_broken_without_them():
+    with_margins = [gaps(sample_scene(0, i, 6)) for i in range(30)]
+    assert min(g for g, _ in with_margins) >= 0.25 and min(o for _, o in with_margins) >= 0.4
+    without = [gaps(sample_scene(0, i, 6, margins=False)) for i in range(30)]
+    assert 0 <= min(g for g, _ in without) < 0.25 and min(o for _, o in without) < 0.4
+
+
+def test_attributes_and_jitter_have_clevrs_ranges():
+    scenes = [sample_scene(1, i, 3) for i in range(400)]
+    objects = [o for s in scenes for o in s.objects]
+    assert {o.color for o in objects} == set(COLORS)
+    for key, n in (("shape", 3), ("material", 2), ("size", 2)):
+        values, counts = np.unique([getattr(o, key) for o in objects], return_counts=True)
+        assert len(values) == n and np.abs(counts / len(objects) - 1 / n).max() < 0.06
+    jitter = np.array([s.camera.location for s in scenes]) - CAMERA_LOCATION
+    assert 0.45 < np.abs(jitter).max() <= 0.5
+    key = np.array([s.lamps.key for s in scenes]) - LAMP_LOCATIONS["key"]
+    assert 0.9 < np.abs(key).max() <= 1.0
+    assert all(o.coords[2] == SIZES[o.size] for o in objects)
+
+
+def test_every_object_is_visible_unless_the_test_is_off():
+    def smallest(scene):
+        ids = object_ids(replace(scene, camera=Camera(scene.camera.location, "squash")), 240)
+        return min((ids == k).sum() * 320 / 240 for k in range(len(scene.objects)))  # in pixels of 320x240
+
+    assert min(smallest(sample_scene(2, i, 6)) for i in range(40)) > 0.9 * 200
+    assert min(smallest(sample_scene(2, i, 6, visibility=False)) for i in range(40)) < 0.5 * 200
+
+
+def test_centers_inside_when_required():
+    inside = [project(sample_scene(0, i, 6, require_centers_inside=True)) for i in range(100)]
+    assert all((p > 0).all() and (p < 1).all() for p in inside)
+    free = [project(sample_scene(0, i, 6)) for i in range(100)]
+    assert 0.02 < np.mean([((p < 0) | (p > 1)).any() for p in free]) < 0.25  # 11 % in a larger count
+
+
+def test_scene_at_puts_centers_where_asked():
+    scene = scene_at(TEST_LOCATIONS, seed=0, index=1)
+    assert np.abs(project(scene) - TEST_LOCATIONS).max() < 1e-9
+    assert all(abs(o.coords[2] - SIZES[o.size]) < 1e-9 for o in scene.objects)
+
+
+def test_clevr_reaches_every_test_location():
+    """App. E.1's twelve cells all hold centers of sampled scenes, under the reading x right, y down of the center crop."""
+    points = np.concatenate([project(sample_scene(0, i, 3)) for i in range(1500)])
+    cell = (np.array(TEST_LOCATIONS) * 16).astype(int)
+    share = [((points * 16).astype(int) == c).all(1).mean() for c in cell]
+    assert min(share) > 2e-3
+    upside_down = [((points * 16).astype(int) == (c[0], 15 - c[1])).all(1).mean() for c in cell]
+    assert min(upside_down) < min(share)
+
+
+def test_camera_of_a_published_image():
+    coords = [o["3d_coords"] for o in PUBLISHED["objects"]]
+    pixels = np.array([o["pixel_coords"] for o in PUBLISHED["objects"]])
+    camera = fit_camera(coords, pixels, PUBLISHED["width"], PUBLISHED["height"])
+    assert np.abs(np.subtract(camera.location, CAMERA_LOCATION) - (0.364, 0.289, -0.378)).max() < 0.01
+
+    def error(camera):
+        scene = replace(sample_scene(0, 0, 0), objects=tuple(SceneObject("cube", "large", "metal", "red", tuple(c), 0.0) for c in coords), camera=camera)
+        return np.abs(project(scene) * [480, 320] - pixels[:, :2]).max()
+
+    assert error(camera) < 0.5
+    assert error(Camera(crop="v1")) > 5  # without the jitter
+
+
+def test_scene_files_give_the_same_scene_back(tmp_path):
+    scenes = [sample_scene(0, i, 4) for i in range(3)]
+    write_scenes(tmp_path / "scenes.json", scenes)
+    back = read_scenes(tmp_path / "scenes.json")
+    for a, b in zip(scenes, back, strict=True):
+        assert replace(b, objects=tuple(replace(o, pixel_coords=None) for o in b.objects)) == a
+    (tmp_path / "scenes.jsonl").write_text("\n".join(json.dumps(scene_to_json(s)) for s in scenes))
+    assert read_scenes(tmp_path / "scenes.jsonl") == back
+
+
+def test_published_keys_and_relations():
+    data = scene_to_json(sample_scene(0, 0, 4))
+    assert {"split", "image_index", "image_filename", "objects", "directions", "relationships"} <= set(data)
+    assert set(data["objects"][0]) == {"shape", "size", "material", "color", "3d_coords", "rotation", "pixel_coords"}
+    related = data["relationships"]
+    assert all((j in related["left"][i]) == (i in related["right"][j]) for i in range(4) for j in range(4))
+    published = {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}
+    scene = scene_from_json(published, 240, 240)  # a file without camera: the jitter is fitted
+    assert np.abs(np.subtract(scene.camera.location, data["camera"]["location"])).max() < 0.02
+
+
+def test_bad_input_is_named():
+    good = scene_to_json(sample_scene(0, 0, 2))
+    for change, message in (
+        ({"shape": "pyramid"}, "object 1: 'shape' is 'pyramid'; allowed: sphere, cube, cylinder"),
+        ({"3d_coords": [1, 2]}, "object 1: '3d_coords' must be 3 finite numbers"),
+        ({"rotation": "x"}, "object 1: 'rotation'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scene_from_json({**good, "objects": [good["objects"][0], {**good["objects"][1], **change}]})
+    broken = {k: v for k, v in good["objects"][0].items() if k != "color"}
+    with pytest.raises(ValueError, match="object 0: key 'color' is missing"):
+        scene_from_json({**good, "objects": [broken]})
+    with pytest.raises(ValueError, match="unknown color 'pink'; allowed: blue"):
+        SceneObject("cube", "large", "metal", "pink", (0, 0, 0.7), 0.0)
+    with pytest.raises(ValueError, match=r"shape \[K, 2\]"):
+        scene_at([0.5, 0.5], 0, 0)
+
+
+def test_impossible_placements_end_with_count_and_margin():
+    with pytest.raises(ValueError, match="no placement of 40 objects with margin 0.4"):
+        sample_scene(0, 0, 40)
