@@ -10,6 +10,7 @@ import argparse
 import ast
 import hashlib
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -44,6 +45,8 @@ def fix_environment() -> None:
     os.environ.update(FIXED_ENVIRONMENT)
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
+    search = [str(paths.ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]  # kernels use this checkout
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, search)))
 
 
 def names() -> list[str]:
@@ -173,6 +176,17 @@ def code(name: str) -> str:
 def dependencies(name: str) -> list[Path]:
     """The notebook's source and every file of lcs_utils that it imports, directly or not, sorted."""
     return [paths.NOTEBOOKS / f"{name}.py", *sorted(provenance.imported_files(code(name)))]
+
+
+def data_files(name: str) -> list[Path]:
+    """The checkpoints and rows below data/ that the notebook's texts name ("exp1", "fig01.csv", "data/..."), sorted."""
+    texts = [node.value for node in ast.walk(ast.parse(code(name))) if isinstance(node, ast.Constant)]
+    texts = [text for text in texts if isinstance(text, str) and re.fullmatch(r"[\w./-]+", text)]
+    roots = (paths.CHECKPOINTS, paths.COUNTS, paths.ROOT)
+    found = {folder / text / "row.json" for text in texts for folder in roots} | {
+        folder / (text + suffix) for text in texts for folder in roots for suffix in ("", ".csv")
+    }
+    return sorted(path for path in found if path.is_file() and path.is_relative_to(paths.DATA))
 
 
 def figures(name: str) -> list[str]:

@@ -1,0 +1,89 @@
+# The figures, the training data and the nets as one graph of commands (Snakemake 9, pinned in requirements.lock).
+#
+#   snakemake --profile profiles/local                       every figure of preset `small` (run.py reproduce)
+#   snakemake --profile profiles/slurm train                 render and train every net, one GPU each
+#   snakemake --profile profiles/local -n train              what that would run
+#   snakemake --profile profiles/local --report report.html  one page, after a run
+#
+# --config preset=paper sets the size; --config gpus=8 trains one net on 8 GPUs.
+import sys
+
+sys.path.insert(0, str(workflow.basedir))
+from lcs_utils import notebooks, paths
+from lcs_utils.experiments import EXPERIMENTS, PRESETS
+
+PRESET = config.get("preset", "small")
+GPUS = int(config.get("gpus", 1))
+PYTHON = sys.executable
+if PRESET not in PRESETS:
+    raise WorkflowError(f"unknown preset {PRESET!r}; allowed: {', '.join(PRESETS)}")
+SIZE = PRESETS[PRESET]
+PAPER = PRESET == "paper"
+
+
+def local(path):
+    return path.relative_to(paths.ROOT).as_posix()
+
+
+# Snakemake removes a rule's outputs before it starts and when it fails. Finished figures must survive that (`update`),
+# and so must shards and training states, which resume: for them only a mark under runs/ says that all went well.
+def done(kind, name):
+    return f"runs/{PRESET}/done/{kind}_{name}"
+
+
+rule reproduce:
+    default_target: True
+    input: [done("notebook", name) for name in notebooks.names()]
+
+
+for NAME in notebooks.names():
+
+    rule:
+        name: f"notebook_{NAME}"
+        input:
+            [local(path) for path in notebooks.dependencies(NAME)],
+            [local(path) for path in notebooks.data_files(NAME)],
+        output:
+            touch(done("notebook", NAME)),
+            [report(update(f"figures/{PRESET}/{figure}.png"), category=NAME) for figure in notebooks.figures(NAME)],
+            [update(f"figures/{PRESET}/{figure}.json") for figure in notebooks.figures(NAME)],
+        params: command=f"{PYTHON} -m lcs_utils.notebooks run {NAME} -p preset {PRESET}"
+        threads: 1
+        resources: mem_mb=6000, runtime=720 if PAPER else 60, gpu=1 if PAPER else 0
+        shell: "{params.command}"
+
+
+rule train:
+    input: [done("train", name) for name in EXPERIMENTS]
+
+
+for NAME, EXPERIMENT in EXPERIMENTS.items():
+
+    rule:
+        name: f"train_{NAME}"
+        input: done("render", 3 if EXPERIMENT.objects[1] <= 3 else 6)
+        output: touch(done("train", NAME))
+        params:
+            launcher=f"-m accelerate.commands.launch --num_processes {GPUS} --multi_gpu" if GPUS > 1 else "",
+            command=f"-m lcs_utils.training {NAME} --preset {PRESET}",
+        threads: 4
+        resources: gpu=GPUS, mem_mb=64000 if PAPER else 12000, runtime=2880 if PAPER else 360
+        shell: PYTHON + " {params.launcher} {params.command}"
+
+
+# The two folders of training.load_data; training renders by itself what is missing here.
+for MOST in (3, 6):
+
+    rule:
+        name: f"render_1_to_{MOST}"
+        output: touch(done("render", MOST))
+        params:
+            folder=f"runs/data/clevr{SIZE.resolution}" + ("" if MOST == 3 else f"_1-{MOST}"),
+            per_count=SIZE.per_count,
+            resolution=SIZE.resolution,
+            most=MOST,
+        threads: 16
+        resources: mem_mb=16000, runtime=1440 if PAPER else 240
+        shell:
+            PYTHON + " -m lcs_utils.clevr.dataset --objects 1-{params.most} --per-count {params.per_count}"
+            " --resolution {params.resolution} --workers {threads} --out {params.folder}"

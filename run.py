@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""One command for each thing one wants: reproduce the figures, run the tests, open or rebuild the notebooks.
+
+Needs nothing but Python 3.11 or 3.12. The packages of requirements.lock go into .venv on first use (uv if it is there,
+else pip), unless the Python that runs this file already has them all.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+LOCK = ROOT / "requirements.lock"
+ENVIRONMENT = ROOT / ".venv"
+UNFINISHED = ENVIRONMENT / "unfinished"  # there while an installation runs: what it left behind is not to be trusted
+SUPPORTED = ((3, 11), (3, 12))
+# Printed by the Python under test: the pins that it lacks. A local version ("+cpu") counts as its public one.
+MISSING = """
+import sys
+from importlib import metadata
+have = {d.metadata["Name"].lower().replace("_", "-").replace(".", "-"): d.version for d in metadata.distributions() if d.metadata["Name"]}
+pins = [pin.split("==") for pin in sys.argv[1:]]
+print(" ".join(name for name, version in pins if have.get(name, "").split("+")[0] != version))
+"""
+
+
+class RunError(Exception):
+    """What went wrong and what to do about it, in one sentence."""
+
+
+def pins():
+    """The lines name==version of the lock."""
+    if not LOCK.exists():
+        raise RunError(f"{LOCK.name} is missing; restore it with `git checkout -- {LOCK.name}`")
+    return re.findall(r"^[a-z0-9-]+==[^\s;]+", LOCK.read_text(), flags=re.M)
+
+
+def satisfies(python):
+    """Whether this interpreter has a supported version and every pinned package."""
+    version = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True)
+    if version.returncode or tuple(map(int, version.stdout.split())) not in SUPPORTED:
+        return False
+    lacking = subprocess.run([python, "-c", MISSING, *pins()], capture_output=True, text=True)
+    return lacking.returncode == 0 and not lacking.stdout.strip()
+
+
+def base_python():
+    """A supported interpreter to make the environment from: this one, or another on the PATH."""
+    if sys.version_info[:2] in SUPPORTED:
+        return sys.executable
+    for version in SUPPORTED:
+        found = shutil.which("python{}.{}".format(*version))
+        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+            return found
+    wanted = " or ".join("{}.{}".format(*version) for version in SUPPORTED)
+    raise RunError(f"Python {wanted} is needed, this is {sys.version.split()[0]}; run this file with one of those")
+
+
+def call(command, **options):
+    """Run a command; True when it succeeds."""
+    print("+", " ".join(map(str, command)), flush=True)
+    return subprocess.run(list(map(str, command)), cwd=ROOT, **options).returncode == 0
+
+
+def install(python):
+    """Fill .venv from the lock, from scratch, then add this project itself (editable, without network)."""
+    base, uv = base_python(), shutil.which("uv")
+    print(f"Installing {len(pins())} packages into {ENVIRONMENT.name}/ (some minutes, once)", flush=True)
+    if not call([base, "-m", "venv", "--clear", ENVIRONMENT.name]):
+        # Debian's Python comes without ensurepip; uv needs neither.
+        if not uv or not call([uv, "venv", "--clear", "--python", base, ENVIRONMENT.name]):
+            raise RunError("no virtual environment could be made; install the package python3-venv, or uv")
+    UNFINISHED.touch()
+    offers = os.environ.get("PIP_FIND_LINKS", "").split()  # pip reads the variable by itself, uv does not
+    with_uv = [uv, "pip", "install", "--python", python, *(part for offer in offers for part in ("--find-links", offer))]
+    with_pip = [python, "-m", "pip", "install"]
+    for installer in [with_uv] * bool(uv) + [with_pip]:
+        itself = [*installer, "--no-deps", "--no-build-isolation", "--editable", "."]
+        if call([*installer, "-r", LOCK.name]) and call(itself):
+            UNFINISHED.unlink()
+            return
+    raise RunError("the installation failed (see above); run the same command again when its cause is gone")
+
+
+def environment():
+    """The Python to run everything with: the current one if it satisfies the lock, else .venv's, remade if it does not."""
+    if satisfies(sys.executable):
+        return sys.executable
+    python = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists() or UNFINISHED.exists() or not satisfies(python):
+        install(python)
+    return str(python)
+
+
+def run(python, arguments, **variables):
+    """Run `python arguments` in the repository with its environment active; returns the exit status."""
+    search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", "")])
+    inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
+    try:
+        return subprocess.run([python, *arguments], cwd=ROOT, env=inherited).returncode
+    except KeyboardInterrupt:
+        return 130
+
+
+def reproduce(python, options, rest):
+    """Regenerate every figure of the preset; what is up to date is kept."""
+    force = ["--forceall"] if options.force else []
+    cores = ["--cores", str(options.cores)] if options.cores else []
+    arguments = ["-m", "snakemake", "--profile", "profiles/local", *cores, *force, "--config", f"preset={options.preset}", *rest]
+    status = run(python, arguments)
+    if status == 0:
+        print(f"The figures are in figures/{options.preset}/, the executed notebooks in runs/{options.preset}/.")
+    return status
+
+
+def test(python, options, rest):
+    """Run the tests, and the notebooks against their stored outputs; further arguments go to pytest."""
+    chosen = any((ROOT / argument.split("::")[0]).exists() for argument in rest)
+    paths = [] if chosen else ["tests", "notebooks"]
+    return run(python, ["-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600", *paths, *rest])
+
+
+def lab(python, options, rest):
+    """Open JupyterLab with the notebooks; further arguments go to JupyterLab."""
+    return run(python, ["-m", "jupyterlab", f"--ServerApp.root_dir={ROOT}", "--LabApp.default_url=/lab/tree/notebooks", *rest])
+
+
+def notebooks(python, options, rest):
+    """Execute the committed notebooks anew with their default parameters, all or those named."""
+    return run(python, ["-m", "lcs_utils.notebooks", "build", *rest])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for function in (reproduce, test, lab, notebooks):
+        text = function.__doc__
+        command = commands.add_parser(function.__name__, help=text.split(";")[0].rstrip("."), description=text)
+        command.set_defaults(function=function)
+        if function is reproduce:
+            command.add_argument("--preset", choices=("small", "paper"), default="small", help="default: small")
+            command.add_argument("--cores", type=int, help="default: all")
+            command.add_argument("--force", action="store_true", help="also what is up to date")
+    options, rest = parser.parse_known_args()
+    if options.command == "reproduce" and rest:
+        parser.error(f"reproduce does not know {' '.join(rest)}; see `run.py reproduce --help`")
+    try:
+        return options.function(environment(), options, rest)
+    except RunError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
