@@ -1,0 +1,70 @@
+"""Sliders over precomputed frames: live in a notebook, and a picture wherever no kernel runs."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+
+def png_bytes(frame: Any) -> bytes:
+    """A uint8 picture [height width 3] as PNG; the same pixels give the same bytes."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.asarray(frame)).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def figure_frame(figure: Any) -> np.ndarray:
+    """A matplotlib figure drawn off screen as a uint8 picture [height width 3]; the figure is closed."""
+    from matplotlib import pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    frame = np.asarray(canvas.buffer_rgba())[..., :3].copy()
+    plt.close(figure)
+    return frame
+
+
+@dataclass(frozen=True)
+class Pictured:
+    """A live widget together with a PNG for readers without a kernel: one output that carries both."""
+
+    widget: Any
+    png: bytes
+    text: str
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        live = self.widget._repr_mimebundle_()
+        data = live[0] if isinstance(live, tuple) else live
+        return {**data, "image/png": self.png, "text/plain": self.text}
+
+
+def frame_slider(frames: Sequence[Any], labels: Sequence[str], description: str, shown: int | None = None) -> Pictured:
+    """A slider that shows `frames[i]` (uint8 [height width 3]) at the stop `labels[i]`; without a kernel, one frame.
+
+    Arrow keys move it; screen readers hear `description` and the label, which the picture carries too. `shown` is the
+    frame shown first, by default the middle one. Raises ValueError when frames and labels disagree in number.
+    """
+    import ipywidgets
+
+    if not frames or len(frames) != len(labels):
+        raise ValueError(f"need one label for each frame, got {len(frames)} frames and {len(labels)} labels")
+    shown = len(frames) // 2 if shown is None else range(len(frames))[shown]
+    pictures = [png_bytes(frame) for frame in frames]
+    slider = ipywidgets.SelectionSlider(
+        options=[(label, i) for i, label in enumerate(labels)], value=shown, description=description,
+        style={"description_width": "initial"}, layout={"width": "min(100%, 520px)"},
+    )
+    picture = ipywidgets.Image(value=pictures[shown], format="png", layout={"max_width": "100%"})
+
+    def show(change=None):
+        picture.value = pictures[slider.value]
+        picture.tooltip = f"{description}: {labels[slider.value]}"  # becomes the picture's accessible name
+
+    slider.observe(show, "value")
+    show()
+    text = f"{description}: {labels[shown]} ({len(frames)} stops)"
+    return Pictured(ipywidgets.VBox([slider, picture]), pictures[shown], text)
