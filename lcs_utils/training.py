@@ -218,6 +218,7 @@ def run(
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint under data/checkpoints.
     """
+    threads = torch.get_num_threads()
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
     folder, output = folder or paths.RUNS / size.name / "training" / name, output or paths.CHECKPOINTS / name
@@ -229,6 +230,7 @@ def run(
             rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
         rows = [r for r in rows if r.images <= state.seen[0]]
     data = data or load_data(exp, size, accelerator.device, workers)
+    torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it: two runs would fight for the same cores
 
     def save():
         checkpoints.write_loss(folder / "loss.csv", rows)
