@@ -49,11 +49,12 @@ class GaussianMixture:
         if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
         object.__setattr__(self, "weights", self.weights / self.weights.sum())  # float32 input sums to 1 +- 1e-7
-        for i, cov in enumerate(self.covs):
-            smallest = float(torch.linalg.eigvalsh(cov).min()) if n else 1.0
-            if not smallest > 1e-12 or not torch.allclose(cov, cov.T, atol=1e-9):
-                found = f"its smallest eigenvalue is {smallest:.3g}"
-                raise ValueError(f"covariance {i} must be symmetric positive definite, {found}")
+        failed = torch.linalg.cholesky_ex(self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)).info if n else torch.zeros(k)
+        symmetric = torch.isclose(self.covs, self.covs.mT, atol=1e-9).flatten(1).all(1)
+        for i in ((failed > 0) | ~symmetric).nonzero().flatten().tolist():
+            smallest = float(torch.linalg.eigvalsh(self.covs[i]).min())
+            found = f"its smallest eigenvalue is {smallest:.3g}"
+            raise ValueError(f"covariance {i} must be symmetric positive definite, {found}")
 
     @property
     def n(self) -> int:

@@ -1,0 +1,263 @@
+"""A toy CLEVR in closed form: colored blobs on a grid, with the exact denoisers of Exps. 1, 2 and 3.
+
+A scene holds k objects, k drawn from a count law, in k different cells of a grid chosen uniformly, each of a random
+color; every pixel carries a little Gaussian noise. Given the occupied cells J this is a CPC (Def. 2, eq. (2)). In
+all three experiments the posterior mean of a cell is
+
+    D = (noise^2 x_t + sigma^2 ((1 - P) empty + P blob)) / (noise^2 + sigma^2),
+
+blob the posterior mean color, and only P, the posterior probability that the cell is occupied, differs:
+Exp. 1 (every object labeled): P is the label. Exp. 2 (one random object labeled): the other objects must be inferred
+from the whole image. Exp. 3 (one labeled, local): they are inferred from the cells within `radius`.
+Choice: the paper has no such toy; it is our closed-form stand-in for Figs. 1, 2 and 4.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
+
+from lcs_utils.diffusion import Denoiser, expand
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition
+from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
+
+# CLEVR's eight colors, in the paper's order: blue, brown, cyan, gray, green, purple, red, yellow
+PALETTE = (
+    (42, 75, 215), (129, 74, 25), (41, 208, 208), (87, 87, 87),
+    (29, 105, 20), (129, 38, 192), (173, 35, 35), (255, 238, 51),
+)
+GROUND = 150
+LABELS = ("all", "one")
+READINGS = ("each", "any")
+NEVER = -1e6  # log of a likelihood that is zero for all purposes; finite, so that gradients stay finite
+
+
+def log_symmetric(log_l: Float[Tensor, "... w"], degree: int) -> list[Float[Tensor, "..."]]:
+    """Logs of the elementary symmetric polynomials e_0 .. e_degree of exp(log_l) along the last axis.
+
+    e_s = sum over all sets of s cells of the product of their likelihood ratios: how probable s objects are. O(w s).
+    """
+    logs = [torch.zeros_like(log_l[..., 0])]
+    prefix = torch.zeros_like(log_l)  # log e_s of the cells before each cell
+    for _ in range(degree):
+        terms = log_l + prefix
+        running = terms.logcumsumexp(-1)
+        logs.append(running[..., -1])
+        prefix = torch.cat([torch.full_like(running[..., :1], NEVER), running[..., :-1]], -1)
+    return logs
+
+
+@dataclass(frozen=True)
+class Blobs:
+    """The toy's scenes: grid_size^2 cells of cell x cell pixels, count_law[k - 1] = P(k objects).
+
+    Raises ValueError for a count law that does not sum to 1 or allows more objects than there are cells.
+    """
+
+    grid_size: int = 16
+    cell: int = 2
+    noise: float = 0.05  # std of the pixels, images in [-1, 1]
+    count_law: tuple[float, ...] = (1 / 3, 1 / 3, 1 / 3)
+    palette: tuple[tuple[int, int, int], ...] = PALETTE
+
+    def __post_init__(self):
+        if abs(sum(self.count_law) - 1) > 1e-9 or len(self.count_law) > self.cells:
+            raise ValueError(f"count_law must sum to 1 over at most {self.cells} objects, got {self.count_law}")
+
+    @property
+    def cells(self) -> int:
+        """Number of cells m."""
+        return self.grid_size**2
+
+    @property
+    def resolution(self) -> int:
+        """Side of the image in pixels."""
+        return self.grid_size * self.cell
+
+    @cached_property
+    def means(self) -> Float[Tensor, "kinds d"]:
+        """Noise-free cells, flattened [3 cell cell]: the empty one first, then one blob per color."""
+        at = (torch.arange(self.cell, dtype=torch.float64) + 0.5) / self.cell - 0.5
+        profile = torch.exp(-((at[:, None] ** 2 + at**2) / 0.2) ** 2)
+        ground = torch.full((3, self.cell, self.cell), GROUND / 127.5 - 1, dtype=torch.float64)
+        colors = torch.tensor(self.palette, dtype=torch.float64) / 127.5 - 1
+        blobs = ground + profile * (colors[:, :, None, None] - ground)
+        return torch.cat([ground[None], blobs]).flatten(1)
+
+    def to_cells(self, x: Shaped[Tensor, "batch 3 h w"]) -> Shaped[Tensor, "batch cells d"]:
+        """Images as flattened cells, row by row."""
+        return rearrange(x, "b c (i p) (j q) -> b (i j) (c p q)", p=self.cell, q=self.cell)
+
+    def to_image(self, cells: Float[Tensor, "batch cells d"]) -> Float[Tensor, "batch 3 h w"]:
+        """The inverse of `to_cells`."""
+        return rearrange(cells, "b (i j) (c p q) -> b c (i p) (j q)", i=self.grid_size, p=self.cell, q=self.cell)
+
+    def evidence(
+        self, x: Float[Tensor, "batch 3 h w"], sigma: Float[Tensor, "batch"]
+    ) -> tuple[Float[Tensor, "batch cells"], Float[Tensor, "batch cells d"]]:
+        """Per cell: log p_t(x | object) - log p_t(x | empty), and the posterior mean of a blob, colors averaged."""
+        cells = self.to_cells(x.double())[:, :, None]
+        variance = expand(sigma.double(), cells) ** 2 + self.noise**2
+        logits = -((cells - self.means).square().sum(-1) / (2 * variance[..., 0]))
+        blob = logits[..., 1:].softmax(-1) @ self.means[1:]
+        return logits[..., 1:].logsumexp(-1) - math.log(len(self.palette)) - logits[..., 0], blob
+
+    def occupied(self, x0: Float[Tensor, "batch 3 h w"]) -> Bool[Tensor, "batch cells"]:
+        """Where a clean image shows an object: the Bayes decision with even odds, so counting needs no network."""
+        return self.evidence(x0, torch.zeros(len(x0)))[0] > 0
+
+    def scenes(
+        self, batch: int, generator: torch.Generator
+    ) -> tuple[Float[Tensor, "batch 3 h w"], Bool[Tensor, "batch cells"]]:
+        """Images in [-1, 1] and their occupied cells."""
+        law = torch.tensor(self.count_law)
+        counts = 1 + torch.multinomial(law, batch, replacement=True, generator=generator)
+        ranks = torch.rand(batch, self.cells, generator=generator).argsort(1).argsort(1)
+        occupied = ranks < counts[:, None]
+        color = torch.randint(len(self.palette), (batch, self.cells), generator=generator)
+        clean = self.means[torch.where(occupied, 1 + color, 0)]
+        eps = torch.randn(clean.shape, generator=generator, dtype=torch.float64)
+        return self.to_image(clean + self.noise * eps), occupied
+
+    def cpc(self) -> ConditionalProjectiveComposition:
+        """p(x | c_J), J the occupied cells, as the composition of Def. 2 (for small grids: one factor per cell)."""
+        pixels = torch.arange(3 * self.resolution**2).reshape(1, 3, self.resolution, self.resolution)
+        M = {j: tuple(block) for j, block in enumerate(self.to_cells(pixels)[0].tolist())}
+        cov = self.noise**2 * torch.eye(self.means.shape[1], dtype=torch.float64)
+        colors = len(self.palette)
+        blob = GaussianMixture(torch.full((colors,), 1 / colors), self.means[1:], cov.expand(colors, -1, -1))
+        background = Product(tuple(M.values()), (gaussian(self.means[0], cov),) * self.cells)
+        return ConditionalProjectiveComposition(M, background, {j: blob for j in M})
+
+
+def check_grids(blobs: Blobs, cond: Tensor, batch: int) -> Bool[Tensor, "batch cells"]:
+    """Location grids [batch cells] or [cells] as booleans. Raises ValueError naming both sizes."""
+    cond = torch.as_tensor(cond)
+    if cond.shape not in ((blobs.cells,), (batch, blobs.cells)):
+        raise ValueError(f"cond must have shape [{blobs.cells}] or [{batch}, {blobs.cells}], got {list(cond.shape)}")
+    return (cond > 0).expand(batch, -1)
+
+
+def _windows(blobs: Blobs, radius: int | None) -> Int[Tensor, "cells w"]:
+    """Cells within `radius` (Chebyshev) of each cell, the cell itself left out; `blobs.cells` pads at the border."""
+    g = blobs.grid_size
+    radius = g - 1 if radius is None else min(radius, g - 1)
+    rows, columns = torch.arange(blobs.cells) // g, torch.arange(blobs.cells) % g
+    near = ((rows[:, None] - rows).abs() <= radius) & ((columns[:, None] - columns).abs() <= radius)
+    near.fill_diagonal_(False)
+    width = max(1, int(near.sum(1).max()))
+    index = torch.where(near, torch.arange(blobs.cells), blobs.cells).sort(1).values
+    return index[:, :width]
+
+
+def _extras_log_law(blobs: Blobs, unseen: Tensor, labeled: bool) -> list[Float[Tensor, "cells"]]:
+    """log probability that a GIVEN set of s cells of the window holds all its unlabeled objects, s = 0, 1, ...
+
+    `unseen` counts the cells outside the window. Of k objects k - 1 are unlabeled and lie uniformly among the m - 1
+    other cells; with the label outside the window (labeled=False), one unseen cell is known to hold the labeled one.
+    """
+    m, laws = blobs.cells, []
+    for s in range(len(blobs.count_law) + 1):
+        total = torch.zeros(len(unseen), dtype=torch.float64)
+        for k, p in enumerate(blobs.count_law, 1):
+            for i, u in enumerate(unseen.tolist()):
+                if labeled or u > 0:  # unlabeled objects: k - 1 among m - 1 cells
+                    ways, drawn, places = u - (not labeled), k - 1 - s, math.comb(m - 1, k - 1)
+                else:  # the window is the whole image and nothing is labeled: all k among m cells
+                    ways, drawn, places = 0, k - s, math.comb(m, k)
+                total[i] += p * (math.comb(ways, drawn) if drawn >= 0 else 0) / places
+        laws.append(total.clamp_min(math.exp(-600)).log() + torch.where(total > 0, 0.0, NEVER))
+    return laws
+
+
+def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, reading: str = "any") -> Denoiser:
+    """The exact denoiser of Exp. 1 (labels="all"), Exp. 2 (labels="one") or Exp. 3 (labels="one", radius in cells).
+
+    cond is a grid of labels [batch cells] or [cells]. A model of one label has never seen two at once; both
+    `reading`s agree on all of its training inputs and differ beyond them. "any": an object at ANY one of the labeled
+    cells, the average over labels. "each": an object at EACH of them. Only "each" is compositional; a local model
+    whose window never holds two labels needs no reading. Raises ValueError for unknown labels, reading or radius.
+    """
+    if labels not in LABELS or reading not in READINGS:
+        raise ValueError(f"labels must be one of {LABELS} and reading of {READINGS}, got {labels!r} and {reading!r}")
+    if radius is not None and radius < 0:
+        raise ValueError(f"radius must be >= 0 cells, got {radius}")
+    window, degree = _windows(blobs, radius), len(blobs.count_law) - 1
+    unseen = blobs.cells - 1 - (window < blobs.cells).sum(1)
+    without, given = _extras_log_law(blobs, unseen, False), _extras_log_law(blobs, unseen, True)
+
+    def extras(log_l, own, law):
+        """log weight of (this cell empty, this cell holds an unlabeled object), the window's extras summed out."""
+        e = log_symmetric(log_l, degree + 1)
+        empty = torch.stack([law[s] + e[s] for s in range(degree + 2)]).logsumexp(0)
+        return empty, own + torch.stack([law[s + 1] + e[s] for s in range(degree + 1)]).logsumexp(0)
+
+    def presence(log_l, grid):
+        padded = torch.cat([log_l, torch.full_like(log_l[:, :1], NEVER)], 1)
+        marked = torch.cat([grid, torch.zeros_like(grid[:, :1])], 1)
+        near, labeled = padded[:, window], marked[:, window]  # [batch cells w]
+        empty, extra = extras(near, log_l, without)
+        unlabeled = (extra - empty).sigmoid()
+        if reading == "each":
+            empty, extra = extras(near.masked_fill(labeled, NEVER), log_l, given)
+            seen = torch.where(grid, 1.0, (extra - empty).sigmoid())
+        else:
+            certain = extras(near, log_l, given)[0] + log_l  # this cell is the labeled one
+            full, void = [certain.masked_fill(~grid, NEVER)], [torch.full_like(log_l, NEVER)]
+            for a in grid.any(0).nonzero().flatten():
+                here = window == a
+                on = here.any(1) & grid[:, a, None]
+                empty, extra = extras(near.masked_fill(here, NEVER), log_l, given)
+                void.append((empty + log_l[:, a, None]).masked_fill(~on, NEVER))
+                full.append((extra + log_l[:, a, None]).masked_fill(~on, NEVER))
+            seen = (torch.stack(full).logsumexp(0) - torch.stack(void).logsumexp(0)).sigmoid()
+        return torch.where(labeled.any(-1) | grid, seen, unlabeled)
+
+    def denoise(x_t, sigma, cond):
+        grid = check_grids(blobs, cond, len(x_t))
+        log_l, blob = blobs.evidence(x_t, sigma)
+        p = grid.double() if labels == "all" else presence(log_l, grid)
+        level = expand(sigma.double(), blob) ** 2
+        hidden = (1 - p[..., None]) * blobs.means[0] + p[..., None] * blob
+        cells = (blobs.noise**2 * blobs.to_cells(x_t.double()) + level * hidden) / (blobs.noise**2 + level)
+        return blobs.to_image(cells).to(x_t.dtype)
+
+    return denoise
+
+
+def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> float:
+    """Mean number of objects a one-label model draws for `labeled` >= 1 labels, in closed form, before any sampling.
+
+    Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them ("each").
+    Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m - K cells
+    one with probability E[k - 1] / (m - 1).
+    """
+    extras = sum(p * k for k, p in enumerate(blobs.count_law))
+    if local:
+        return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
+    return (1 if reading == "any" else labeled) + extras
+
+
+def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
+    """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by scene.
+
+    The slow twin of `denoiser`: one component per set of occupied cells and coloring, for tiny grids.
+    """
+    weights, means = [], []
+    for k, p in enumerate(blobs.count_law, 1):
+        for J in combinations(range(blobs.cells), k):
+            if label is not None and label not in J:
+                continue
+            places = math.comb(blobs.cells, k) if label is None else math.comb(blobs.cells - 1, k - 1)
+            for colors in torch.cartesian_prod(*[torch.arange(len(blobs.palette))] * k).reshape(-1, k):
+                cells = blobs.means[0].repeat(blobs.cells, 1)
+                cells[list(J)] = blobs.means[1 + colors]
+                weights.append(p / places / len(blobs.palette) ** k)
+                means.append(blobs.to_image(cells[None]).flatten())
+    cov = blobs.noise**2 * torch.eye(3 * blobs.resolution**2, dtype=torch.float64)
+    return GaussianMixture(torch.tensor(weights, dtype=torch.float64), torch.stack(means), cov.expand(len(means), -1, -1))
