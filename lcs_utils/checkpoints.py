@@ -67,31 +67,49 @@ def model_card(name: str, row: dict) -> str:
     )
 
 
-def folder(name: str) -> Path:
-    """Where checkpoint `name` lives; a path is taken as it is."""
-    return Path(name) if "/" in str(name) else paths.CHECKPOINTS / name
+def folder(name: str, preset: str = "small") -> Path:
+    """Where checkpoint `name` lives: `small` nets are shipped, larger presets train into runs/; a path stands for itself."""
+    if "/" in str(name):
+        return Path(name)
+    return (paths.CHECKPOINTS if preset == "small" else paths.RUNS / preset / "checkpoints") / name
 
 
-def row(name: str) -> dict:
+COST = {  # estimates from parameters and flops; only `small` was run
+    "small": "about an hour on one CPU core",
+    "paper": "an estimated 90 hours of an H200-class GPU, resumable, several GPUs through `accelerate launch`",
+}
+
+
+def row(name: str, preset: str = "small") -> dict:
     """How checkpoint `name` came about. Raises CheckpointError when it is missing, truncated or altered."""
-    path = folder(name)
-    restore = f"restore it with `git checkout -- {path.name}` in its folder, or train it: `python -m lcs_utils.training {path.name}`"
+    path = folder(name, preset)
+    train = f"train it with `python -m lcs_utils.training {path.name} --preset {preset}` ({COST[preset]})"
+    restore = f"restore it with `git checkout -- data/checkpoints/{path.name}`, or {train}"
     if not (path / "row.json").exists():
-        known = ", ".join(sorted(p.parent.name for p in paths.CHECKPOINTS.glob("*/row.json"))) or "none"
-        raise CheckpointError(f"no checkpoint {path.name!r} (there are: {known}); train it with `python -m lcs_utils.training {path.name}`")
+        known = ", ".join(sorted(p.parent.name for p in path.parent.glob("*/row.json"))) or "none"
+        raise CheckpointError(f"no checkpoint {path.name!r} of preset {preset!r} (there are: {known}); {train}")
     try:
         value = json.loads((path / "row.json").read_text())
         found = paths.sha256(path / WEIGHTS)
     except (ValueError, OSError) as error:
-        raise CheckpointError(f"{path.name}: unreadable ({error}); {restore}") from error
+        raise CheckpointError(f"{path.name}: unreadable ({type(error).__name__}); {restore}") from error
     if found != value.get("sha256"):
-        raise CheckpointError(f"{path.name}/{WEIGHTS} is truncated or altered (SHA-256 differs from row.json); {restore}")
+        raise CheckpointError(f"{path.name}/{WEIGHTS} is truncated or altered (its SHA-256 differs from row.json); {restore}")
     return value
 
 
-def load(name: str, device: str = "cpu") -> ConditionalPipeline:
+def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPipeline:
     """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or altered."""
-    row(name)
-    pipeline = ConditionalPipeline.from_pretrained(folder(name))
+    row(name, preset)
+    pipeline = ConditionalPipeline.from_pretrained(folder(name, preset))
     pipeline.net.float()
+    pipeline.set_progress_bar_config(disable=None)
     return pipeline.to(device)
+
+
+def loss_curve(name: str, preset: str = "small") -> dict[str, list[float]]:
+    """The training log of checkpoint `name`: columns images, loss, error, lr."""
+    row(name, preset)
+    with open(folder(name, preset) / "loss.csv") as file:
+        lines = list(csv.DictReader(file))
+    return {key: [float(line[key]) for line in lines] for key in ("images", "loss", "error", "lr")}

@@ -221,7 +221,7 @@ def run(
     threads = torch.get_num_threads()
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
-    folder, output = folder or paths.RUNS / size.name / "training" / name, output or paths.CHECKPOINTS / name
+    folder, output = folder or paths.RUNS / size.name / "training" / name, output or checkpoints.folder(name, size.name)
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
     if (folder / "state.pt").exists():

@@ -10,6 +10,7 @@ import argparse
 import csv
 import io
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -21,8 +22,9 @@ from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation.counter import ObjectCounter
+from lcs_utils.experiments import PRESETS
 
-ROWS = paths.COUNTS / "length_generalization.csv"
+
 PLAUSIBLE = 0.5
 
 
@@ -87,14 +89,20 @@ def draw_samples(denoise: Denoiser, resolution: int, k: int, n: int, seed: int, 
 def count_rows(images: Tensor, counter: ObjectCounter, k: int, **key) -> list[Row]:
     """One Row per image that was sampled at the first `k` test locations; `key` are Row's fields that say of which net."""
     counts, locations = counter(images), torch.tensor(TEST_LOCATIONS[:k]).reshape(-1, 2)
+    centers = [c[~c.isnan().any(-1)] for c in counts.centers]
     return [
-        Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(counts.centers[i], locations),
+        Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], locations),
             plausibility=round(float(counts.plausibility[i]), 4))
         for i in range(len(images))
     ]  # fmt: skip
 
 
-def read_rows(path=ROWS) -> list[Row]:
+def rows_path(preset: str = "small") -> Path:
+    """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
+    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / "length_generalization.csv"
+
+
+def read_rows(path) -> list[Row]:
     """The stored rows; none when there is no file. Raises ValueError when a line does not parse."""
     if not path.exists():
         return []
@@ -106,7 +114,7 @@ def read_rows(path=ROWS) -> list[Row]:
         raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
 
 
-def write_rows(rows: Iterable[Row], path=ROWS) -> None:
+def write_rows(rows: Iterable[Row], path) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
     text = io.StringIO()
     text.write("# python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64\n")
@@ -135,18 +143,20 @@ def summarize(rows: Iterable[Row], net: str, trained_maximum: int) -> dict:
     }
 
 
-def measure(net: str, ks, samples: int, seed: int = 0, steps: int = 18, solver: str = "dpmpp_2m", path=ROWS) -> None:
-    """Sample and count checkpoint `net` at every K of `ks`, adding to the rows at `path` after each K."""
-    pipeline, counter = checkpoints.load(net), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
-    key = dict(net=net, weights=checkpoints.row(net)["sha256"][:12], seed=seed, solver=solver, steps=steps)
-    rows = [r for r in read_rows(path) if r.net != net or r.weights == key["weights"]]  # rows of other weights are stale
-    same = lambda r, k: (r.net, r.seed, r.solver, r.steps, r.k) == (net, seed, solver, steps, k)
+def measure(net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 18, solver: str = "dpmpp_2m") -> None:
+    """Sample and count checkpoint `net` at every K of `ks`, adding to the stored rows after each K."""
+    pipeline, counter = checkpoints.load(net, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+    path, weights = rows_path(preset), checkpoints.row(net, preset)["sha256"][:12]
+    key = dict(net=net, weights=weights, seed=seed, solver=solver, steps=steps)
+    same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
     for k in tqdm(ks, desc=f"{net}: K", disable=None):
-        if sum(same(r, k) for r in rows) >= samples:
+        if sum(same(row, k) for row in read_rows(path)) >= samples:
             continue
         images = draw_samples(pipeline.denoiser, pipeline.config.resolution, k, samples, seed, steps, solver)
-        rows = [r for r in rows if not same(r, k)] + count_rows(images, counter, k, **key)
-        write_rows(rows, path)
+        counted = count_rows(images, counter, k, **key)
+        # read again: another net may be measured at the same time; rows of this net's older weights are stale
+        kept = [row for row in read_rows(path) if not same(row, k) and (row.net != net or row.weights == weights)]
+        write_rows(kept + counted, path)
 
 
 def main(arguments=None) -> None:
@@ -154,6 +164,7 @@ def main(arguments=None) -> None:
     parser.add_argument("nets", nargs="+", help="checkpoints")
     parser.add_argument("--k", default="0-12", help="numbers of locations, as 4 or 0-12")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
+    parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
     parser.add_argument("--steps", type=int, default=18)
     parser.add_argument("--solver", default="dpmpp_2m", choices=SOLVERS)
     parser.add_argument("--seed", type=int, default=0)
@@ -163,7 +174,7 @@ def main(arguments=None) -> None:
     if args.samples < 1 or ks.start < 0 or ks.stop > len(TEST_LOCATIONS) + 1:
         parser.error(f"need --samples >= 1 and --k within 0-{len(TEST_LOCATIONS)}; got {args.samples} and {args.k}")
     for net in args.nets:
-        measure(net, ks, args.samples, args.seed, args.steps, args.solver)
+        measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver)
 
 
 if __name__ == "__main__":
