@@ -1,0 +1,237 @@
+"""Swing-by dynamics (Yang et al., ICLR 2025, arXiv 2410.08309): why out-of-distribution error can rise again.
+
+Structured identity mapping (SIM): learn the identity on clusters that lie on the axes, test on the sum of their
+centers. Everything follows from the rates a_p = sigma_p^2 + mu_p^2 / s, float64, no nets. W is the end-to-end matrix.
+The equations are reconstructed from a digest of the paper; every one is checked against autograd in the tests.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Sim:
+    """SIM data (arXiv 2410.08309): cluster p in [s] is N(mu_p 1_p, diag(sigma)^2) in R^dim, sigma_p = 0 for p > s.
+
+    Raises ValueError for no cluster, mu_p <= 0, sigma_p < 0, lengths that differ, or dim < s.
+    """
+
+    mu: tuple[float, ...]
+    sigma: tuple[float, ...]
+    dim: int
+
+    def __post_init__(self):
+        if not self.mu or len(self.mu) != len(self.sigma):
+            raise ValueError(f"need one sigma per mu and at least one, got {len(self.mu)} mu and {len(self.sigma)} sigma")
+        if min(self.mu) <= 0 or min(self.sigma) < 0:
+            raise ValueError(f"every mu must be > 0 and every sigma >= 0, got mu {self.mu} and sigma {self.sigma}")
+        if self.dim < len(self.mu):
+            raise ValueError(f"dim must be at least the number of clusters {len(self.mu)}, got {self.dim}")
+
+    def on_axes(self, values: tuple[float, ...]) -> Float[Tensor, "dim"]:
+        """The s values on the first s axes, zero on the others."""
+        return torch.nn.functional.pad(torch.tensor(values, dtype=torch.float64), (0, self.dim - len(values)))
+
+    @property
+    def rates(self) -> Float[Tensor, "dim"]:
+        """a_p = sigma_p^2 + mu_p^2 / s, the diagonal of E[x x^T]; zero for p > s."""
+        return self.on_axes(self.sigma) ** 2 + self.on_axes(self.mu) ** 2 / len(self.mu)
+
+    @property
+    def target(self) -> Float[Tensor, "dim"]:
+        """The test point x_b = sum_p mu_p 1_p, a composition that no cluster contains."""
+        return self.on_axes(self.mu)
+
+    def sample(self, count: int, generator: torch.Generator) -> Float[Tensor, "points dim"]:
+        """`count` points of every cluster, cluster by cluster: s * count in all."""
+        centers = torch.diag(self.target)[: len(self.mu)].repeat_interleave(count, dim=0)
+        eps = torch.randn(centers.shape, generator=generator, dtype=torch.float64)
+        return centers + self.on_axes(self.sigma) * eps
+
+
+def identity_loss(W: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"]) -> Tensor:
+    """L = 1/2 ||(W - I) A^(1/2)||_F^2, the population's mean of 1/2 ||W x - x||^2."""
+    return 0.5 * ((W - torch.eye(len(a), dtype=a.dtype)) ** 2 * a).sum()
+
+
+def ood_loss(outputs: Float[Tensor, "*lead dim"], target: Float[Tensor, "dim"]) -> Float[Tensor, "*lead"]:
+    """||f(x_b) - x_b||^2 / ||x_b||^2: 0 when composed, 1 for an output of zero."""
+    return ((outputs - target) ** 2).sum(dim=-1) / (target**2).sum()
+
+
+def descend(
+    parameter: Float[Tensor, "rows columns"], loss: Callable[[Tensor], Tensor], rate: float, steps: int
+) -> Iterator[Tensor]:
+    """Gradient descent by autograd: yields the start and the parameter after each of `steps` steps.
+
+    `loss` may draw a new batch at each call, which makes this SGD. Raises ValueError unless rate > 0.
+    """
+    if not rate > 0:
+        raise ValueError(f"the learning rate must be > 0, got {rate:g}")
+    yield parameter
+    for _ in range(steps):
+        variable = parameter.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(loss(variable), variable)
+        parameter = parameter - rate * gradient
+        yield parameter
+
+
+def sample_loss(x: Float[Tensor, "points dim"], batch: int, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
+    """W -> mean of 1/2 ||W x - x||^2 over a new random batch of `x` at each call, for `descend`."""
+    if not 1 <= batch <= len(x):
+        raise ValueError(f"batch must be in 1..{len(x)}, got {batch}")
+
+    def loss(W):
+        points = x[torch.randint(len(x), (batch,), generator=generator)]
+        return 0.5 * ((points @ W.T - points) ** 2).sum() / batch
+
+    return loss
+
+
+def one_layer(
+    W0: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"], times: Float[Tensor, "times"]
+) -> Float[Tensor, "times dim dim"]:
+    """W(t) of f(x) = W x under gradient flow, in closed form: entry ki is 1_{k=i}(1 - e^{-a_i t}) + e^{-a_i t} w_ki(0).
+
+    Applied to z this is f(W(t), z)_k of arXiv 2410.08309; columns are independent, so no output coordinate can turn.
+    """
+    check(W0, a)
+    decay = torch.exp(-times[:, None] * a)[:, None, :]  # [times 1 dim]
+    return torch.eye(len(a), dtype=a.dtype) * (1 - decay) + decay * W0
+
+
+class Terms(NamedTuple):
+    """dW/dt = growth - suppression - noise, each [dim dim]."""
+
+    growth: Tensor
+    suppression: Tensor
+    noise: Tensor
+
+
+def two_layer_terms(W: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"]) -> Terms:
+    """G, S and N of the symmetric two-layer model W = U U^T, entry by entry as in arXiv 2410.08309.
+
+    G = w_ij (a_i + a_j); S = 1/2 w_ij [w_ii (3 a_i + a_j) + 1_{i != j} w_jj (3 a_j + a_i)];
+    N = 1/2 sum_{k not in {i, j}} w_ki w_kj (a_i + a_j + 2 a_k). This is the flow dU/dt = -1/2 grad L: with the paper's
+    L (`identity_loss`) autograd gives twice as much.
+    """
+    check(W, a)
+    i, j = a[:, None], a[None, :]
+    w_ii, w_jj = W.diagonal()[:, None], W.diagonal()[None, :]
+    distinct = 1 - torch.eye(len(a), dtype=a.dtype)
+    growth = W * (i + j)
+    suppression = 0.5 * W * (w_ii * (3 * i + j) + distinct * w_jj * (3 * j + i))
+    others = distinct[:, :, None] * distinct[:, None, :]  # [k i j]: k is neither i nor j
+    noise = 0.5 * torch.einsum("kij,ki,kj,kij->ij", others, W, W, i + j + 2 * a[:, None, None])
+    return Terms(growth, suppression, noise)
+
+
+def two_layer_velocity(W: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"]) -> Float[Tensor, "*starts dim dim"]:
+    """dW/dt of the symmetric two-layer model as matrices: A W + W A - W A W - 1/2 (A W^2 + W^2 A)."""
+    pair = a[:, None] + a
+    return pair * W - (W * a) @ W - 0.5 * pair * (W @ W)
+
+
+def two_layer_velocity_autograd(U: Float[Tensor, "dim inner"], a: Float[Tensor, "dim"]) -> Float[Tensor, "dim dim"]:
+    """dW/dt for W = U U^T when dU/dt = -1/2 grad_U L, by autograd: the oracle of `two_layer_terms`."""
+    variable = U.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(identity_loss(variable @ variable.T, a), variable)
+    return -0.5 * (gradient @ U.T + U @ gradient.T)
+
+
+def two_layer_flow(
+    W0: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"], times: Float[Tensor, "times"]
+) -> Iterator[Float[Tensor, "*starts dim dim"]]:
+    """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4.
+
+    Choice: at most 0.2 / max(a) per step; finer steps change w by less than 1e-4. Raises ValueError unless times
+    increase from >= 0, W0 is symmetric and every a >= 0.
+    """
+    check(W0, a)
+    if (W0 - W0.mT).abs().max() > 1e-9 * W0.abs().max():
+        raise ValueError("W0 must be symmetric: the model is W = U U^T")
+    moments = [0.0, *times.tolist()]
+    if any(later < earlier for earlier, later in zip(moments, moments[1:])):
+        raise ValueError("times must increase from >= 0")
+    W = W0
+    for earlier, later in zip(moments, moments[1:]):
+        steps = max(1, int(torch.ceil((later - earlier) * a.max() / 0.2)))
+        h = (later - earlier) / steps
+        for _ in range(steps if later > earlier else 0):
+            k1 = two_layer_velocity(W, a)
+            k2 = two_layer_velocity(W + h / 2 * k1, a)
+            k3 = two_layer_velocity(W + h / 2 * k2, a)
+            k4 = two_layer_velocity(W + h * k3, a)
+            W = W + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        yield W
+
+
+def random_starts(
+    count: int, dim: int, scale: float, generator: torch.Generator, positive: bool = False
+) -> Float[Tensor, "count dim dim"]:
+    """W(0) = U U^T / dim with U entries N(0, scale^2), or their absolute values if `positive`: then all w_ij(0) > 0.
+
+    Choice: the paper's start is not known to us. The 1 / dim keeps w_pp(0) near scale^2 in every dimension.
+    """
+    if not scale > 0:
+        raise ValueError(f"scale must be > 0, got {scale:g}")
+    U = scale * torch.randn(count, dim, dim, generator=generator, dtype=torch.float64)
+    U = U.abs() if positive else U
+    return U @ U.mT / dim
+
+
+def rise(loss: Float[Tensor, "*lead times"]) -> Float[Tensor, "*lead"]:
+    """The largest amount by which a curve ever exceeds its running minimum; 0 exactly when it never rises."""
+    return (loss - loss.cummin(dim=-1).values).amax(dim=-1)
+
+
+def count_descents(loss: Float[Tensor, "times"], tolerance: float = 1e-3) -> int:
+    """How many separate falls of more than `tolerance` a curve has; swing-by shows as 2 or more."""
+    if not tolerance > 0:
+        raise ValueError(f"tolerance must be > 0, got {tolerance:g}")
+    falls, falling, extreme = 0, False, float(loss[0])
+    for value in loss.tolist():
+        if falling:
+            extreme = min(extreme, value)
+            if value > extreme + tolerance:
+                falling, extreme = False, value
+        else:
+            extreme = max(extreme, value)
+            if value < extreme - tolerance:
+                falls, falling, extreme = falls + 1, True, value
+    return falls
+
+
+def learning_times(
+    W: Float[Tensor, "times dim dim"], times: Float[Tensor, "times"], concepts: int
+) -> Float[Tensor, "concepts"]:
+    """When each of the first `concepts` diagonal entries first reaches 1/2: the order in which concepts are learned.
+
+    Linear between `times`; infinity for a concept that is never learned.
+    """
+    if not 1 <= concepts <= W.shape[-1]:
+        raise ValueError(f"concepts must be in 1..{W.shape[-1]}, got {concepts}")
+    reached = []
+    for w in W.diagonal(dim1=-2, dim2=-1)[:, :concepts].T:
+        above = (w >= 0.5).nonzero()
+        if len(above) == 0:
+            reached.append(float("inf"))
+            continue
+        k = int(above[0])
+        part = 1.0 if k == 0 else float((0.5 - w[k - 1]) / (w[k] - w[k - 1]))
+        earlier = times[max(k - 1, 0)]
+        reached.append(float(earlier + part * (times[k] - earlier)))
+    return torch.tensor(reached, dtype=times.dtype)
+
+
+def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> None:
+    """Raise ValueError unless W is [.. dim dim] for the dim of the rates `a`, which must be >= 0."""
+    if W.shape[-2:] != (len(a), len(a)):
+        raise ValueError(f"W must be {len(a)} x {len(a)} to fit {len(a)} rates, got {W.shape[-2]} x {W.shape[-1]}")
+    if bool((a < 0).any()):
+        raise ValueError(f"rates must be >= 0, got {a.min().item():g}")

@@ -1,0 +1,220 @@
+"""Swing-by dynamics against exact oracles: autograd, closed forms and gradient descent; each claim has a case that fails."""
+
+import math
+
+import pytest
+import torch
+
+from lcs_utils import diffusion
+from lcs_utils.theory import swing_by as sb
+from lcs_utils.theory import two_concepts as tc
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def sim():
+    return sb.Sim(mu=(1.0, 2.0), sigma=(0.3, 0.1), dim=4)
+
+
+def symmetric(dim, seed=0):
+    return sb.random_starts(1, dim, 0.7, seeded(seed))[0]
+
+
+def test_rates_are_the_second_moments_of_the_samples(sim):
+    x = sim.sample(20_000, seeded())
+    moments = (x.T @ x) / len(x)
+    assert sim.rates.tolist() == pytest.approx([0.3**2 + 1 / 2, 0.1**2 + 4 / 2, 0, 0])
+    assert (moments - torch.diag(sim.rates)).abs().max() < 0.02
+    assert (x[:, 2:] == 0).all()
+    W = torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
+    on_samples = 0.5 * ((x @ W.T - x) ** 2).sum(1).mean()
+    assert float(on_samples) == pytest.approx(float(sb.identity_loss(W, sim.rates)), rel=0.02)
+
+
+def test_one_layer_closed_form_is_the_limit_of_gradient_descent(sim):
+    W0 = 0.5 * torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
+    exact = sb.one_layer(W0, sim.rates, torch.tensor([1.5], dtype=torch.float64))[0]
+    gaps = []
+    for steps in (50, 100, 200):
+        *_, W = sb.descend(W0, lambda W: sb.identity_loss(W, sim.rates), 1.5 / steps, steps)
+        gaps.append(float((W - exact).abs().max()))
+    assert gaps[2] < 4e-3
+    assert gaps[0] / gaps[1] == pytest.approx(2, abs=0.1) and gaps[1] / gaps[2] == pytest.approx(2, abs=0.05)  # first order
+    wrong = sb.one_layer(W0, sim.rates**2, torch.tensor([1.5], dtype=torch.float64))[0]
+    assert float((W - wrong).abs().max()) > 0.1  # the rates are a, not a^2
+
+
+def test_one_layer_outputs_follow_the_formula_of_the_paper(sim):
+    W0, t = torch.randn(4, 4, generator=seeded(), dtype=torch.float64), 0.8
+    W = sb.one_layer(W0, sim.rates, torch.tensor([t], dtype=torch.float64))[0]
+    for k in range(4):
+        expected = (1 - math.exp(-sim.rates[k] * t)) * sim.target[k] * (k < 2)
+        expected += sum(math.exp(-sim.rates[i] * t) * W0[k, i] * sim.target[i] for i in range(2))
+        assert float(W[k] @ sim.target) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_sgd_on_samples_follows_the_closed_form(sim):
+    W0, rate, steps = torch.zeros(4, 4, dtype=torch.float64), 0.02, 100
+    *_, W = sb.descend(W0, sb.sample_loss(sim.sample(500, seeded()), 64, seeded(1)), rate, steps)
+    exact = sb.one_layer(W0, sim.rates, torch.tensor([rate * steps], dtype=torch.float64))[0]
+    assert float((W - exact).abs().max()) < 0.05
+    assert 0.5 < float(exact[0, 0]) < 0.9  # the comparison is made while W still moves
+
+
+def test_growth_suppression_and_noise_are_half_of_the_gradient_flow():
+    a = torch.tensor([0.4, 1.1, 2.3, 0.0], dtype=torch.float64)
+    U = torch.randn(4, 5, generator=seeded(), dtype=torch.float64)
+    growth, suppression, noise = sb.two_layer_terms(U @ U.T, a)
+    half = sb.two_layer_velocity_autograd(U, a)
+    assert (growth - suppression - noise - half).abs().max() < 1e-12 * half.abs().max()
+    assert (sb.two_layer_velocity(U @ U.T, a) - half).abs().max() < 1e-12 * half.abs().max()
+    assert (growth - suppression - noise - 2 * half).abs().max() > 1  # the full gradient is not the paper's flow
+    assert (growth - suppression - half).abs().max() > 1  # and no term is superfluous
+
+
+def test_two_layer_flow_is_the_limit_of_gradient_descent_on_u():
+    a = torch.tensor([0.5, 2.0, 0.0], dtype=torch.float64)
+    U = 0.3 * torch.randn(3, 3, generator=seeded(), dtype=torch.float64)
+    (exact,) = sb.two_layer_flow(U @ U.T, a, torch.tensor([2.0], dtype=torch.float64))
+    gaps = []
+    for steps in (100, 200):
+        *_, last = sb.descend(U, lambda U: 0.5 * sb.identity_loss(U @ U.T, a), 2.0 / steps, steps)
+        gaps.append(float((last @ last.T - exact).abs().max()))
+    assert gaps[1] < 0.02 and gaps[0] / gaps[1] == pytest.approx(2, abs=0.15)
+
+
+def test_flow_needs_no_finer_steps_and_learns_the_identity():
+    a, W0 = torch.tensor([0.5, 2.0], dtype=torch.float64), symmetric(2)
+    coarse = torch.stack(list(sb.two_layer_flow(W0, a, torch.linspace(0, 30, 4, dtype=torch.float64))))
+    fine = torch.stack(list(sb.two_layer_flow(W0, a, torch.linspace(0, 30, 601, dtype=torch.float64))))[::200]
+    assert (coarse - fine).abs().max() < 1e-4
+    assert torch.equal(coarse[0], W0) and (coarse[-1] - torch.eye(2, dtype=torch.float64)).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("coupling, turns", [(0.9, True), (0.0, False), (-0.9, False)])
+def test_swing_by_needs_a_positive_coupling(coupling, turns):
+    """f_1 overshoots when w_12(0) > 0, then is suppressed; without coupling each entry is logistic and nothing turns."""
+    sim = sb.Sim((1.0, 2.0), (0.05, 0.05), 2)
+    W0 = 3e-2 * torch.tensor([[1.0, coupling], [coupling, 1.0]], dtype=torch.float64)
+    times = torch.linspace(0, 12, 100, dtype=torch.float64)
+    W = torch.stack(list(sb.two_layer_flow(W0, sim.rates, times)))
+    loss = sb.ood_loss(W @ sim.target, sim.target)
+    assert (float(sb.rise(loss)) > 1e-3) == turns
+    assert sb.count_descents(loss) == (2 if turns else 1)
+    assert float(loss[-1]) < 1e-3
+
+
+def test_one_layer_test_error_per_coordinate_never_turns(sim):
+    times = torch.linspace(0, 10, 200, dtype=torch.float64)
+    outputs = sb.one_layer(0.01 * torch.ones(4, 4, dtype=torch.float64), sim.rates, times) @ sim.target
+    assert float(sb.rise(sb.ood_loss(outputs, sim.target))) == 0
+
+
+def test_uncoupled_entries_are_logistic():
+    a, w0 = torch.tensor([0.7], dtype=torch.float64), 0.01
+    times = torch.linspace(0, 8, 9, dtype=torch.float64)
+    W = torch.stack(list(sb.two_layer_flow(torch.full((1, 1), w0, dtype=torch.float64), a, times)))[:, 0, 0]
+    expected = 1 / (1 + (1 / w0 - 1) * torch.exp(-2 * a * times))  # dw/dt = 2 a w (1 - w)
+    assert (W - expected).abs().max() < 1e-4
+    half = sb.learning_times(W[:, None, None], times, 1)
+    assert float(half[0]) == pytest.approx(math.log(1 / w0 - 1) / 1.4, abs=0.05)
+
+
+def test_learning_order_follows_signal_and_diversity():
+    times = torch.linspace(0, 20, 200, dtype=torch.float64)
+    order = {}
+    for sigma in (0.05, 2.0):
+        a = sb.Sim((1.0, 2.0), (sigma, 0.05), 2).rates
+        W = torch.stack(list(sb.two_layer_flow(1e-3 * torch.eye(2, dtype=torch.float64), a, times)))
+        order[sigma] = sb.learning_times(W, times, 2).argsort().tolist()
+    assert order == {0.05: [1, 0], 2.0: [0, 1]}
+    assert sb.learning_times(W[:2], times[:2], 2).isinf().all()
+
+
+def test_descents_and_rise_of_known_curves():
+    falling, wave = torch.linspace(1, 0, 11), torch.tensor([1.0, 0.2, 0.6, 0.1, 0.5, 0.0])
+    assert (sb.count_descents(falling), float(sb.rise(falling))) == (1, 0.0)
+    assert sb.count_descents(wave) == 3 and float(sb.rise(wave)) == pytest.approx(0.4)
+    assert sb.count_descents(wave, tolerance=0.45) == 1  # rises below the tolerance are not turns
+    assert sb.count_descents(falling.flip(0)) == 0
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: sb.Sim((1.0,), (0.1, 0.2), 2), "1 mu and 2 sigma"),
+        (lambda: sb.Sim((1.0, -2.0), (0.1, 0.2), 2), "mu must be > 0"),
+        (lambda: sb.Sim((1.0, 2.0), (0.1, 0.2), 1), "at least the number of clusters 2, got 1"),
+        (lambda: list(sb.descend(torch.eye(2), torch.sum, 0.0, 1)), "learning rate must be > 0"),
+        (lambda: sb.sample_loss(torch.ones(3, 2).double(), 4, seeded()), "batch must be in 1..3, got 4"),
+        (lambda: sb.two_layer_terms(torch.eye(3).double(), torch.ones(2).double()), "2 x 2 to fit 2 rates, got 3 x 3"),
+        (lambda: sb.two_layer_terms(torch.eye(1).double(), -torch.ones(1).double()), "rates must be >= 0"),
+        (lambda: list(sb.two_layer_flow(torch.ones(2, 2).double().triu(), torch.ones(2).double(), torch.ones(1).double())),
+         "symmetric"),
+        (lambda: list(sb.two_layer_flow(torch.eye(1).double(), torch.ones(1).double(), torch.tensor([2.0, 1.0]).double())),
+         "times must increase"),
+        (lambda: sb.random_starts(1, 2, 0.0, seeded()), "scale must be > 0"),
+        (lambda: sb.count_descents(torch.ones(2), 0.0), "tolerance must be > 0"),
+        (lambda: sb.learning_times(torch.eye(2).double()[None], torch.zeros(1).double(), 3), "1..2, got 3"),
+        (lambda: tc.Disks(pixels=10), "multiple of 4 and at least 8, got 10"),
+        (lambda: tc.Disks(separation=0.0), "separation must be in"),
+        (lambda: tc.Disks(diversity=0.5), "diversity must be in"),
+        (lambda: tc.Disks().concepts(torch.tensor([[0, 2]]), seeded()), "labels must be 0 or 1"),
+        (lambda: next(tc.train(tc.Disks(), 0, (3, 2))), "checkpoints must be increasing"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("separation", [1.0, 0.4])
+def test_concepts_read_from_pixels_are_those_drawn(separation):
+    disks = tc.Disks(separation, diversity=0.1)
+    for label in tc.LABELS:
+        drawn = disks.concepts(torch.tensor(label).expand(200, 2), seeded())
+        images = disks.images(drawn, seeded(1))
+        assert images.shape == (200, 3, 12, 12) and images.min() == -1 and images.max() <= 1
+        assert (disks.read(images) - drawn).abs().mean(dim=0).max() < 0.1
+        assert tc.accuracy(disks, images, label)["both"] == 1
+        other = (1 - label[0], label[1])
+        assert tc.accuracy(disks, images, other)["both"] == 0 and tc.accuracy(disks, images, other)["color"] == 1
+    assert disks.read(-torch.ones(1, 3, 12, 12))[0, 1] == 0.5  # no disk: no color either
+
+
+def test_disk_net_starts_as_the_best_linear_denoiser():
+    """A zero output layer leaves EDM's c_skip x, the posterior mean of N(0, sigma_data^2) data."""
+    x, sigma = torch.randn(3, 3, 12, 12, generator=seeded()), torch.tensor([0.1, 0.5, 5.0])
+    net = next(tc.train(tc.Disks(), 0, (0,))).net
+    torch.nn.init.zeros_(net.out.bias)
+    expected = x * (0.25 / (0.25 + sigma**2))[:, None, None, None]
+    assert (net(x, sigma, torch.zeros(3, 2)) - expected).abs().max() < 1e-6
+
+
+def test_training_repeats_and_reduces_the_loss_without_touching_global_randomness():
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    losses = [[s.loss for s in tc.train(tc.Disks(), seed, (1, 2, 25), batch=16)] for seed in (0, 0, 1)]
+    assert losses[0] == losses[1] != losses[2]
+    assert losses[0][2] < 0.7 * losses[0][0]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_rows_keep_their_types(tmp_path):
+    rows = list(tc.measure(tc.Disks(), 0, (0,)))
+    assert [row["label"] for row in rows] == ["00", "01", "10", "11"] and set(rows[0]) == set(tc.FIELDS)
+    path = tmp_path / "rows.csv"
+    tc.write_rows(rows, path)
+    assert tc.load_rows(path) == rows
+
+
+def test_generate_uses_the_shared_sampler_on_any_denoiser():
+    """A denoiser that always answers one image generates that image, whatever the net behind it."""
+    disks = tc.Disks()
+    x0 = disks.images(torch.tensor([[1.0, 0.0]]), seeded())
+    images = tc.generate(lambda x, sigma, cond: x0.expand_as(x), disks, (1, 0), count=2)
+    assert torch.equal(images, x0.expand(2, -1, -1, -1))
+    assert diffusion.SIGMA_DATA == 0.5
