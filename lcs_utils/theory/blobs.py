@@ -260,4 +260,5 @@ def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
                 weights.append(p / places / len(blobs.palette) ** k)
                 means.append(blobs.to_image(cells[None]).flatten())
     cov = blobs.noise**2 * torch.eye(3 * blobs.resolution**2, dtype=torch.float64)
-    return GaussianMixture(torch.tensor(weights, dtype=torch.float64), torch.stack(means), cov.expand(len(means), -1, -1))
+    chances = torch.tensor(weights, dtype=torch.float64)
+    return GaussianMixture(chances, torch.stack(means), cov.expand(len(means), -1, -1))

@@ -49,7 +49,8 @@ class GaussianMixture:
         if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
         object.__setattr__(self, "weights", self.weights / self.weights.sum())  # float32 input sums to 1 +- 1e-7
-        failed = torch.linalg.cholesky_ex(self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)).info if n else torch.zeros(k)
+        shifted = self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)
+        failed = torch.linalg.cholesky_ex(shifted).info if n else torch.zeros(k)
         symmetric = torch.isclose(self.covs, self.covs.mT, atol=1e-9).flatten(1).all(1)
         for i in ((failed > 0) | ~symmetric).nonzero().flatten().tolist():
             smallest = float(torch.linalg.eigvalsh(self.covs[i]).min())
