@@ -1,6 +1,56 @@
-"""What pytest needs at the root: a fixed environment for notebook kernels, patience and history for nbval."""
+"""What pytest needs at the root: shapes checked at every call, a fixed environment for kernels, patience for nbval."""
 
-from lcs_utils import notebooks
+import functools
+import inspect
+import os
+import tempfile
+import typing
+from pathlib import Path
+
+import pytest
+from jaxtyping import AbstractArray, AnnotationError, install_import_hook
+
+
+def check_shapes(function):
+    """A type checker for jaxtyping that looks at arrays only, arguments too, after the call.
+
+    jaxtyping asks for two checks: of the arguments (recognized here by the return annotation Any) before the call, and
+    of everything after it. The first is left out, so that a function's own errors for bad input are what tests see.
+    """
+    signature = inspect.signature(function)
+    hints = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
+    options = {name: typing.get_args(hint) or (hint,) for name, hint in hints.items()}
+    arrays = {name: [o for o in hints if inspect.isclass(o) and issubclass(o, AbstractArray)] for name, hints in options.items()}
+    if signature.return_annotation is typing.Any or not any(arrays.values()):
+        return function
+
+    def check(name, value):
+        if not arrays.get(name) or not hasattr(value, "shape"):
+            return
+        try:
+            fits = any(isinstance(value, hint) for hint in arrays[name])
+        except AnnotationError:  # an axis like "steps+1" over an integer, not over another axis: not checked
+            return
+        if not fits:
+            wanted = " or ".join(hint.__name__ for hint in arrays[name])
+            raise TypeError(f"{function.__qualname__}: {name} is {value.dtype} {list(value.shape)}, annotated {wanted}")
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            check(name, value)
+        result = function(*args, **kwargs)
+        check("return", result)
+        return result
+
+    return checked
+
+
+# Compiled code (numba's in clevr.render and clevr.tracer) must see the plain functions.
+CHECKED = ["diffusion", "theory", "models", "locality", "features", "evaluation", "clevr.conditions", "plotting"]
+install_import_hook([f"lcs_utils.{module}" for module in CHECKED], "conftest.check_shapes")
+
+from lcs_utils import notebooks  # noqa: E402  after the hook
 
 notebooks.fix_environment()
 
@@ -20,3 +70,13 @@ else:
 
     kernel.RunningKernel.execute_cell_input = execute_with_history
     plugin.IPyNbCell.__init__ = patient
+
+# Tests change no tracked file: notebooks executed by nbval write their figures here, where a test compares them.
+REBUILT = tempfile.TemporaryDirectory(prefix="figures")
+os.environ["LCS_FIGURES"] = REBUILT.name
+
+
+@pytest.fixture
+def rebuilt_figures():
+    """The folder of the figures that this run's notebooks have made, as <preset>/<name>.png and .json."""
+    return Path(REBUILT.name)

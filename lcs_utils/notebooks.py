@@ -76,7 +76,6 @@ def read(name: str):
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for number, cell in enumerate(notebook.cells, 1):
         cell["id"] = f"cell-{number:02d}"
-        cell.metadata.setdefault("tags", [])  # papermill asks every cell for its tags
     return notebook
 
 
@@ -99,7 +98,7 @@ def assigned(source: str) -> dict[str, Any]:
 
 def parameters(name: str) -> dict[str, Any]:
     """The notebook's parameters and their defaults, from its cell tagged `parameters`; {} without one."""
-    cells = [cell for cell in read(name).cells if cell.cell_type == "code" and "parameters" in cell.metadata.tags]
+    cells = [cell for cell in read(name).cells if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
     if len(cells) > 1:
         raise NotebookError(f"{name} has {len(cells)} cells tagged 'parameters', allowed is one")
     return assigned(cells[0].source) if cells else {}
@@ -207,11 +206,14 @@ def execute(name: str, values: dict[str, Any], output: Path):
     import papermill
 
     fix_environment()
+    source = read(name)
+    for cell in source.cells:
+        cell.metadata.setdefault("tags", [])  # papermill asks every cell for them
     failure = None
     with paths.atomic_path(output) as temporary:
         try:
             papermill.execute_notebook(
-                read(name), temporary, values, kernel_name="python3",
+                source, temporary, values, kernel_name="python3",
                 progress_bar=False, cwd=paths.NOTEBOOKS,
                 extra_arguments=["--log-level=ERROR"],  # else every kernel warns of unencrypted local TCP
             )
@@ -233,8 +235,6 @@ def clean(executed, source):
     cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
     count = 0
     for target, cell in zip(source.cells, cells, strict=True):
-        if not target.metadata.tags:
-            del target.metadata["tags"]
         if target.cell_type != "code":
             continue
         count += 1

@@ -161,15 +161,16 @@ def save_figure(
     """Write figures/<preset>/<name>.png and, beside it, <name>.json with `values` and the provenance; returns the PNG.
 
     Both appear whole or not at all, and the same command gives the same bytes. `values` are the numbers behind the
-    figure: lists, dicts, arrays; finite. Raises ValueError for a bad name, an unknown preset or a non-finite number,
-    FileNotFoundError for a missing checkpoint, all before anything is written.
+    figure: lists, dicts, arrays; finite. The environment variable LCS_FIGURES names another folder than figures/.
+    Raises ValueError for a bad name, an unknown preset or a non-finite number, FileNotFoundError for a missing
+    checkpoint, all before anything is written.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a figure's name is made of a-z, 0-9 and _, got {name!r}")
     if preset not in notebooks.PRESETS:
         raise ValueError(f"preset must be one of {', '.join(notebooks.PRESETS)}, got {preset!r}")
     record = {"figure": name, "preset": preset, "values": plain(values), "provenance": figure_provenance(seed, checkpoints)}
-    target = paths.FIGURES / preset / f"{name}.png"
+    target = Path(os.environ.get("LCS_FIGURES", paths.FIGURES)) / preset / f"{name}.png"
     with paths.atomic_path(target) as temporary:
         figure.savefig(temporary, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata={"Software": None})
         paths.write_json(target.with_suffix(".json"), record)

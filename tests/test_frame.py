@@ -1,0 +1,194 @@
+"""The frame holds: one lock for every installer, imports that only go down, small files, no machine in any file."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import run
+from lcs_utils import paths
+
+PACKAGE = paths.ROOT / "lcs_utils"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+# Imports go to lower levels, or stay inside one subpackage. A new module needs its place here and in the README's tree.
+LEVELS = (
+    {"paths"},
+    {"diffusion", "provenance"},
+    {"notebooks"},
+    {"theory", "clevr", "models", "locality", "features", "plotting"},
+    {"experiments", "checkpoints"},
+    {"evaluation", "widgets", "sdxl"},
+    {"training"},
+)
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")
+
+
+def lock_lines():
+    return (paths.ROOT / "requirements.lock").read_text().splitlines()
+
+
+def tracked():
+    """The files of the repository; without git, all but the ignored folders."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=paths.ROOT, capture_output=True, text=True)
+    if listed.returncode == 0:
+        return [paths.ROOT / name for name in listed.stdout.split("\0") if name and (paths.ROOT / name).is_file()]
+    skipped = {".venv", "runs", ".git", ".snakemake", "__pycache__"}
+    return [path for path in paths.ROOT.rglob("*") if path.is_file() and not skipped & set(path.parts)]
+
+
+def imports(path):
+    """The modules of lcs_utils, dotted and without that prefix, that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path.name} imports relatively; write `from lcs_utils...`"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name.removeprefix("lcs_utils.") for name in names if name.startswith("lcs_utils."))
+
+
+def upward(module, imported):
+    """Whether `module` (dotted, without lcs_utils) may not import `imported`."""
+    top, other = module.split(".")[0], imported.split(".")[0]
+    return top != other and LEVEL[other] >= LEVEL[top]
+
+
+def test_the_lock_pins_exactly_and_names_no_host():
+    for line in lock_lines():
+        assert re.fullmatch(r"[a-z0-9-]+==[a-zA-Z0-9.]+", line), f"not an exact public pin: {line!r}"
+    names = [line.split("==")[0] for line in lock_lines()]
+    assert names == sorted(set(names))
+    for name in ("requirements.lock", "environment.yml", "pyproject.toml", "run.py", ".ci/run"):
+        text = (paths.ROOT / name).read_text()
+        assert not re.search(r"https?:|index-url|trusted-host", text), f"{name} names a host"
+
+
+def test_pyproject_lock_and_environment_agree():
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
+    locked = {line.split("==")[0] for line in lock_lines()}
+    assert set(project["dependencies"]) <= locked, set(project["dependencies"]) - locked
+    assert project["requires-python"] == ">=3.11,<3.13"
+    assert run.SUPPORTED == ((3, 11), (3, 12))
+    environment = yaml.safe_load((paths.ROOT / "environment.yml").read_text())
+    python, _, pip = environment["dependencies"]
+    assert tuple(map(int, python.removeprefix("python=").split("."))) in run.SUPPORTED
+    assert pip == {"pip": ["-r requirements.lock", "-e ."]}
+
+
+def test_everything_imported_is_declared():
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
+    declared = {name.replace("-", "_") for name in project["dependencies"]}
+    declared |= {"PIL", "IPython"}  # pillow, ipython
+    optional = {"bpy", "bpy_extras", "mathutils"}  # Blender's own Python, or the extra `cycles`
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for name in {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lcs_utils"}:
+                assert name in declared | optional, f"{path.relative_to(paths.ROOT)} imports {name}, which no dependency gives"
+
+
+def test_run_needs_only_the_standard_library():
+    tree = ast.parse((paths.ROOT / "run.py").read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert names <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize(
+    ("lock", "expected"),
+    [("numpy=={numpy}\ntorch=={torch}\n", True), ("numpy==0.0.1\n", False), ("no-such-package==1\n", False)],
+)
+def test_an_environment_satisfies_exactly_its_lock(tmp_path, monkeypatch, lock, expected):
+    from importlib import metadata
+
+    versions = {name: metadata.version(name).split("+")[0] for name in ("numpy", "torch")}
+    (tmp_path / "requirements.lock").write_text(lock.format(**versions))
+    monkeypatch.setattr(run, "LOCK", tmp_path / "requirements.lock")
+    assert run.satisfies(sys.executable) is expected
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_interrupted_installation_is_redone(tmp_path, monkeypatch, interrupted):
+    for name, value in {"ENVIRONMENT": tmp_path, "UNFINISHED": tmp_path / "unfinished"}.items():
+        monkeypatch.setattr(run, name, value)
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.touch()
+    if interrupted:
+        run.UNFINISHED.touch()
+    installed = []
+    monkeypatch.setattr(run, "satisfies", lambda interpreter: interpreter == python)
+    monkeypatch.setattr(run, "install", installed.append)
+    assert run.environment() == str(python)
+    assert installed == [python] * interrupted
+
+
+def test_run_explains_itself():
+    def said(*arguments):
+        return subprocess.run([sys.executable, "run.py", *arguments], cwd=paths.ROOT, capture_output=True, text=True)
+
+    for command in ("reproduce", "test", "lab", "notebooks"):
+        assert command in said("--help").stdout
+    assert said("reproduce", "--preset", "huge").returncode == 2
+    assert "small" in said("reproduce", "--preset", "huge").stderr
+    assert "fig01" in said("reproduce", "fig01").stderr
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_only_go_down(path):
+    module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    if module == "__init__":
+        assert not list(imports(path))
+        return
+    assert module.split(".")[0] in LEVEL, f"lcs_utils/{module}: give it a level in {Path(__file__).name} and a line in the README"
+    for imported in imports(path):
+        assert not upward(module, imported), f"lcs_utils.{module} may not import lcs_utils.{imported}"
+
+
+def test_the_layer_rule_can_fail():
+    assert upward("diffusion", "models.unet") and upward("clevr.render", "models.unet") and upward("models.unet", "clevr.scenes")
+    assert not upward("training", "models.unet") and not upward("clevr.render", "clevr.scenes")
+
+
+@pytest.mark.parametrize("path", [*MODULES, paths.ROOT / "run.py"], ids=lambda path: path.name)
+def test_files_stay_small(path):
+    lines = len(path.read_text().splitlines())
+    assert lines <= 320, f"{path.relative_to(paths.ROOT)} has {lines} lines; split it where the subject changes"
+
+
+def test_no_file_knows_the_machine_it_was_made_on():
+    assert MACHINE_PATH.search("see /" + "home/me/x") and not MACHINE_PATH.search("example.org/" + "home/me, runs/tmp/x")
+    for path in tracked():
+        if path.suffix not in (".png", ".safetensors", ".npz"):
+            found = MACHINE_PATH.search(path.read_text(errors="replace"))
+            assert not found, f"{path.relative_to(paths.ROOT)} holds a machine's path: {found.group()}"
+
+
+def test_nothing_is_unpickled():
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load":
+                given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+                assert given.get("weights_only") == "True", f"{path.name}:{node.lineno}: torch.load without weights_only=True"
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+                assert not names & {"pickle", "dill", "joblib"}, f"{path.name}:{node.lineno} imports a pickle"
+
+
+def test_the_citation_names_the_paper():
+    citation = yaml.safe_load((paths.ROOT / "CITATION.cff").read_text())
+    paper = citation["preferred-citation"]
+    assert paper["title"] == "Local Mechanisms of Compositional Generalization in Conditional Diffusion"
+    assert (paper["authors"][0]["family-names"], paper["year"], paper["volume"]) == ("Bradley", 2026, 306)
+    assert (paper["start"], paper["end"]) == (9531, 9565) and "2509.16447" in str(paper["identifiers"])
+    project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
+    assert citation["license"] == project["license"]["text"] and citation["version"] == project["version"]

@@ -1,0 +1,205 @@
+"""Committed notebooks are what their source says, fresh, whole and small; the tool that builds them keeps its promises.
+
+`pytest --nbval` (run.py test) executes them as well. These tests look at the files only.
+"""
+
+import ast
+import json
+import math
+
+import jupytext
+import nbformat
+import pytest
+from jupytext.compare import NotebookDifference, compare_notebooks
+
+from lcs_utils import notebooks, paths, provenance
+
+NAMES = notebooks.names()
+every_notebook = pytest.mark.parametrize("name", NAMES)
+
+
+def stored(name):
+    return nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_pairs_only():
+    sources, executed = ({path.stem for path in paths.NOTEBOOKS.glob(f"*.{kind}")} for kind in ("py", "ipynb"))
+    assert sources == executed == set(NAMES), sources ^ executed
+
+
+@every_notebook
+def test_pair_is_in_sync_and_its_outputs_belong_to_its_code(name):
+    twin = jupytext.read(paths.NOTEBOOKS / f"{name}.ipynb")
+    again = f"run `python3 run.py notebooks {name}`"
+    try:
+        compare_notebooks(twin, notebooks.read(name), fmt="py:percent")
+    except NotebookDifference as difference:
+        pytest.fail(f"{name}.ipynb differs from its source; {again}\n{difference}")
+    assert twin.metadata["lcs_utils"]["code_sha256"] == notebooks.code_sha256(notebooks.read(name)), f"stale; {again}"
+
+
+@every_notebook
+def test_executed_in_order_without_errors_or_widgets(name):
+    notebook = stored(name)
+    nbformat.validate(notebook)
+    assert "widgets" not in notebook.metadata, "GitHub shows such a notebook as invalid"
+    assert [cell.execution_count for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1))
+    for cell in code_cells(notebook):
+        for output in cell.outputs:
+            assert output.output_type != "error" and output.get("name") != "stderr"
+            assert not [mime for mime in output.get("data", {}) if "widget" in mime]
+
+
+@every_notebook
+def test_anatomy(name):
+    source = notebooks.read(name)
+    assert source.cells[0].cell_type == "markdown", "the claim comes first"
+    assert notebooks.parameters(name)["preset"] == "small"
+    code = notebooks.code(name)
+    assert "check_parameters(" in code, "the setup cell calls notebooks.check_parameters(preset=preset)"
+    assert len(code_cells(source)) <= 15
+    definitions = (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)
+    assert not [node for node in ast.walk(ast.parse(code)) if isinstance(node, definitions)], "it belongs in the package"
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code))), "a notebook asserts its claim"
+
+
+@every_notebook
+def test_figures_belong_to_this_code_and_these_checkpoints(name):
+    for figure in notebooks.figures(name):
+        path = paths.FIGURES / "small" / f"{figure}.json"
+        assert path.exists() and path.with_suffix(".png").exists(), f"{figure} is missing; run `python3 run.py reproduce`"
+        record = json.loads(path.read_text())
+        assert (record["figure"], record["preset"], record["provenance"]["notebook"]) == (figure, "small", name)
+        assert record["provenance"]["notebook_sha256"] == notebooks.code_sha256(notebooks.read(name)), f"{figure} is stale"
+        checkpoints = record["provenance"]["checkpoints"]
+        assert provenance.file_hashes(checkpoints) == checkpoints, f"{figure} rests on other checkpoints"
+
+
+def test_no_figure_is_left_over_and_none_has_two_makers():
+    made = [figure for name in NAMES for figure in notebooks.figures(name)]
+    assert len(made) == len(set(made))
+    assert {path.stem for path in (paths.FIGURES / "small").glob("*.*")} == set(made)
+
+
+def differences(old, new, where="values", relative=0.02, absolute=1e-3):
+    """Places where two trees of numbers differ by more than rounding on another machine may do."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return [place for key in old for place in differences(old[key], new[key], f"{where}.{key}")]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [place for i, pair in enumerate(zip(old, new)) for place in differences(*pair, f"{where}[{i}]")]
+    if isinstance(old, (int, float)) and isinstance(new, (int, float)):
+        return [] if math.isclose(old, new, rel_tol=relative, abs_tol=absolute) else [f"{where}: {old} -> {new}"]
+    return [] if old == new else [f"{where}: {old!r} -> {new!r}"]
+
+
+def test_the_comparison_can_fail():
+    assert not differences({"a": [1.0, 2]}, {"a": [1.001, 2]})
+    assert differences({"a": [1.0]}, {"a": [1.1]}) == ["values.a[0]: 1.0 -> 1.1"]
+    assert differences([1], [1, 2]) and differences({"a": 1}, {"b": 1}) and differences("x", "y")
+
+
+def test_executing_the_notebooks_gave_the_committed_numbers(rebuilt_figures):
+    """`run.py test` lets nbval execute the notebooks first; alone, this file has nothing to compare."""
+    rebuilt = sorted(rebuilt_figures.glob("small/*.json"))
+    if not rebuilt:
+        pytest.skip("no notebook was executed in this run")
+    for path in rebuilt:
+        old, new = (json.loads(file.read_text())["values"] for file in (paths.FIGURES / "small" / path.name, path))
+        assert not differences(old, new), f"{path.stem}: the numbers behind the figure have changed"
+
+
+SOURCE = """# %% [markdown]
+# A claim
+
+# %% tags=["parameters"]
+preset: str = "small"
+count: int = 2
+share: float = 0.5
+deep: bool = False
+radii: list = [1, 2]
+
+# %%
+print("one")
+print(count * share)
+
+# %%
+assert not deep, "deep is wrong"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for constant in ("NOTEBOOKS", "RUNS"):
+        monkeypatch.setattr(paths, constant, tmp_path / constant.lower())
+        (tmp_path / constant.lower()).mkdir()
+    (paths.NOTEBOOKS / "01_claim.py").write_text(SOURCE)
+    (paths.NOTEBOOKS / "02_other.py").write_text(SOURCE.replace("count", "number"))
+    return paths.NOTEBOOKS
+
+
+def test_build_is_deterministic_and_clean(folder):
+    first = notebooks.build("01_claim").read_bytes()
+    assert notebooks.build("01_claim").read_bytes() == first
+    notebook = stored("01_claim")
+    assert [cell.id for cell in notebook.cells] == ["cell-01", "cell-02", "cell-03", "cell-04"]
+    assert notebook.cells[2].outputs[0].text == "one\n1.0\n" and notebook.cells[1].metadata == {"tags": ["parameters"]}
+    assert set(notebook.metadata) == {"jupytext", "kernelspec", "language_info", "lcs_utils"}
+    compare_notebooks(jupytext.read(folder / "01_claim.ipynb"), notebooks.read("01_claim"), fmt="py:percent")
+    (folder / "01_claim.py").write_text(SOURCE.replace('"one"', '"two"'))
+    assert notebook.metadata.lcs_utils.code_sha256 != notebooks.code_sha256(notebooks.read("01_claim"))
+    with pytest.raises(NotebookDifference):
+        compare_notebooks(jupytext.read(folder / "01_claim.ipynb"), notebooks.read("01_claim"), fmt="py:percent")
+
+
+def test_run_takes_parameters_and_keeps_what_a_failure_reached(folder):
+    failed = notebooks.main(["run", "01", "-p", "deep", "true", "-p", "preset", "paper", "-p", "count", "6"])
+    kept = nbformat.read(paths.RUNS / "paper" / "01_claim.ipynb", as_version=4)
+    assert failed == 1
+    assert [output.text for cell in code_cells(kept) for output in cell.outputs if "text" in output] == ["one\n3.0\n"]
+    assert not list(folder.glob("*.ipynb"))  # only `build` writes beside the source
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "01", "-p", "cuont", "3"], "no parameter 'cuont'; allowed: preset, count, share, deep, radii"),
+        (["run", "01", "-p", "count", "2.5"], "count must be int (default 2), got 2.5"),
+        (["run", "01", "-p", "count", "True"], "count must be int"),
+        (["run", "01", "-p", "deep", "1"], "deep must be bool"),
+        (["run", "01", "-p", "radii", "3"], "radii must be list"),
+        (["run", "01", "-p", "preset", "huge"], "preset must be one of small, paper, got 'huge'"),
+        (["run", "0"], "'0' names 2 notebooks; choose one of: 01_claim, 02_other"),
+        (["build", "07"], "'07' names 0 notebooks"),
+    ],
+)
+def test_wrong_use_is_refused_before_any_work(folder, capsys, arguments, message):
+    assert notebooks.main(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not list(paths.RUNS.rglob("*.ipynb"))
+
+
+def test_values_are_read_as_the_defaults_types(folder):
+    pairs = [("share", "2"), ("deep", "true"), ("radii", "[3]"), ("preset", "paper")]
+    read = notebooks.parse_values(pairs, notebooks.parameters("01_claim"), "01_claim")
+    assert read == {"share": 2.0, "deep": True, "radii": [3], "preset": "paper"} and isinstance(read["share"], float)
+
+
+def test_cleaning_strips_widgets_but_keeps_their_picture(folder):
+    source = notebooks.read("01_claim")
+    executed = notebooks.read("01_claim")
+    view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1f"}, "image/png": "AAAA", "text/plain": "Panel()"}
+    show = nbformat.v4.new_output("display_data", view, metadata={"width": 9})
+    pieces = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a", "b\n")]
+    executed.cells[2].outputs = [*pieces, show]
+    executed.metadata["widgets"] = {"state": {}}
+    cleaned = notebooks.clean(executed, source)
+    text, picture = cleaned.cells[2].outputs
+    assert text.text == "ab\n" and picture.data == {"image/png": "AAAA", "text/plain": "Panel()"} and not picture.metadata
+    assert "widgets" not in cleaned.metadata
+    executed.cells[2].outputs = [nbformat.v4.new_output("stream", name="stderr", text="a warning")]
+    with pytest.raises(notebooks.NotebookError, match="code cell 2 writes to stderr.*a warning"):
+        notebooks.clean(executed, notebooks.read("01_claim"))

@@ -1,0 +1,115 @@
+"""Figures: pixel values, labels, and PNG and JSON that appear together, whole, and the same each time."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+from lcs_utils import notebooks, paths, plotting, provenance
+
+
+@pytest.fixture
+def figure():
+    plotting.use_style()
+    figure, axes = plt.subplots()
+    axes.plot([1, 2, 3])
+    yield figure
+    plt.close("all")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LCS_FIGURES", str(tmp_path))
+    return tmp_path / "small"
+
+
+def test_pixels_survive_the_trip_to_uint8():
+    levels = torch.arange(256, dtype=torch.uint8).reshape(1, 16, 16)
+    assert (plotting.to_uint8(levels)[..., 0] == levels[0].numpy()).all()
+    assert (plotting.to_uint8(levels.float() / 127.5 - 1)[..., 2] == levels[0].numpy()).all()
+    assert plotting.to_uint8(torch.full((3, 2, 2), 7.0)).max() == 255  # clipped, not wrapped
+    with pytest.raises(ValueError, match=r"\[2, 4, 4\]"):
+        plotting.to_uint8(torch.zeros(2, 4, 4))
+
+
+def test_a_grid_draws_every_image_at_its_place():
+    images = [[torch.full((3, 4, 4), value) for value in row] for row in ([-1.0, 1.0], [0.2, -0.2])]
+    grid = plotting.image_grid(images, ["a", "b"], ["x", "y"], marks=[[[], [(1, 2)]], [[], []]])
+    drawn = [axes.images[0].get_array()[0, 0, 0] for axes in grid.axes]
+    assert drawn == [0, 255, 153, 102]
+    left = [round(axes.get_position().x0, 6) for axes in grid.axes]
+    bottom = [round(axes.get_position().y0, 6) for axes in grid.axes]
+    assert left[0] == left[2] < left[1] == left[3] and bottom[0] == bottom[1] > bottom[2] == bottom[3]
+    assert [len(axes.lines) for axes in grid.axes] == [0, 2, 0, 0]
+    plt.close("all")
+    with pytest.raises(ValueError, match="1 row labels for 2 rows"):
+        plotting.image_grid(images, ["a"])
+
+
+def test_a_figure_brings_its_numbers_and_what_they_rest_on(figure, folder):
+    values = {"K": np.arange(3), "rate": torch.tensor([0.5, 1.0]), "none": None}
+    path = plotting.save_figure(figure, "fig01", "small", values, 3, checkpoints=["lcs_utils/paths.py"])
+    first = path.read_bytes(), path.with_suffix(".json").read_bytes()
+    assert b"Software" not in first[0]
+    plotting.save_figure(figure, "fig01", "small", values, 3, checkpoints=["lcs_utils/paths.py"])
+    assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == first
+    record = json.loads(first[1])
+    assert record["values"] == {"K": [0, 1, 2], "rate": [0.5, 1.0], "none": None}
+    assert (record["figure"], record["preset"], record["provenance"]["seed"]) == ("fig01", "small", 3)
+    assert record["provenance"]["checkpoints"] == {"lcs_utils/paths.py": paths.sha256(paths.ROOT / "lcs_utils/paths.py")}
+    assert record["provenance"]["versions"]["numpy"] == np.__version__
+    assert sorted(path.name for path in folder.iterdir()) == ["fig01.json", "fig01.png"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": {"a": [1.0, float("nan")]}}, r"values\['a'\]\[1\] is nan"),
+        ({"values": np.array([np.inf])}, r"values\[0\] is inf"),
+        ({"values": paths.ROOT}, "path"),
+        ({"values": {"a": object()}}, "type object"),
+        ({"preset": "huge"}, "small, paper"),
+        ({"name": "../fig"}, "a-z"),
+        ({"checkpoints": ["data/checkpoints/none"]}, "does not exist"),
+        ({"checkpoints": ["../"]}, "outside the repository"),
+    ],
+)
+def test_nothing_is_written_for_bad_input(figure, folder, change, message):
+    given = {"name": "fig01", "preset": "small", "values": {"a": 1.0}, "seed": 0} | change
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        plotting.save_figure(figure, **given)
+    assert not folder.exists()
+
+
+def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):
+    path = plotting.save_figure(figure, "fig01", "small", 1.0, 0)
+    before = path.read_bytes(), path.with_suffix(".json").read_bytes()
+    monkeypatch.setattr(paths, "write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    figure.axes[0].plot([3, 2, 1])
+    with pytest.raises(OSError, match="disk full"):
+        plotting.save_figure(figure, "fig01", "small", 2.0, 0)
+    assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_code_hashes_follow_imports_only(tmp_path, monkeypatch):
+    package = tmp_path / "lcs_utils"
+    (package / "deep").mkdir(parents=True)
+    sources = {"a": "from lcs_utils.deep import b\n", "c": "", "deep/b": "import lcs_utils.deep.d as d\n", "deep/d": ""}
+    for name, source in (sources | {"__init__": "", "deep/__init__": ""}).items():
+        (package / f"{name}.py").write_text(source)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    files = provenance.imported_files("from lcs_utils import a")
+    names = {file.relative_to(package).as_posix() for file in files}
+    assert names == {"__init__.py", "a.py", "deep/__init__.py", "deep/b.py", "deep/d.py"}
+    before = provenance.digest(files)
+    (package / "c.py").write_text("changed = 1\n")
+    assert provenance.digest(provenance.imported_files("from lcs_utils import a")) == before
+    (package / "deep/d.py").write_text("changed = 1\n")
+    assert provenance.digest(provenance.imported_files("from lcs_utils import a")) != before
+
+
+def test_outside_a_notebook_there_is_no_current_one():
+    assert notebooks.current() is None
