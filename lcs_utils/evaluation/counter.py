@@ -1,0 +1,200 @@
+"""Counts objects in CLEVR-like images and says where their centers are and whether the image looks like CLEVR at all.
+
+    counts = ObjectCounter.from_pretrained("data/checkpoints/counter")(images)
+
+An object counts where its center lies in the image. The shipped net is trained by `lcs_utils.evaluation.counter_training`.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from diffusers import ConfigMixin, ModelMixin
+from diffusers.configuration_utils import register_to_config
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from lcs_utils import paths
+from lcs_utils.checkpoints import CheckpointError
+from lcs_utils.clevr.conditions import GRID_SIZE
+
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+COMMAND = "python -m lcs_utils.evaluation.counter"
+LARGEST = 30  # counts above it, far beyond training, are reported as it
+FOLDER = paths.CHECKPOINTS / "counter"
+
+
+class Counts(NamedTuple):
+    """What the counter sees in each image.
+
+    count: objects; centers: theirs in [0, 1]^2 (x right, y down), NaN padded; cells: the 16x16 cells, row-major, that hold
+    a center; plausibility: in [0, 1], how much the image looks like a clean render; confidence: in [0, 1], that `count` is
+    exact, meant for plausible images.
+    """
+
+    count: Int[Tensor, "batch"]
+    centers: Float[Tensor, "batch objects 2"]
+    cells: Bool[Tensor, "batch cells"]
+    plausibility: Float[Tensor, "batch"]
+    confidence: Float[Tensor, "batch"]
+
+
+class Reading(NamedTuple):
+    """The net's raw outputs: logits for 0, 1, 2 centers per cell, center within the cell, and one row per image."""
+
+    occupancy: Float[Tensor, "batch 3 16 16"]
+    offset: Float[Tensor, "batch 2 16 16"]
+    precision: Float[Tensor, "batch"]
+    plausibility: Float[Tensor, "batch"]
+
+
+def expected_objects(occupancy: Float[Tensor, "batch 3 rows columns"]) -> Float[Tensor, "batch rows columns"]:
+    """Expected number of object centers in each cell, from the logits for 0, 1 and 2."""
+    p = occupancy.softmax(1)
+    return p[:, 1] + 2 * p[:, 2]
+
+
+def count_logits(total: Float[Tensor, "batch"], precision: Float[Tensor, "batch"], n: int) -> Float[Tensor, "batch n"]:
+    """Log-odds of 0..n-1 objects: a bell around the expected total with a width that the net chose for each image."""
+    return -F.softplus(precision)[:, None] * (torch.arange(n, device=total.device) - total[:, None]) ** 2
+
+
+def locate(
+    expected: Float[Tensor, "batch side side"], count: Int[Tensor, "batch"]
+) -> Int[Tensor, "batch objects"]:
+    """Cells (row-major) of the `count` most certain objects, -1 padded; the same cell twice when two centers share it.
+
+    Choice: a center near a cell's edge is one object spread over neighbors, so objects are taken one by one as one unit of
+    expectation from the 2x2 block that holds most, at its strongest cell.
+    """
+    batch, side, _ = expected.shape
+    wide = side + 2
+    mass = F.pad(expected, (1, 1, 1, 1)).reshape(batch, -1).clone()
+    corner = torch.tensor([0, 1, wide, wide + 1], device=mass.device)
+    found = []
+    for k in range(int(count.max()) if batch else 0):
+        block = F.avg_pool2d(mass.reshape(batch, 1, wide, wide), 2, 1).flatten(1).argmax(1)
+        index = (block // (wide - 1) * wide + block % (wide - 1))[:, None] + corner
+        value, order = mass.gather(1, index).sort(1, descending=True)
+        index = index.gather(1, order)
+        taken = torch.minimum((1 - value.cumsum(1) + value).clamp_min(0), value)
+        mass.scatter_add_(1, index, -taken)
+        row, column = index[:, 0] // wide - 1, index[:, 0] % wide - 1
+        inside = (row >= 0) & (row < side) & (column >= 0) & (column < side) & (k < count)
+        found.append(torch.where(inside, row * side + column, -1))
+    return torch.stack(found, 1) if found else torch.empty(batch, 0, dtype=torch.long, device=mass.device)
+
+
+class Residual(nn.Module):
+    """Two 3x3 convolutions beside the identity."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.norm_1, self.conv_1 = nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm_2, self.conv_2 = nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        nn.init.zeros_(self.conv_2.weight)
+
+    def forward(self, x):
+        return x + self.conv_2(F.relu(self.norm_2(self.conv_1(F.relu(self.norm_1(x))))))
+
+
+class ObjectCounter(ModelMixin, ConfigMixin):
+    """A small convolutional net from an image to centers on the 16x16 grid (a paper cell each, App. E.1) and plausibility.
+
+    Full resolution -> 16x16 -> 8x8 -> 16x16. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
+    """
+
+    @register_to_config
+    def __init__(self, resolution: int = 32, width: int = 64, blocks: int = 1):
+        super().__init__()
+        levels = (resolution // GRID_SIZE).bit_length() - 1
+        if levels < 1 or resolution != GRID_SIZE << levels:
+            raise ValueError(f"resolution must be {GRID_SIZE} times 2, 4, 8 ..., got {resolution}")
+        stem: list[nn.Module] = []
+        channels = 3
+        for level in range(levels):  # twice as many channels at half the size, `width` at 16x16
+            wider = width >> (levels - 1 - level)
+            stem += [nn.BatchNorm2d(channels), nn.ReLU()] if level else []
+            stem += [nn.Conv2d(channels, wider, 6, stride=2, padding=2)]
+            channels = wider
+        deep = width * 3 // 2
+        self.stem = nn.Sequential(*stem)
+        self.fine = nn.Sequential(*(Residual(width) for _ in range(blocks)))
+        self.down = nn.Conv2d(width, deep, 2, stride=2)
+        self.coarse = nn.Sequential(*(Residual(deep) for _ in range(blocks)))
+        self.up = nn.ConvTranspose2d(deep, width, 2, stride=2)
+        self.last = nn.Sequential(*(Residual(width) for _ in range(blocks)), nn.BatchNorm2d(width), nn.ReLU())
+        self.cell_head = nn.Conv2d(width, 5, 1)
+        self.image_head = nn.Linear(2 * width, 2)
+
+    def read(self, images: Float[Tensor, "batch 3 height width"]) -> Reading:
+        """The raw outputs for images in [-1, 1]."""
+        x = self.fine(self.stem(images.contiguous(memory_format=torch.channels_last)))
+        x = self.last(x + self.up(self.coarse(self.down(x))))
+        cells, image = self.cell_head(x).float(), self.image_head(torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1)).float()
+        return Reading(cells[:, :3], cells[:, 3:].sigmoid(), image[:, 0], image[:, 1])
+
+    @torch.no_grad()
+    def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
+        """Counts of images in [-1, 1] (clamped). Raises ValueError for another resolution or another range."""
+        check_images(images, self.config.resolution)
+        reading = self.read(images.clamp(-1, 1))
+        expected = expected_objects(reading.occupancy)
+        total = expected.sum((1, 2))
+        count = total.round().long().clamp_max(LARGEST)
+        cell = locate(expected, count)
+        side, known = expected.shape[-1], cell >= 0
+        safe = cell.clamp_min(0)
+        offset = reading.offset.flatten(2).mT.gather(1, safe[..., None].expand(-1, -1, 2))
+        centers = (torch.stack([safe % side, safe // side], -1) + offset) / side
+        cells = torch.zeros(len(images), side * side + 1, dtype=torch.bool, device=images.device)
+        cells.scatter_(1, torch.where(known, cell, side * side), True)
+        confidence = count_logits(total, reading.precision, LARGEST + 1).softmax(1)
+        return Counts(
+            count,
+            centers.masked_fill(~known[..., None], torch.nan),
+            cells[:, :-1],
+            reading.plausibility.sigmoid(),
+            confidence.gather(1, count[:, None])[:, 0],
+        )
+
+    @classmethod
+    def from_pretrained(cls, folder=FOLDER, **options) -> "ObjectCounter":
+        """The trained counter, verified, in float32. Raises CheckpointError when it is missing, truncated or altered."""
+        verify(folder)
+        return super().from_pretrained(folder, **options).float().to(memory_format=torch.channels_last).eval()
+
+
+def check_images(images: Tensor, resolution: int) -> None:
+    """Raise ValueError unless `images` is a finite float batch [n 3 resolution resolution] in about [-1, 1]."""
+    if images.ndim != 4 or tuple(images.shape[1:]) != (3, resolution, resolution) or not images.is_floating_point():
+        raise ValueError(
+            f"the counter takes float images [batch, 3, {resolution}, {resolution}] in [-1, 1], "
+            f"got {str(images.dtype).removeprefix('torch.')} {list(images.shape)}"
+        )
+    if images.numel() and not float(images.abs().max()) <= 10:
+        raise ValueError(f"the counter takes finite images in [-1, 1], got values up to {float(images.abs().max()):g}")
+
+
+def verify(folder) -> dict:
+    """The counter's row.json, after checking the weights against it. Raises CheckpointError with the command that restores them."""
+    folder = Path(folder)
+    restore = f"restore it with `git checkout -- {folder.name}` in its folder, or train it: `{COMMAND}`"
+    for name in ("row.json", "config.json", WEIGHTS):
+        if not (folder / name).exists():
+            raise CheckpointError(f"counter: {folder.name}/{name} is missing; {restore}")
+    try:
+        row = json.loads((folder / "row.json").read_text())
+    except ValueError as error:
+        raise CheckpointError(f"counter: {folder.name}/row.json is not JSON ({error}); {restore}") from None
+    if paths.sha256(folder / WEIGHTS) != row.get("sha256"):
+        raise CheckpointError(f"counter: {folder.name}/{WEIGHTS} is truncated or altered (SHA-256 differs from row.json); {restore}")
+    return row
+
+
+if __name__ == "__main__":
+    from lcs_utils.evaluation.counter_training import main  # training is the larger half and not needed for counting
+
+    main()
