@@ -24,7 +24,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr import conditions, dataset
-from lcs_utils.diffusion import SIGMA_DATA, add_noise, training_sigmas
+from lcs_utils.diffusion import add_noise, training_sigmas
 from lcs_utils.experiments import EXPERIMENTS, PRESETS, Experiment, Preset, experiment, preset
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 from lcs_utils.models.pipeline import ConditionalPipeline
@@ -47,16 +47,16 @@ class Batch(NamedTuple):
 class Objective(nn.Module):
     """Net and log-variance as one module, so that accelerate wraps both: noisy batch -> (loss, plain error), [batch]."""
 
-    def __init__(self, net: EDM2UNet):
+    def __init__(self, net: EDM2UNet, sigma_data: float):
         super().__init__()
-        self.net, self.log_variance = net, LogVariance()
+        self.net, self.log_variance, self.sigma_data = net, LogVariance(), sigma_data
 
     def forward(self, x_t, sigma, batch: Batch):
         inputs = {} if batch.valid is None else {"valid": batch.valid}
-        x0_hat = precondition(self.net, x_t, sigma, batch.cond, SIGMA_DATA, **inputs)
+        x0_hat = precondition(self.net, x_t, sigma, batch.cond, self.sigma_data, **inputs)
         if batch.valid is not None:  # pixels outside the image are known to be 0 and do not count
             x0_hat = x0_hat * batch.valid
-        return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma))
+        return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma), self.sigma_data)
 
 
 class Data(NamedTuple):
@@ -135,7 +135,7 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
     torch.manual_seed(seed)
     config = size.net if exp.radius is None else size.patch_net
     net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), normalize_label=exp.normalize_label, **config)
-    objective = Objective(net).to(device, memory_format=torch.channels_last)
+    objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
     generator = torch.Generator(device).manual_seed(seed * 1000 + process)
     return State(objective, copy.deepcopy(net).eval(), optimizer, generator, torch.zeros(2, dtype=torch.float64))
@@ -198,7 +198,9 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
 
 def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log], command: str) -> None:
     """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that describes it."""
-    pipeline = ConditionalPipeline(copy.deepcopy(state.ema), resolution=size.resolution, radius=exp.radius)
+    pipeline = ConditionalPipeline(
+        copy.deepcopy(state.ema), resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data
+    )
     checkpoints.save(
         pipeline, folder,
         row={

@@ -16,7 +16,7 @@ from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Preset, experim
 from lcs_utils.models.unet import MPConv
 
 TINY_NET = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2)
-TINY = Preset("tiny", 32, TINY_NET, TINY_NET, images=8 * 60, batch=8, learning_rate=0.01, per_count=1)
+TINY = Preset("tiny", 32, TINY_NET, TINY_NET, images=8 * 60, batch=8, learning_rate=0.01, per_count=1, sigma_data=0.5)
 
 
 def tiny_data():
