@@ -113,3 +113,37 @@ def loss_curve(name: str, preset: str = "small") -> dict[str, list[float]]:
     with open(folder(name, preset) / "loss.csv") as file:
         lines = list(csv.DictReader(file))
     return {key: [float(line[key]) for line in lines] for key in ("images", "loss", "error", "lr")}
+
+
+def origin(path: Path) -> str:
+    """The command that makes a file of data/: from the row of its checkpoint, or the first comment of a CSV."""
+    for parent in path.parents:
+        if (parent / "row.json").exists():
+            return json.loads((parent / "row.json").read_text())["command"]
+    if path.suffix == ".csv":
+        first = path.read_text().partition("\n")[0]
+        return first.lstrip("# ") if first.startswith("#") else "?"
+    made_by = path.parent / "COMMAND"
+    return made_by.read_text().strip() if made_by.exists() else "?"
+
+
+def data_index() -> str:
+    """data/README.md: every file under data/ with size, SHA-256 and the command that makes it."""
+    lines = [
+        "# Data", "", "Made by `python -m lcs_utils.checkpoints`. Nets are trained on a CPU unless their row says otherwise.", "",
+        "| checkpoint | images | seconds | error | parameters |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for path in sorted(paths.CHECKPOINTS.glob("*/row.json")):
+        r = json.loads(path.read_text())
+        numbers = (r.get(key, "") for key in ("images", "seconds", "error", "parameters"))
+        lines.append(f"| {path.parent.name} | " + " | ".join(str(n) for n in numbers) + " |")
+    lines += ["", "| file | bytes | SHA-256 | command |", "|---|---|---|---|"]
+    for path in sorted(p for p in paths.DATA.rglob("*") if p.is_file() and p != paths.DATA / "README.md"):
+        if not path.name.startswith("."):
+            name = path.relative_to(paths.DATA).as_posix()
+            lines.append(f"| {name} | {path.stat().st_size} | `{paths.sha256(path)}` | `{origin(path)}` |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    paths.write_text(paths.DATA / "README.md", data_index())

@@ -10,7 +10,7 @@ from torch import Tensor
 def mean_difference_vectors(
     active: Sequence[Float[Tensor, "batch ..."]], baseline: Float[Tensor, "batch ..."]
 ) -> Float[Tensor, "conditions features"]:
-    """Eq. (3): d_i = E[z | c_i] - E[z | {}], features flattened; `active[i]` are samples of z given c_i alone.
+    """The mean difference of each condition, eq. (3): d_i = E[z | c_i] - E[z | {}], features flattened; `active[i]` are samples of z given c_i alone.
 
     Raises ValueError if a condition's features have another shape than the baseline's.
     """
@@ -23,7 +23,7 @@ def mean_difference_vectors(
 
 
 def cosine_similarity(d: Float[Tensor, "conditions features"]) -> Float[Tensor, "conditions conditions"]:
-    """C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; a CPC has zero off the diagonal (necessary, not sufficient).
+    """eq. (3)'s test, C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; a CPC has zero off the diagonal (necessary, not sufficient).
 
     Raises ValueError naming vectors of length zero, for which no angle exists.
     """
