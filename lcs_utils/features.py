@@ -10,7 +10,9 @@ from torch import Tensor
 def mean_difference_vectors(
     active: Sequence[Float[Tensor, "batch ..."]], baseline: Float[Tensor, "batch ..."]
 ) -> Float[Tensor, "conditions features"]:
-    """The mean difference of each condition, eq. (3): d_i = E[z | c_i] - E[z | {}], features flattened; `active[i]` are samples of z given c_i alone.
+    """The mean difference of each condition, eq. (3): d_i = E[z | c_i] - E[z | {}], features flattened.
+
+    `active[i]` are samples of z given c_i alone.
 
     Raises ValueError if a condition's features have another shape than the baseline's.
     """
@@ -23,7 +25,7 @@ def mean_difference_vectors(
 
 
 def cosine_similarity(d: Float[Tensor, "conditions features"]) -> Float[Tensor, "conditions conditions"]:
-    """eq. (3)'s test, C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; a CPC has zero off the diagonal (necessary, not sufficient).
+    """The test of eq. (3), C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; zero off the diagonal for a CPC (not only for it).
 
     Raises ValueError naming vectors of length zero, for which no angle exists.
     """
