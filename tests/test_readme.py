@@ -1,39 +1,73 @@
-"""The README's program runs, its commands exist, its tree is the tree; data/README.md lists what is there."""
+"""What the README tells people to type works: its program runs, its commands exist and know the options shown."""
 
-import importlib.util
+import importlib
 import re
+import shlex
 
 import pytest
-import torch
 
-from lcs_utils import checkpoints, paths
+import run
+from lcs_utils import notebooks, paths
 
-README = (paths.ROOT / "README.md").read_text()
+TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, flags=re.M | re.S)
+PROGRAMS = [body for language, body in BLOCKS if language == "python"]
+INLINE = re.findall(r"`((?:python3?|papermill|snakemake|pytest) [^`\n]+)`", TEXT)
+COMMANDS = [line.split("  #")[0].strip() for language, body in BLOCKS if language == "sh" for line in body.splitlines()] + INLINE
+COMMANDS = sorted({" ".join(command.split()) for command in COMMANDS if command})
 
 
-def test_the_ten_line_program_runs(tmp_path, monkeypatch):
-    program = re.search(r"```python\n(.*?)```", README, flags=re.S).group(1)
-    assert len(program.strip().splitlines()) <= 10
-    threads = torch.get_num_threads()
+def check(command, capsys):
+    """Raise AssertionError unless every part of `command` that can be checked without running it exists."""
+    words = shlex.split(command)
+    if words[1:2] == ["run.py"]:
+        assert callable(getattr(run, words[2], None)), f"run.py has no {words[2]}"
+    elif words[1:3] == ["-m", "lcs_utils.notebooks"] or words[0] == "papermill":
+        name = notebooks.resolve(next(word for word in words[1:] if re.match(r"(notebooks/)?\d\d", word)))
+        given = [(words[i + 1], words[i + 2]) for i, word in enumerate(words) if word == "-p"]
+        notebooks.parse_values(given, notebooks.parameters(name), name)
+    elif words[1] == "-m":
+        with pytest.raises(SystemExit) as stop:
+            importlib.import_module(words[2]).main(["--help"])
+        assert stop.value.code == 0
+        shown = capsys.readouterr().out
+        for option in (word for word in words if word.startswith("--")):
+            assert option.split("=")[0] in shown, f"{words[2]} has no {option}"
+    elif words[0] == "snakemake":
+        rules = re.findall(r"^rule (\w+):", (paths.ROOT / "Snakefile").read_text(), flags=re.M)
+        assert (paths.ROOT / words[words.index("--profile") + 1] / "config.yaml").exists()
+        settings = dict(word.split("=") for word in words if re.fullmatch(r"\w+=\w+", word))
+        assert settings.get("preset", "small") in notebooks.PRESETS
+        assert words[-1] in rules or words[-1].startswith("-") or words[-2].startswith("-") or "=" in words[-1]
+    else:
+        assert words[0] in ("git", "cd", "pip", "conda", "pytest"), f"no way to check {command!r}"
+
+
+def test_the_readme_has_a_program_and_the_two_commands():
+    assert PROGRAMS and {"python3 run.py reproduce", "python3 run.py test"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_exists(command, capsys):
+    check(command, capsys)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 run.py repoduce",
+        "python -m lcs_utils.training exp1 --no-such-option",
+        "papermill notebooks/03_clevr_generation.ipynb out.ipynb -p sede 1",
+        "snakemake --profile profiles/none train",
+    ],
+)
+def test_a_wrong_command_is_found(command, capsys):
+    with pytest.raises((AssertionError, notebooks.NotebookError)):
+        check(command, capsys)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_program_runs(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(program, "README.md", "exec"), {})
-    assert (tmp_path / "samples.png").stat().st_size > 1000 and torch.get_num_threads() == threads
-
-
-@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m ([\w.]+)", README))))
-def test_commands_name_modules_that_exist(module):
-    assert importlib.util.find_spec(module) is not None
-
-
-def test_links_and_tree_resolve():
-    for link in re.findall(r"\]\(([\w/.]+)\)", README):
-        assert (paths.ROOT / link).exists(), link
-    tree = re.search(r"## The tree\n\n```\n(.*?)```", README, flags=re.S).group(1)
-    listed = set(re.findall(r"^  ([\w.]+?)/? ", tree, flags=re.M))
-    there = {p.name for p in (paths.ROOT / "lcs_utils").iterdir() if p.name[0] not in "._"} - {"__init__.py", "__pycache__"}
-    assert listed == there
-
-
-def test_data_readme_is_fresh():
-    assert (paths.DATA / "README.md").read_text() == checkpoints.data_index(), "run python -m lcs_utils.checkpoints"
-    assert "`?`" not in checkpoints.data_index(), "a file of data/ has no command"
+    exec(compile(program, "README.md", "exec"), {"__name__": "__main__"})
+    assert len([line for line in program.splitlines() if line.strip()]) <= 12
