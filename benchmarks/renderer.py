@@ -15,7 +15,7 @@ numba.set_num_threads(threads)
 
 
 def rate(work, n, repeats=3):
-    """Best images per second of processor time over a few repeats (other work on the machine does not count), and of wall time."""
+    """Best images per second of processor time (other work on the machine does not count) and of wall time."""
     best = wall = 0.0
     for _ in range(repeats):
         start, start_cpu = time.perf_counter(), time.process_time()

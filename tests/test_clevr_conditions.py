@@ -11,7 +11,9 @@ def present(*counts, width=4):
 
 
 def test_grid_counts_by_hand():
-    locations = torch.tensor([[[0.0, 0.0], [0.99, 0.0], [0.03, 0.5], [0.05, 0.53]], [[-0.1, 0.5], [1.0, 0.5], [0.5, 0.5], [float("nan")] * 2]])
+    first = [[0.0, 0.0], [0.99, 0.0], [0.03, 0.5], [0.05, 0.53]]
+    second = [[-0.1, 0.5], [1.0, 0.5], [0.5, 0.5], [float("nan")] * 2]
+    locations = torch.tensor([first, second])
     grid = c.location_grid(locations, torch.ones(2, 4, dtype=torch.bool))
     expected = torch.zeros(2, 256)
     expected[0, 0], expected[0, 15], expected[0, 8 * 16] = 1, 1, 2  # two objects share a cell

@@ -85,7 +85,9 @@ def test_damage_is_named(folder, tmp_path):
 
 
 def test_bad_settings_are_refused_before_any_work(tmp_path):
-    for change, message in (({"per_count": 0}, "per_count"), ({"resolution": 3}, "resolution"), ({"counts": ()}, "counts")):
-        with pytest.raises(ValueError, match=message):
-            generate(tmp_path / "none", **{**SETTINGS, **change})
+    for name, value in (("per_count", 0), ("resolution", 3), ("counts", ()), ("seed", -1), ("crop", "none")):
+        with pytest.raises(ValueError, match=name):
+            generate(tmp_path / "none", **{**SETTINGS, name: value})
+    with pytest.raises(ValueError, match="no placement of 40 objects"):
+        generate(tmp_path / "none", **{**SETTINGS, "counts": (40,)})
     assert not (tmp_path / "none").exists()

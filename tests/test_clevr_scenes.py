@@ -12,7 +12,8 @@ from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.clevr.render import object_ids
 from lcs_utils.clevr.scene_json import fit_camera, read_scenes, scene_from_json, scene_to_json, write_scenes
 from lcs_utils.clevr.scenes import (
-    BEHIND, CAMERA_LOCATION, COLORS, LAMP_LOCATIONS, RIGHT, SIZES, Camera, SceneObject, project, sample_scene, scene_at,
+    BEHIND, CAMERA_LOCATION, COLORS, LAMP_LOCATIONS, RIGHT, SIZES, Camera, Scene, SceneObject, project, sample_scene,
+    scene_at,
 )  # fmt: skip
 
 PUBLISHED = json.loads((Path(__file__).parent / "data" / "clevr_val_000000.json").read_text())
@@ -79,7 +80,7 @@ def test_scene_at_puts_centers_where_asked():
 
 
 def test_clevr_reaches_every_test_location():
-    """App. E.1's twelve cells all hold centers of sampled scenes, under the reading x right, y down of the center crop."""
+    """App. E.1's twelve cells all hold centers of sampled scenes if x is right, y down, and the crop the center one."""
     points = np.concatenate([project(sample_scene(0, i, 3)) for i in range(1500)])
     cell = (np.array(TEST_LOCATIONS) * 16).astype(int)
     share = [((points * 16).astype(int) == c).all(1).mean() for c in cell]
@@ -95,7 +96,8 @@ def test_camera_of_a_published_image():
     assert np.abs(np.subtract(camera.location, CAMERA_LOCATION) - (0.364, 0.289, -0.378)).max() < 0.01
 
     def error(camera):
-        scene = replace(sample_scene(0, 0, 0), objects=tuple(SceneObject("cube", "large", "metal", "red", tuple(c), 0.0) for c in coords), camera=camera)
+        objects = tuple(SceneObject("cube", "large", "metal", "red", tuple(c), 0.0) for c in coords)
+        scene = Scene(objects, camera)
         return np.abs(project(scene) * [480, 320] - pixels[:, :2]).max()
 
     assert error(camera) < 0.5

@@ -1,7 +1,7 @@
 """Runs inside Blender's own Python (`python blender_script.py jobs.json`), never imported by the package.
 
-It builds CLEVR's base scene from numbers alone (no .blend files) and renders each job with Cycles on the CPU. Works with
-bpy 4.2 to 5.0. Every job is a dictionary of plain numbers; `blender.py` writes it.
+It builds CLEVR's base scene from numbers alone (no .blend files) and renders each job with Cycles on the CPU. Written
+for bpy 4.2 to 5.0, run with 4.5. Every job is a dictionary of plain numbers; `blender.py` writes it.
 """
 
 import json
@@ -56,10 +56,12 @@ def unit_mesh(shape):
         return revolved([(0.9991 * math.sin(a), -0.9991 * math.cos(a)) for a in angles])
     if shape == "cylinder":  # rim: u^p + v^p = 1
         a = np.linspace(0, math.pi / 2, 17)
-        rim = [(0.9 + 0.1 * math.cos(t) ** (2 / 4.2), 0.9 + 0.1 * math.sin(t) ** (2 / 4.2)) for t in a[:-1]] + [(0.9, 1.0)]
+        power = 2 / 4.2
+        rim = [(0.9 + 0.1 * math.cos(t) ** power, 0.9 + 0.1 * math.sin(t) ** power) for t in a[:-1]] + [(0.9, 1.0)]
         upper = rim + [(r, 1.0) for r in (0.8, 0.5)] + [(0.0, 1.0)]
         return revolved([(r, -z) for r, z in reversed(upper)] + upper)
-    edge = np.concatenate([-1 + 0.25 * np.linspace(0, 1, 13), [-0.6, -0.3, 0, 0.3, 0.6], 1 - 0.25 * np.linspace(1, 0, 13)])
+    bevel = 0.25 * np.linspace(0, 1, 13)
+    edge = np.concatenate([-1 + bevel, [-0.6, -0.3, 0, 0.3, 0.6], 1 - bevel[::-1]])
     n, vertices, faces, seen = len(edge), [], [], {}
     for axis in range(3):
         for sign in (-1, 1):
@@ -149,7 +151,8 @@ def floor(line):
     across = np.linspace(-29.9, 26.6, 9)
     vertices = [(ax * s - ay * l, ay * s + ax * l, z) for s, z in line for l in across]
     n = len(across)
-    faces = [(i * n + j, i * n + j + 1, (i + 1) * n + j + 1, (i + 1) * n + j) for i in range(len(line) - 1) for j in range(n - 1)]
+    corners = [i * n + j for i in range(len(line) - 1) for j in range(n - 1)]
+    faces = [(k, k + 1, k + n + 1, k + n) for k in corners]
     return mesh("floor", vertices, faces)
 
 

@@ -1,4 +1,4 @@
-"""The conditions of App. E.1: counts of object centers on a 16x16 grid, counts of colors, and which objects get a label."""
+"""The conditions of App. E.1: counts of object centers on a 16x16 grid, counts of colors, which objects get labels."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -54,7 +54,8 @@ def location_grid(
 ) -> Float[Tensor, "batch cells"]:
     """Counts of labeled object centers per grid cell, flattened row-major as y * grid_size + x (App. E.1, Fig. 9).
 
-    `locations` are in [0, 1] of the image (x right, y down); absent objects may be NaN. Raises ValueError if grid_size < 1.
+    `locations` are in [0, 1] of the image (x right, y down); absent objects may be NaN. Raises ValueError if
+    grid_size < 1.
     Choice: a center outside the image (1-5 % of scenes) is not counted.
     """
     if grid_size < 1:
@@ -82,14 +83,17 @@ def check_condition(cond: Tensor, size: int = GRID_SIZE**2) -> Tensor:
     if cond.ndim != 2 or cond.shape[1] != size:
         raise ValueError(f"a condition must have shape [batch, {size}], got {list(cond.shape)}")
     if bool((cond < 0).any()) or not bool(cond.isfinite().all()):
-        raise ValueError(f"a condition holds counts, which must be >= 0 and finite; the smallest given is {float(cond.min()):g}")
+        raise ValueError(f"a condition holds counts, finite and >= 0; the smallest given is {float(cond.min()):g}")
     return cond
 
 
 def test_condition(k: int) -> Float[Tensor, "256"]:
-    """The grid with one object at each of the first `k` test locations (App. E.1, Fig. 1). Raises ValueError for k not 0..12."""
+    """The grid with one object at each of the first `k` test locations (App. E.1, Fig. 1).
+
+    Raises ValueError for k not 0..12.
+    """
     if not 0 <= k <= len(TEST_LOCATIONS):
-        raise ValueError(f"K must be 0..{len(TEST_LOCATIONS)} (the paper lists {len(TEST_LOCATIONS)} locations), got {k}")
+        raise ValueError(f"K must be 0..{len(TEST_LOCATIONS)}, the number of test locations; got {k}")
     locations = torch.tensor(TEST_LOCATIONS)[None]
     return location_grid(locations, torch.arange(len(TEST_LOCATIONS))[None] < k)[0]
 

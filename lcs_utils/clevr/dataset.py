@@ -20,6 +20,7 @@ from lcs_utils.clevr.scenes import COLORS, project, sample_scene
 
 MANIFEST = "manifest.json"
 INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE + i, whatever else is generated
+OPTIONS = ("margins", "visibility", "require_centers_inside", "crop")  # of sample_scene
 ARRAYS = ("images", "locations", "colors", "n_objects")
 
 
@@ -28,7 +29,7 @@ def _shard_name(count, start):
 
 
 def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
-    """Arrays that conditions are made of: locations [n, max, 2] (NaN padded), colors [n, max] (-1 padded), n_objects [n]."""
+    """What conditions are made of: locations [n, max, 2] (NaN padded), colors [n, max] (-1 padded), n_objects [n]."""
     locations = np.full((len(scenes), max_objects, 2), np.nan, np.float32)
     colors = np.full((len(scenes), max_objects), -1, np.int8)
     for i, scene in enumerate(scenes):
@@ -40,7 +41,7 @@ def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
 
 def _write_shard(folder, settings, count, start, stop):
     """Render scenes start..stop-1 with `count` objects into one shard; returns (name, SHA-256, images)."""
-    options = {k: settings[k] for k in ("margins", "visibility", "require_centers_inside", "crop")}
+    options = {k: settings[k] for k in OPTIONS}
     scenes = [sample_scene(settings["seed"], count * INDEX_STRIDE + i, count, **options) for i in range(start, stop)]
     images = render(scenes, settings["resolution"], settings["antialias"]).transpose(0, 3, 1, 2)
     arrays = {"images": np.ascontiguousarray(images), **labels(scenes, max(settings["counts"]))}
@@ -61,11 +62,12 @@ def _start_worker():
 def _read_manifest(folder):
     path = Path(folder) / MANIFEST
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing; make the folder with python -m lcs_utils.clevr.dataset --out {folder}")
+        raise FileNotFoundError(f"{path} is missing; make it with python -m lcs_utils.clevr.dataset --out {folder}")
     try:
         return json.loads(path.read_text())
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON ({error}); delete it and generate again, finished shards are kept") from None
+        message = f"{path} is not JSON ({error}); delete it and generate again, finished shards are kept"
+        raise ValueError(message) from None
 
 
 def generate(
@@ -85,8 +87,8 @@ def generate(
 ) -> dict:
     """Fill `folder` with `per_count` scenes for each object count (App. E.1's data) and return its manifest.
 
-    The bytes depend on the settings only, not on `workers` or on interruptions; finished shards are kept when it is called
-    again. Raises ValueError, before any work, for impossible settings or a folder that was made with other ones.
+    The bytes depend on the settings only, not on `workers` or on interruptions; finished shards are kept when it is
+    called again. Raises ValueError, before any work, for impossible settings or a folder that was made with other ones.
     """
     counts = sorted(set(counts))
     if not counts or counts[0] < 0 or counts[-1] > 60:
@@ -99,13 +101,16 @@ def generate(
         "antialias": antialias, "margins": margins, "visibility": visibility,
         "require_centers_inside": require_centers_inside, "crop": crop, "look": LOOK,
     }  # fmt: skip
-    render([], resolution, antialias)  # its checks
+    render([], resolution, antialias)  # its checks, and that the most crowded scene can be placed
+    options = {k: settings[k] for k in OPTIONS}
+    sample_scene(seed, counts[-1] * INDEX_STRIDE, counts[-1], **options)
     folder = Path(folder)
     manifest = {"settings": settings, "shards": {}}
     if (folder / MANIFEST).exists():
         manifest = _read_manifest(folder)
         old = manifest["settings"]
-        differing = [f"{k}: {old.get(k)!r} there, {settings.get(k)!r} here" for k in {**old, **settings} if old.get(k) != settings.get(k)]
+        pairs = [(k, old.get(k), settings.get(k)) for k in {**old, **settings}]
+        differing = [f"{k}: {a!r} there, {b!r} here" for k, a, b in pairs if a != b]
         if differing:
             raise ValueError(f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder")
     todo = []
@@ -140,7 +145,7 @@ def _run(folder, settings, todo, workers):
 
 
 def verify(folder, counts=None) -> list[Path]:
-    """Paths of the folder's shards (of the given object counts), in order, after checking that each is there and unaltered.
+    """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
 
     Raises FileNotFoundError or ValueError naming the file and the command that restores it.
     """

@@ -1,4 +1,4 @@
-"""CLEVR's scene JSON: every original key, plus the camera, lamps and seed without which an image cannot be made again."""
+"""CLEVR's scene JSON: every original key, plus camera, lamps and seed, without which an image cannot be made again."""
 
 import json
 import math
@@ -54,7 +54,8 @@ def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: in
 
 def _numbers(holder, key, n, where):
     value = _get(holder, key, where)
-    if not (isinstance(value, list) and len(value) == n and all(isinstance(v, int | float) and math.isfinite(v) for v in value)):
+    good = isinstance(value, list) and all(isinstance(v, int | float) and math.isfinite(v) for v in value)
+    if not good or len(value) != n:
         raise ValueError(f"{where}: {key!r} must be {n} finite numbers, got {value!r}")
     return tuple(value)
 
@@ -70,8 +71,8 @@ def _get(holder, key, where):
 def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
     """A scene from CLEVR's dictionary, ours or a published one; rebuilds the same image if camera and lamps are stored.
 
-    Published scenes do not hold the camera's jitter: it is fitted to their pixel_coords (of a width x height image), and
-    the lamps hang where they do without jitter. Raises ValueError naming the object and the key that is wrong.
+    Published scenes do not hold the camera's jitter: it is fitted to their pixel_coords (of a width x height image),
+    and the lamps hang where they do without jitter. Raises ValueError naming the object and the key that is wrong.
     """
     objects = []
     listed = _get(data, "objects", "scene")
@@ -86,7 +87,8 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
         if not isinstance(rotation, int | float) or not math.isfinite(rotation):
             raise ValueError(f"{where}: 'rotation' must be a finite number, got {rotation!r}")
         pixels = _numbers(o, "pixel_coords", 3, where) if "pixel_coords" in o else None
-        objects.append(SceneObject(o["shape"], o["size"], o["material"], o["color"], _numbers(o, "3d_coords", 3, where), rotation, pixels))
+        coords = _numbers(o, "3d_coords", 3, where)
+        objects.append(SceneObject(o["shape"], o["size"], o["material"], o["color"], coords, rotation, pixels))
     if "camera" in data:
         camera = Camera(_numbers(data["camera"], "location", 3, "camera"), _get(data["camera"], "crop", "camera"))
     elif objects and all(o.pixel_coords for o in objects):
@@ -94,7 +96,9 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
         camera = fit_camera([o.coords for o in objects], [o.pixel_coords for o in objects], width, height, crop)
     else:
         camera = Camera(crop="v1")
-    lamps = Lamps(**{k: _numbers(data["lamps"], k, 3, "lamps") for k in ("key", "fill", "back")}) if "lamps" in data else Lamps()
+    lamps = Lamps()
+    if "lamps" in data:
+        lamps = Lamps(**{k: _numbers(data["lamps"], k, 3, "lamps") for k in ("key", "fill", "back")})
     return Scene(tuple(objects), camera, lamps, data.get("seed", 0), data.get("image_index", 0))
 
 
@@ -125,11 +129,12 @@ def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") 
 def write_scenes(path, scenes, split: str = "new", width: int = 240, height: int = 240, date: str = "") -> None:
     """Write CLEVR's collected scene file: {"info": ..., "scenes": [...]}."""
     info = {"date": date, "version": "1.0", "split": split, "license": "CC-BY 4.0"}
-    paths.write_text(path, json.dumps({"info": info, "scenes": [scene_to_json(s, split, width, height) for s in scenes]}))
+    listed = [scene_to_json(s, split, width, height) for s in scenes]
+    paths.write_text(path, json.dumps({"info": info, "scenes": listed}))
 
 
 def read_scenes(path) -> list[Scene]:
-    """Scenes of a collected CLEVR file, of one scene's JSON, or of JSON lines. Raises ValueError naming file and place."""
+    """Scenes of a collected CLEVR file, one scene's JSON, or JSON lines. Raises ValueError naming file and place."""
     with open(path) as file:
         text = file.read()
     try:

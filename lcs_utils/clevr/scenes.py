@@ -169,7 +169,7 @@ def sample_scene(
     require_centers_inside: bool = False,
     crop: str = "center",
 ) -> Scene:
-    """One scene of `n_objects` by CLEVR's procedure (App. E.1's data), a function of (seed, index) and the options alone.
+    """One scene of `n_objects` by CLEVR's procedure (App. E.1's data), a function of its arguments alone.
 
     Raises ValueError if no legal placement is found within MAX_RESTARTS fresh starts.
     Choice: the visibility test counts pixels of a 160x120 frame and scales CLEVR's 200 px of 320x240 with it.
@@ -186,7 +186,8 @@ def sample_scene(
     scale = 2 if visibility and n_objects else 0
     fx, fy = CROPS[crop]
     location = np.array(camera.location)
-    if not _place(rng, n_objects, location, fx, fy, min_distance, margin, scale, require_centers_inside, rows, attributes):
+    rules = (min_distance, margin, scale, require_centers_inside)
+    if not _place(rng, n_objects, location, fx, fy, *rules, rows, attributes):
         raise ValueError(
             f"no placement of {n_objects} objects with margin {margin:g} and gap {min_distance:g} was found in "
             f"{MAX_RESTARTS} attempts; ask for fewer objects or switch margins off"
@@ -203,7 +204,7 @@ def _objects(rows, attributes):
 
 
 def scene_at(locations, seed: int, index: int, crop: str = "center") -> Scene:
-    """A scene with one object centered at each image location ([K, 2] in [0, 1], x right, y down), App. E.1's test layouts.
+    """A scene with one object centered at each image location ([K, 2], in [0, 1], x right, y down): E.1's test layouts.
 
     Attributes, camera and lamps are random; the camera ray through a location meets the plane z = radius.
     Choice: no margin, overlap or visibility test (from K = 6 on the paper's layouts never satisfy CLEVR's margins).
@@ -237,13 +238,13 @@ def depths(scene: Scene) -> np.ndarray:
 
 
 def project(scene: Scene) -> np.ndarray:
-    """Image locations [n, 2] of the object centers in [0, 1] of the image (x right, y down); outside it beyond [0, 1]."""
+    """Image locations [n, 2] of the object centers, x right, y down, in units of the image (inside it: [0, 1])."""
     (fx, fy), view = CROPS[scene.camera.crop], _view(scene)
     return np.stack([0.5 - fx * view[:, 0] / view[:, 2], 0.5 + fy * view[:, 1] / view[:, 2]], 1)
 
 
 def pack(scenes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Scenes as arrays for the tracer: objects [n, max, ROW], counts [n], cameras [n, 5] (location, fx, fy), lamps [n, 3, 3]."""
+    """Scenes as arrays: objects [n, max, ROW], counts [n], cameras [n, 5] (location, focal), lamps [n, 3, 3]."""
     largest = max((len(scene.objects) for scene in scenes), default=0)
     rows = np.zeros((len(scenes), max(largest, 1), tracer.ROW))
     counts = np.array([len(scene.objects) for scene in scenes], dtype=np.int64)

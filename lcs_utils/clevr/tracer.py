@@ -47,8 +47,8 @@ def _smooth_profile(points, steps=8):
     return line, normal / np.linalg.norm(normal, axis=1, keepdims=True)
 
 
-_LINE, _NORMAL = _smooth_profile(FLOOR_PROFILE)
-_FS, _FZ = np.ascontiguousarray(_LINE[:, 0]), np.ascontiguousarray(_LINE[:, 1])
+FLOOR_LINE, _NORMAL = _smooth_profile(FLOOR_PROFILE)
+_FS, _FZ = np.ascontiguousarray(FLOOR_LINE[:, 0]), np.ascontiguousarray(FLOOR_LINE[:, 1])
 _NS, _NZ = np.ascontiguousarray(_NORMAL[:, 0]), np.ascontiguousarray(_NORMAL[:, 1])
 
 
@@ -72,10 +72,11 @@ def _cube(px, py, pz, dx, dy, dz):
         f = a * a * a + b * b * b + c * c * c - 0.015625
         if f < 1e-5:
             return t
-        slope = 3.0 * (a * a * math.copysign(dx, x * dx) + b * b * math.copysign(dy, y * dy) + c * c * math.copysign(dz, z * dz))
+        slope = a * a * math.copysign(dx, x * dx) + b * b * math.copysign(dy, y * dy)
+        slope += c * c * math.copysign(dz, z * dz)
         if slope >= 0.0:
             return FAR
-        t -= f / slope
+        t -= f / (3.0 * slope)
         if t > t1:
             return FAR
     return t
@@ -168,6 +169,34 @@ def object_normal(x, y, z, o):
 
 
 @njit(cache=True, fastmath=True)
+def normal_change(x, y, z, tx, ty, tz, o):
+    """How the unit normal of object row `o` changes when its point moves by the tangent (tx, ty, tz)."""
+    r = o[RADIUS]
+    shape = int(o[SHAPE])
+    if shape == 0:
+        return tx / r, ty / r, tz / r
+    px, py, pz = (x - o[X]) / r, (y - o[Y]) / r, (z - o[Z]) / r
+    cs, sn = (o[COS], o[SIN]) if shape == 1 else (1.0, 0.0)
+    px, py, ux, uy, uz = cs * px + sn * py, cs * py - sn * px, cs * tx + sn * ty, cs * ty - sn * tx, tz
+    if shape == 1:
+        a, b, c = max(abs(px) - 0.75, 0.0), max(abs(py) - 0.75, 0.0), max(abs(pz) - 0.75, 0.0)
+        gx, gy, gz = math.copysign(a * a, px), math.copysign(b * b, py), math.copysign(c * c, pz)
+        ux, uy, uz = 2.0 * a * ux, 2.0 * b * uy, 2.0 * c * uz
+    else:
+        rho = max(math.sqrt(px * px + py * py), 1e-9)
+        a, c = max(rho - 0.9, 0.0), max(abs(pz) - 0.9, 0.0)
+        ex, ey = px / rho, py / rho
+        gx, gy, gz = ex * a * a * a, ey * a * a * a, math.copysign(c * c * c, pz)
+        radial, around = 3.0 * a * a * (ux * ex + uy * ey), a * a * a / rho * (uy * ex - ux * ey)
+        ux, uy, uz = radial * ex - around * ey, radial * ey + around * ex, 3.0 * c * c * uz
+    g = 1.0 / max(math.sqrt(gx * gx + gy * gy + gz * gz), 1e-12)
+    gx, gy, gz, ux, uy, uz = gx * g, gy * g, gz * g, ux * g / r, uy * g / r, uz * g / r
+    dot = gx * ux + gy * uy + gz * uz
+    ux, uy, uz = ux - dot * gx, uy - dot * gy, uz - dot * gz
+    return cs * ux - sn * uy, sn * ux + cs * uy, uz
+
+
+@njit(cache=True, fastmath=True)
 def hit_floor(ox, oy, oz, dx, dy, dz):
     """Distance along the ray to the floor (FAR if it leaves) and the floor's unit normal there, as (t, nx, ny, nz)."""
     ax, ay = FLOOR_S
@@ -216,7 +245,7 @@ def hit_any(ox, oy, oz, dx, dy, dz, objects, n, skip):
 
 @njit(cache=True, fastmath=True)
 def camera_axes(cx, cy, cz):
-    """Right, up and backward unit vectors of a camera at (cx, cy, cz) that looks at the origin, z up; as a 3x3 array."""
+    """Right, up and backward unit vectors, as rows, of a camera at (cx, cy, cz) that looks at the origin, z up."""
     axes = np.empty((3, 3))
     d = math.sqrt(cx * cx + cy * cy + cz * cz)
     axes[2, 0], axes[2, 1], axes[2, 2] = cx / d, cy / d, cz / d
@@ -240,8 +269,9 @@ def pixel_boxes(objects, n, camera, axes, fx, fy, width, height):
         v = dx * axes[1, 0] + dy * axes[1, 1] + dz * axes[1, 2]
         bound = BOUND[int(o[SHAPE])] * o[RADIUS]
         near = max(depth - bound, 1e-3)
-        x0, x1 = (u - bound) / (near if u < bound else depth + bound), (u + bound) / (near if u > -bound else depth + bound)
-        y0, y1 = (v - bound) / (near if v < bound else depth + bound), (v + bound) / (near if v > -bound else depth + bound)
+        far = depth + bound
+        x0, x1 = (u - bound) / (near if u < bound else far), (u + bound) / (near if u > -bound else far)
+        y0, y1 = (v - bound) / (near if v < bound else far), (v + bound) / (near if v > -bound else far)
         boxes[k, 0] = max(0, int(math.floor((0.5 + fx * x0) * width)) - 1)
         boxes[k, 1] = min(width, int(math.ceil((0.5 + fx * x1) * width)) + 1)
         boxes[k, 2] = max(0, int(math.floor((0.5 - fy * y1) * height)) - 1)
@@ -251,7 +281,7 @@ def pixel_boxes(objects, n, camera, axes, fx, fy, width, height):
 
 @njit(cache=True, fastmath=True)
 def trace_ids(objects, n, camera, fx, fy, width, height, ids, depths):
-    """Fill `ids` [height, width] with the object index seen at each pixel center (-1: none) and `depths` with its distance."""
+    """Fill `ids` [height, width] with the object seen at each pixel center (-1: none), `depths` with its distance."""
     axes = camera_axes(camera[0], camera[1], camera[2])
     ids[:] = -1
     depths[:] = FAR

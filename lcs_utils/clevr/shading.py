@@ -1,0 +1,196 @@
+"""Light on CLEVR's floor and objects, compiled with numba: lamps with soft shadows, and what reflected rays meet.
+
+What more bounces would add is an ambient term, light from the floor, and neighbors as glowing spheres; those constants
+are fitted to Cycles. Sample i of a pixel is point i of the R2 sequence, shifted by the pixel's hash.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from lcs_utils.clevr.tracer import (
+    BOUND, FAR, MATERIAL, RADIUS, RED, SHAPE, X, Y, Z,
+    camera_axes, hit_any, hit_floor, hit_object, object_normal,
+)  # fmt: skip
+
+# Lamps: edge and linear radiance, in the order key, fill, back; the sun is number 3.
+EDGE = np.array([0.5, 0.5, 1.0])
+RADIANCE = np.array([
+    [100.0, 93.23092, 81.66636], [22.849854, 24.531588, 30.0], [12.5, 12.5, 12.5],
+])  # fmt: skip
+SUN = np.array([0.4144956, -0.1945835, 0.8890054]) / math.sqrt(0.4144956**2 + 0.1945835**2 + 0.8890054**2)
+SUN_TAN, SUN_IRRADIANCE = 0.1, 0.45
+FLOOR_ALBEDO = 0.8
+# Fitted irradiances, of objects and of the floor: light from the lit floor, times (1 - n_z), and the rest.
+BOUNCE = np.array([[0.309, 0.314, 0.302], [0.095, 0.091, 0.101]])
+AMBIENT = np.array([[0.024, 0.016, 0.019], [0.064, 0.064, 0.062]])
+GLOW = np.array([[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]])  # what rubber and metal pass on to their neighbors
+INV_PI = 1.0 / math.pi
+
+
+@njit(cache=True, inline="always")
+def pixel_hash(a, b):
+    """A well-mixed 32-bit number for a pixel."""
+    h = np.uint32(a * 73856093) ^ np.uint32(b * 19349663)
+    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    h = np.uint32((h ^ (h >> np.uint32(15))) * np.uint32(0x846CA68B))
+    return np.uint32(h ^ (h >> np.uint32(16)))
+
+
+@njit(cache=True, inline="always")
+def point(h, stream, i):
+    """Point i of the R2 sequence, shifted by the pixel's hash; streams (lamps, lobes) have shifts of their own."""
+    u = (h & np.uint32(0xFFFF)) / 65536.0 + 0.618034 * stream + 0.7548776662466927 * i
+    v = (h >> np.uint32(16)) / 65536.0 + 0.380197 * stream + 0.5698402909980532 * i
+    return u - math.floor(u), v - math.floor(v)
+
+
+@njit(cache=True, fastmath=True)
+def lamp_frames(lamps):
+    """Per area lamp: position, normal toward the origin, two half edges; [3, 12]."""
+    frames = np.empty((3, 12))
+    for l in range(3):
+        axes = camera_axes(lamps[l, 0], lamps[l, 1], lamps[l, 2])
+        for i in range(3):
+            frames[l, i], frames[l, 3 + i] = lamps[l, i], -axes[2, i]
+            frames[l, 6 + i], frames[l, 9 + i] = 0.5 * EDGE[l] * axes[0, i], 0.5 * EDGE[l] * axes[1, i]
+    return frames
+
+
+@njit(cache=True, fastmath=True)
+def lamp(l, px, py, pz, frames):
+    """Direction to lamp `l`, its distance, and its irradiance (area lamps: per unit radiance) on a facing surface."""
+    if l == 3:
+        return SUN[0], SUN[1], SUN[2], FAR, SUN_IRRADIANCE
+    f = frames[l]
+    dx, dy, dz = f[0] - px, f[1] - py, f[2] - pz
+    d2 = dx * dx + dy * dy + dz * dz
+    d = math.sqrt(d2)
+    cosine = -(dx * f[3] + dy * f[4] + dz * f[5]) / d
+    return dx / d, dy / d, dz / d, d, max(cosine, 0.0) * EDGE[l] * EDGE[l] / d2
+
+
+@njit(cache=True, fastmath=True)
+def blockers(l, px, py, pz, frames, objects, n, skip):
+    """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0: the lamp is free."""
+    wx, wy, wz, distance, _ = lamp(l, px, py, pz, frames)
+    spread = SUN_TAN if l == 3 else 0.7072 * EDGE[l] / distance
+    found = 0
+    for k in range(n):
+        if k == skip:
+            continue
+        o = objects[k]
+        bound = BOUND[int(o[SHAPE])] * o[RADIUS]
+        cx, cy, cz = o[X] - px, o[Y] - py, o[Z] - pz
+        along = cx * wx + cy * wy + cz * wz
+        if along < -bound or along > distance + bound:
+            continue
+        reach = bound + spread * max(along + bound, 0.0)
+        if cx * cx + cy * cy + cz * cz - along * along < reach * reach:
+            found |= 1 << k
+    return found
+
+
+@njit(cache=True, fastmath=True)
+def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
+    """Share of lamp `l` that a point sees, by `rays` shadow rays; none is traced where `blockers` finds nothing."""
+    found = blockers(l, px, py, pz, frames, objects, n, skip)
+    if found == 0:
+        return 1.0
+    seen = 0.0
+    for ray in range(rays):
+        u, v = point(h, l, i * rays + ray)
+        if l == 3:  # a disk around the sun's direction
+            radius, phi = SUN_TAN * math.sqrt(u), 2.0 * math.pi * v
+            s = math.sqrt(SUN[0] * SUN[0] + SUN[2] * SUN[2])
+            ax, az = SUN[2] / s, -SUN[0] / s
+            a, b = radius * math.cos(phi), radius * math.sin(phi)
+            tx, tz = SUN[0] + a * ax + b * SUN[1] * az, SUN[2] + a * az - b * SUN[1] * ax
+            ty = SUN[1] + b * (SUN[2] * ax - SUN[0] * az)
+            reach = FAR
+            scale = 1.0 / math.sqrt(tx * tx + ty * ty + tz * tz)
+        else:
+            f = frames[l]
+            a, b = 2.0 * u - 1.0, 2.0 * v - 1.0
+            tx, ty = f[0] + a * f[6] + b * f[9] - px, f[1] + a * f[7] + b * f[10] - py
+            tz = f[2] + a * f[8] + b * f[11] - pz
+            reach = math.sqrt(tx * tx + ty * ty + tz * tz)
+            scale = 1.0 / reach
+        clear = 1.0
+        for k in range(n):
+            if found >> k & 1 and hit_object(px, py, pz, tx * scale, ty * scale, tz * scale, objects[k]) < reach:
+                clear = 0.0
+                break
+        seen += clear
+    return seen / rays
+
+
+@njit(cache=True, fastmath=True)
+def indirect(px, py, pz, nx, ny, nz, objects, n, skip, light):
+    """Add the irradiance of the floor's bounce, the ambient term and the neighbors as glowing spheres."""
+    free = 1.0
+    kind = 1 if skip < 0 else 0
+    for k in range(n):
+        if k == skip:
+            continue
+        o = objects[k]
+        dx, dy, dz = o[X] - px, o[Y] - py, o[Z] - pz
+        d2 = dx * dx + dy * dy + dz * dz
+        cosine = (dx * nx + dy * ny + dz * nz) / math.sqrt(d2)
+        if cosine > 0.0:
+            share = min(cosine * o[RADIUS] * o[RADIUS] / d2, 1.0) * free
+            free -= share
+            for c in range(3):
+                light[c] += share * GLOW[int(o[MATERIAL]), c] * o[RED + c]
+    for c in range(3):
+        light[c] += free * ((1.0 - nz) * BOUNCE[kind, c] + AMBIENT[kind, c])
+
+
+@njit(cache=True, fastmath=True)
+def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays, light):
+    """Irradiance at a point into `light`: the lamps, with shadows if rays > 0, and the indirect terms."""
+    light[:] = 0.0
+    for l in range(4):
+        wx, wy, wz, _, e = lamp(l, px, py, pz, frames)
+        e *= nx * wx + ny * wy + nz * wz
+        if e > 0.0:
+            if rays > 0:
+                e *= visible(l, px, py, pz, frames, objects, n, skip, h, i, rays)
+            for c in range(3):
+                light[c] += e * (1.0 if l == 3 else RADIANCE[l, c])
+    indirect(px, py, pz, nx, ny, nz, objects, n, skip, light)
+
+
+@njit(cache=True, fastmath=True)
+def environment(px, py, pz, dx, dy, dz, objects, n, skip, frames, h, i, depth, out):
+    """Radiance along a reflected ray into `out`, and the first hit's distance; metal is followed `depth` more times."""
+    tint, light, first = np.ones(3), np.empty(3), FAR
+    for bounce in range(depth + 1):
+        t, k = hit_any(px, py, pz, dx, dy, dz, objects, n, skip)
+        tf, nx, ny, nz = hit_floor(px, py, pz, dx, dy, dz)
+        if bounce == 0:
+            first = min(t, tf)
+        if k < 0 and tf >= FAR:
+            out[:] = 0.0
+            return first
+        near = min(t, tf)
+        px, py, pz = px + near * dx, py + near * dy, pz + near * dz
+        if tf < t:
+            matte(px, py, pz, nx, ny, nz, objects, n, -1, frames, h, i, 1 if bounce == 0 else 0, light)
+            for c in range(3):
+                out[c] = tint[c] * light[c] * FLOOR_ALBEDO * INV_PI
+            return first
+        o = objects[k]
+        nx, ny, nz = object_normal(px, py, pz, o)
+        if o[MATERIAL] == 0.0 or bounce == depth:
+            matte(px, py, pz, nx, ny, nz, objects, n, k, frames, h, i, 1 if bounce == 0 else 0, light)
+            for c in range(3):
+                out[c] = tint[c] * light[c] * o[RED + c] * INV_PI
+            return first
+        dot = 2.0 * (dx * nx + dy * ny + dz * nz)
+        dx, dy, dz = dx - dot * nx, dy - dot * ny, dz - dot * nz
+        for c in range(3):
+            tint[c] *= o[RED + c]
+        skip = k
+    return first

@@ -1,0 +1,47 @@
+"""The fast renderer against Cycles' pictures of the same scenes; no Blender is needed."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from lcs_utils.clevr import blender, fidelity
+from lcs_utils.clevr.scenes import ALLOWED, Scene
+
+
+@pytest.fixture(scope="module")
+def found():
+    return fidelity.measure()
+
+
+def test_the_picture_is_that_of_cycles(found):
+    assert found["psnr"].mean() >= 38 and found["psnr"].min() >= 34
+    assert found["ssim"].mean() >= 0.98
+    assert np.abs(found["bias"].mean(0)).max() <= 1
+    assert found["iou"].mean() >= 0.97 and len(found["iou"]) > 80
+
+
+def test_other_scenes_fail_the_gate():
+    scenes, images, masks = fidelity.load_references()
+    assert fidelity.psnr(images[3], images[4]) < 30 and fidelity.ssim(images[3], images[4]) < 0.95
+    assert np.mean(fidelity.mask_ious(masks[9], np.roll(masks[9], 2, 1))) < 0.9
+    assert fidelity.psnr(images[3], images[3]) > 100 and fidelity.ssim(images[3], images[3]) == pytest.approx(1)
+
+
+def test_references_are_the_fixed_scenes_and_hold_everything():
+    scenes, images, masks = fidelity.load_references()
+    stored = [[(o.shape, o.color, o.coords) for o in s.objects] for s in scenes]
+    assert stored == [[(o.shape, o.color, o.coords) for o in s.objects] for s in fidelity.reference_scenes()]
+    objects = [o for s in scenes for o in s.objects]
+    for key, values in ALLOWED.items():
+        assert {getattr(o, key) for o in objects} == set(values)
+    assert images.shape == (24, 128, 128, 3) and masks.max() == 9
+
+
+def test_missing_blender_says_how_to_install_it(monkeypatch):
+    monkeypatch.setenv(blender.PYTHON_VARIABLE, sys.executable)
+    try:
+        import bpy  # noqa: F401
+    except ImportError:
+        with pytest.raises(RuntimeError, match=r"pip install 'bpy>=4.2,<5.1'"):
+            blender.render_cycles([Scene(())], 32)
