@@ -178,14 +178,14 @@ def dependencies(name: str) -> list[Path]:
 
 
 def data_files(name: str) -> list[Path]:
-    """The checkpoints and rows below data/ that the notebook's texts name ("exp1", "fig01.csv", "data/..."), sorted."""
-    texts = [node.value for node in ast.walk(ast.parse(code(name))) if isinstance(node, ast.Constant)]
-    texts = [text for text in texts if isinstance(text, str) and re.fullmatch(r"[\w./-]+", text)]
-    roots = (paths.CHECKPOINTS, paths.COUNTS, paths.ROOT)
-    found = {folder / text / "row.json" for text in texts for folder in roots} | {
-        folder / (text + suffix) for text in texts for folder in roots for suffix in ("", ".csv")
-    }
-    return sorted(path for path in found if path.is_file() and path.is_relative_to(paths.DATA))
+    """What the notebook may read below data/, sorted: all counts, and one small file for each checkpoint (its hashes).
+
+    Choice: all or nothing, by whether the notebook's imports reach those that read data/; a rerun too many is cheap.
+    """
+    reads = re.compile(r"paths\.(CHECKPOINTS|COUNTS|DATA)\b")
+    if not any(reads.search(path.read_text()) for path in dependencies(name) if path != Path(__file__)):
+        return []
+    return sorted([*paths.CHECKPOINTS.glob("*/row.json"), *(path for path in paths.COUNTS.rglob("*") if path.is_file())])
 
 
 def figures(name: str) -> list[str]:
