@@ -27,7 +27,7 @@ class Sim:
 
     def __post_init__(self):
         if not self.mu or len(self.mu) != len(self.sigma):
-            raise ValueError(f"need one sigma per mu and at least one, got {len(self.mu)} mu and {len(self.sigma)} sigma")
+            raise ValueError(f"need one sigma per mu, at least one, got {len(self.mu)} mu and {len(self.sigma)} sigma")
         if min(self.mu) <= 0 or min(self.sigma) < 0:
             raise ValueError(f"every mu must be > 0 and every sigma >= 0, got mu {self.mu} and sigma {self.sigma}")
         if self.dim < len(self.mu):
@@ -131,7 +131,9 @@ def two_layer_terms(W: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"]) -> Ter
     return Terms(growth, suppression, noise)
 
 
-def two_layer_velocity(W: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"]) -> Float[Tensor, "*starts dim dim"]:
+def two_layer_velocity(
+    W: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"]
+) -> Float[Tensor, "*starts dim dim"]:
     """dW/dt of the symmetric two-layer model as matrices: A W + W A - W A W - 1/2 (A W^2 + W^2 A)."""
     pair = a[:, None] + a
     return pair * W - (W * a) @ W - 0.5 * pair * (W @ W)

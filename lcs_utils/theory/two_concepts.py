@@ -129,7 +129,7 @@ class DiskNet(nn.Module):
 
 
 class Snapshot(NamedTuple):
-    """A moment of training: `step` updates are done, `loss` is the latest batch's, `net` is live (use it, then go on)."""
+    """A moment of training: `step` updates are done, `loss` is the latest batch's, `net` is live, not a copy."""
 
     step: int
     loss: float
@@ -174,7 +174,7 @@ def generate(net: DiskNet, disks: Disks, label: tuple[int, int], count: int = 64
 
 
 def accuracy(disks: Disks, images: Float[Tensor, "batch 3 px px"], label: tuple[int, int]) -> dict[str, float]:
-    """Shares of images with the right size, the right color and both (nearer to the right training value), and medians."""
+    """Shares of images with the right size, color and both (nearer to the right training value), and medians."""
     concepts = disks.read(images)
     right = (concepts > 0.5) == torch.tensor(label, dtype=torch.bool)
     size, color = right.double().mean(dim=0).tolist()
@@ -219,7 +219,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {options.seeds}")
     runs = [(Disks(diversity=d), seed) for seed in range(options.seeds) for d in options.diversities]
-    write_rows([row for disks, seed in tqdm(runs, desc="training runs") for row in measure(disks, seed)], options.output)
+    rows = [row for disks, seed in tqdm(runs, desc="training runs") for row in measure(disks, seed)]
+    write_rows(rows, options.output)
 
 
 if __name__ == "__main__":
