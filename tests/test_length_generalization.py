@@ -10,7 +10,7 @@ from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import length_generalization as lg
 
 CELLS = torch.tensor(TEST_LOCATIONS)
-KEY = dict(net="toy", weights="0" * 12, seed=0, solver="heun", steps=2)
+KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
 
 
 def row(k, count, placed, plausibility=1.0, sample=0, **changes):
@@ -91,6 +91,7 @@ def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(tmp_path, mon
     monkeypatch.setattr(lg, "rows_path", lambda preset: path)
     monkeypatch.setattr(checkpoints, "load", lambda net, preset: pipeline)
     monkeypatch.setattr(checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
+    monkeypatch.setattr(lg, "counter_hash", lambda: "c" * 12)
     monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: None)
     monkeypatch.setattr(lg, "draw_samples", lambda denoise, resolution, k, n, *rest: calls.append(k) or torch.zeros(n))
     monkeypatch.setattr(lg, "count_rows", lambda images, counter, k, **key: [
@@ -111,3 +112,10 @@ def test_bad_input():
     for arguments in (["exp1", "--k", "0-13"], ["exp1", "--samples", "0"]):
         with pytest.raises(SystemExit):
             lg.main(arguments)
+
+
+def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
+    rows = lg.read_rows(lg.rows_path())
+    assert {r.counted_by for r in rows} == {lg.counter_hash()}, "measure again: rows were counted by another counter"
+    for net in sorted({r.net for r in rows}):
+        assert {r.weights for r in rows if r.net == net} == {checkpoints.row(net)["sha256"][:12]}, f"measure {net} again"

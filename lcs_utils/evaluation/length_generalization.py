@@ -32,7 +32,8 @@ class Row(NamedTuple):
     """One sample: how many objects it shows, how many stand at conditioned cells (`placed`), whether it looks like CLEVR."""
 
     net: str
-    weights: str  # first 12 digits of the SHA-256
+    weights: str  # first 12 digits of the SHA-256 of the net's weights, and of the counter's
+    counted_by: str
     seed: int
     solver: str
     steps: int
@@ -143,20 +144,26 @@ def summarize(rows: Iterable[Row], net: str, trained_maximum: int) -> dict:
     }
 
 
-def measure(net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 18, solver: str = "dpmpp_2m") -> None:
+def counter_hash() -> str:
+    """First 12 digits of the SHA-256 of the counter's weights: rows counted by another counter are stale."""
+    return paths.sha256(checkpoints.folder("counter") / checkpoints.WEIGHTS.partition("/")[2])[:12]
+
+
+def measure(net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m") -> None:
     """Sample and count checkpoint `net` at every K of `ks`, adding to the stored rows after each K."""
     pipeline, counter = checkpoints.load(net, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
-    path, weights = rows_path(preset), checkpoints.row(net, preset)["sha256"][:12]
-    key = dict(net=net, weights=weights, seed=seed, solver=solver, steps=steps)
+    path = rows_path(preset)
+    hashes = {"weights": checkpoints.row(net, preset)["sha256"][:12], "counted_by": counter_hash()}
+    key = dict(net=net, seed=seed, solver=solver, steps=steps) | hashes
+    stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
     same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
     for k in tqdm(ks, desc=f"{net}: K", disable=None):
         if sum(same(row, k) for row in read_rows(path)) >= samples:
             continue
         images = draw_samples(pipeline.denoiser, pipeline.config.resolution, k, samples, seed, steps, solver)
         counted = count_rows(images, counter, k, **key)
-        # read again: another net may be measured at the same time; rows of this net's older weights are stale
-        kept = [row for row in read_rows(path) if not same(row, k) and (row.net != net or row.weights == weights)]
-        write_rows(kept + counted, path)
+        # read again: another net may be measured at the same time
+        write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
 
 
 def main(arguments=None) -> None:
@@ -165,7 +172,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--k", default="0-12", help="numbers of locations, as 4 or 0-12")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
-    parser.add_argument("--steps", type=int, default=18)
+    parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--solver", default="dpmpp_2m", choices=SOLVERS)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
