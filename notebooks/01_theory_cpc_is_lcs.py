@@ -36,8 +36,9 @@ for j in J:
     cov[M[j][0] : M[j][-1] + 1, M[j][0] : M[j][-1] + 1] = cov_of[j][M[j]][:, M[j]]
 
 # %% [markdown]
-# **Eq. (1)**: $s_t(x;c_J)[i]=\partial_i\log p_t(x_{N_i}\mid c_{L_i})$. With Lemma 1's subsets $N_i=M_j, L_i=\{j\}$ inside
-# an active block and $N_i=M_J^c, L_i=\{\}$ outside, one pixel at a time, against the gradient of the joint density.
+# **Eq. (1)**: $s_t(x;c_J)[i]=\partial_i\log p_t(x_{N_i}\mid c_{L_i})$. With Lemma 1's subsets $N_i=M_j, L_i=\{j\}$
+# inside an active block and $N_i=M_J^c, L_i=\{\}$ outside, one pixel at a time, against the gradient of the joint
+# density.
 
 # %%
 from torch.distributions import MultivariateNormal
@@ -81,7 +82,7 @@ pixel = torch.arange(3 * side**2).reshape(3, side, side)
 blocks = {j: tuple(pixel[:, r : r + 3, c : c + 3].flatten().tolist()) for j, (r, c) in corners.items()}
 where = torch.cartesian_prod(torch.arange(3.0), torch.arange(float(side)), torch.arange(float(side)))
 near = torch.exp(-torch.cdist(where[:, 1:], where[:, 1:]).square() / 8) * (0.6 + 0.4 * (where[:, :1] == where[:, 0]))
-empty = gaussian(torch.zeros(len(where)), 0.04 * near + 1e-3 * torch.eye(len(where)))
+empty = gaussian(torch.zeros(len(where)), 0.01 * near + 1e-3 * torch.eye(len(where)))
 colors = 0.9 * (2 * torch.eye(3) - 1).repeat_interleave(9, -1)  # red, green, blue squares of 3 x 3
 square = GaussianMixture(torch.ones(3) / 3, colors, (0.02 * torch.eye(27) + 0.01).expand(3, 27, 27))
 cpc = ConditionalProjectiveComposition(blocks, empty, {j: square for j in blocks})
@@ -117,7 +118,7 @@ axes[0].imshow(plotting.to_uint8(x0.reshape(3, side, side)))
 axes[1].imshow(owner, cmap="cividis")
 for axis, (name, (r, c)) in zip(axes[2:], probes.items()):
     axis.imshow(influence[r, c].clamp_min(1e-9).log10(), vmin=-6, cmap="magma")
-    axis.plot(c, r, "x", color="white")
+    axis.plot(c, r, "x", color="black")
 
 # %%
 for axis, title in zip(axes, ["x ~ p(x | c_a, c_b)", "M_a, M_b, background", *probes]):
@@ -130,8 +131,8 @@ plotting.save_figure(figure, "theory_lcs_structure", preset, values, seed);
 # %% [markdown]
 # ## Slide the noise
 # One image with all three conditions at twelve noise levels: noisy, denoised by the LCS (three single-condition
-# marginals and a background), denoised by the exact joint of 27 components, and their difference. At high noise the color
-# of each square is open (gray is the mean of three), at low noise it is decided, block by block.
+# marginals and a background), denoised by the exact joint of 27 components, and their difference. At high noise the
+# color of each square is open (gray is the mean of three), at low noise it is decided, block by block.
 
 # %%
 local_denoise = lcs.local_conditional_denoiser(cpc, cpc.subsets)
@@ -148,8 +149,8 @@ widgets.frame_slider(frames, [f"{s:.2f}" for s in stops], "noise level sigma", s
 
 # %% [markdown]
 # ## Where the equality breaks
-# 1. **The inactive block.** The subsets depend on $J$: a pixel of $M_c$ is *background* when $c$ is not active. Letting it
-#    look only at $M_c$ is wrong as soon as the background is correlated across $M_c$.
+# 1. **The inactive block.** The subsets depend on $J$: a pixel of $M_c$ is *background* when $c$ is not active.
+#    Letting it look only at $M_c$ is wrong as soon as the background is correlated across $M_c$.
 # 2. **The converse.** If the score in each block depends on that block alone, its line integrals add up block by block,
 #    so $p$ is the product of eq. (2). The paper says "equivalence" and proves one direction; this is our check of the
 #    other. With one shared light the sum is wrong.
@@ -170,8 +171,8 @@ print(f"with a shared light    {shared.left:.3f}, block by block {shared.right:.
 
 # %% [markdown]
 # ## Length generalization in closed form
-# Nine squares, each with its own color. A CPC is fitted by maximum likelihood to samples with **at most two** conditions
-# and then sampled at nine by the sampler that the networks use (Heun, 32 steps).
+# Nine squares, each with its own color. A CPC is fitted by maximum likelihood to samples with **at most two**
+# conditions and then sampled at nine by the sampler that the networks use (Heun, 32 steps).
 
 # %%
 spots = {j: tuple(pixel[:, 3 * (j // 3) :, 3 * (j % 3) :][:, :2, :2].flatten().tolist()) for j in range(9)}
