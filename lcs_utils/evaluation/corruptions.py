@@ -66,6 +66,29 @@ def slight(images: Images, generator: torch.Generator, strength: float = 1.0) ->
     return x.clamp(-1, 1)
 
 
+def _displaced(images, field):
+    """Images whose pixels come from `field` [batch 2 height width] px away."""
+    side = images.shape[-1]
+    axis = (torch.arange(side) + 0.5) * 2 / side - 1
+    grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1)
+    return F.grid_sample(images, grid + (2 / 32 * field).permute(0, 2, 3, 1), padding_mode="reflection", align_corners=False)
+
+
+def rough(images: Images, generator: torch.Generator, empty: Images, strength: float = 1.0) -> Images:
+    """What a small, briefly trained net draws: objects with ragged edges (to 0.7 px) and speckled, mottled surfaces (to 0.25).
+
+    Choice: such objects count and the image stays plausible; `empty` are renders without objects, to tell objects from floor.
+    """
+    n, _, side, _ = images.shape
+    floor = empty[torch.randint(len(empty), (n,), generator=generator)]
+    x = _displaced(images, _uniform(n, 0.0, 0.7 * strength, generator) * _field(images, side // 2, generator, channels=2))
+    mask = (4 * (x - floor).abs().mean(1, keepdim=True) - 0.4).clamp(0, 1)  # floors differ by a tenth
+    fine = torch.rand(n, 1, 1, 1, generator=generator) < 0.5
+    speckle = torch.where(fine, _field(images, side, generator), _field(images, side // 2, generator))
+    x = x + _uniform(n, 0.0, 0.25 * strength, generator) * mask * speckle
+    return blur(x, _uniform(n, 0.0, 0.4 * strength, generator)).clamp(-1, 1)
+
+
 def blurred(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Shapes lost: isotropic or sideways blur of 1 to 4 px."""
     stretch = 1.0 if torch.rand((), generator=generator) < 0.6 else 3.0
@@ -103,12 +126,7 @@ def pasted(images: Images, others: Images, empty: Images, generator: torch.Gener
 
 def warped(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Smears: pixels displaced by a rough random field of 1.2 to 4 px."""
-    side = images.shape[-1]
-    axis = (torch.arange(side) + 0.5) * 2 / side - 1
-    grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1)
-    length = 2 / 32 * _uniform(len(images), 1.2, 4.0, generator)
-    shift = (length * _field(images, 8, generator, channels=2)).permute(0, 2, 3, 1)
-    return F.grid_sample(images, grid + shift, padding_mode="reflection", align_corners=False)
+    return _displaced(images, _uniform(len(images), 1.2, 4.0, generator) * _field(images, 8, generator, channels=2))
 
 
 def ghosts(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:

@@ -24,7 +24,7 @@ from lcs_utils.evaluation.counter import (
 from lcs_utils.evaluation.counter_scenes import held_out_data, training_data
 
 BATCH = 64
-CLEAN, WORN = 48, 54  # of a batch: up to the first slightly faulty, up to the second more so, the rest grossly wrong
+ROUGH, CLEAN, WORN = 16, 48, 54  # of a batch, up to: rough objects, slight faults, stronger faults; the rest grossly wrong
 PEAK, RAMP, COOLDOWN, DECAY = 2e-3, 100, 0.3, 0.02  # learning rate, steps up, share of the run down to 0, weight decay
 EMA = 0.997
 SAVE_EVERY = 60.0
@@ -61,7 +61,8 @@ def losses(net: ObjectCounter, images: Tensor, centers: Tensor, empty: Tensor, g
     x = as_input(images)
     spoiled, changed = corruptions.gross(x[WORN:], generator, empty)
     worn = corruptions.slight(x[CLEAN:WORN], generator, 2.5)
-    slight = corruptions.slight(torch.cat([x[:CLEAN], spoiled]), generator)  # both, so that these tell nothing
+    like_samples = corruptions.rough(x[:ROUGH], generator, empty)
+    slight = corruptions.slight(torch.cat([like_samples, x[ROUGH:CLEAN], spoiled]), generator)  # both, so that these tell nothing
     with torch.autocast(x.device.type, torch.bfloat16):
         reading = net.read(torch.cat([slight[:CLEAN], worn, slight[CLEAN:]]))
     present = torch.isfinite(centers[:WORN, :, 0])
@@ -154,7 +155,7 @@ def perturbations(images: Tensor, empty: Tensor, seed: int = 0) -> dict[str, Ten
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(images.shape, generator=generator)
     return {
-        "clean": images, "slight": corruptions.slight(images, generator),
+        "clean": images, "slight": corruptions.slight(images, generator), "rough": corruptions.rough(images, generator, empty),
         "blur_0.4px": corruptions.blur(images, width(0.4)), "blur_0.8px": corruptions.blur(images, width(0.8)),
         "noise_0.05": (images + 0.05 * noise).clamp(-1, 1), "noise_0.1": (images + 0.1 * noise).clamp(-1, 1),
         "faded_25%": images.lerp(empty, 0.25), "faded_50%": images.lerp(empty, 0.5),
