@@ -8,8 +8,10 @@ already there for the same weights, seed and sampler is kept, so that a stopped 
 
 import argparse
 import csv
+import fcntl
 import io
 from collections.abc import Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,6 +127,16 @@ def write_rows(rows: Iterable[Row], path) -> None:
     paths.write_text(path, text.getvalue())
 
 
+@contextmanager
+def exclusive(path: Path):
+    """Hold the right to change `path`, for processes that read it, add and write it back."""
+    lock = paths.RUNS / "locks" / path.name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def summarize(rows: Iterable[Row], net: str, trained_maximum: int) -> dict:
     """{"K", "mean_count", "success_rate", "mean_extras", "n_samples"} of one net's rows, K ascending (Fig. 1, Table 1)."""
     by_k: dict[int, list[Row]] = {}
@@ -162,8 +174,8 @@ def measure(net: str, ks, samples: int, preset="small", seed: int = 0, steps: in
             continue
         images = draw_samples(pipeline.denoiser, pipeline.config.resolution, k, samples, seed, steps, solver)
         counted = count_rows(images, counter, k, **key)
-        # read again: another net may be measured at the same time
-        write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
+        with exclusive(path):  # another net may be measured at the same time
+            write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
 
 
 def main(arguments=None) -> None:
