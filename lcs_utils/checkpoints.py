@@ -116,13 +116,14 @@ def loss_curve(name: str, preset: str = "small") -> dict[str, list[float]]:
 
 
 def origin(path: Path) -> str:
-    """The command that makes a file of data/: from the row of its checkpoint, or the first comment of a CSV."""
+    """The command that makes a file of data/: the row of its checkpoint, a CSV's first comment, or COMMAND beside it."""
     for parent in path.parents:
         if (parent / "row.json").exists():
             return json.loads((parent / "row.json").read_text())["command"]
     if path.suffix == ".csv":
         first = path.read_text().partition("\n")[0]
-        return first.lstrip("# ") if first.startswith("#") else "?"
+        if first.startswith("#"):
+            return first.lstrip("# ")
     made_by = path.parent / "COMMAND"
     return made_by.read_text().strip() if made_by.exists() else "?"
 
@@ -138,7 +139,7 @@ def data_index() -> str:
         numbers = (r.get(key, "") for key in ("images", "seconds", "error", "parameters"))
         lines.append(f"| {path.parent.name} | " + " | ".join(str(n) for n in numbers) + " |")
     lines += ["", "| file | bytes | SHA-256 | command |", "|---|---|---|---|"]
-    for path in sorted(p for p in paths.DATA.rglob("*") if p.is_file() and p != paths.DATA / "README.md"):
+    for path in sorted(p for p in paths.DATA.rglob("*") if p.is_file() and p.name != "COMMAND" and p != paths.DATA / "README.md"):
         if not path.name.startswith("."):
             name = path.relative_to(paths.DATA).as_posix()
             lines.append(f"| {name} | {path.stat().st_size} | `{paths.sha256(path)}` | `{origin(path)}` |")

@@ -1,0 +1,129 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 6 · A local architecture repairs what one label broke
+#
+# **Claim** (section 4, Fig. 1, Fig. 4, App. E.3): Exp. 3 keeps Exp. 2's data and labels and changes only how far the net
+# sees: each cell is denoised from the cells and conditions around it. Length generalization comes back. So a local
+# conditional score is a *cause* of it. Trained on scenes of ONE object, a local net places several; a whole-image net does not.
+#
+# Draws from the rows in `data/counts` and samples the strips afresh. About three minutes on two CPU cores: a local net
+# denoises 256 patches for one image. Preset `paper` needs nets trained at that size; it says how.
+
+# %% tags=["parameters"]
+preset: str = "small"
+seed: int = 0
+steps: int = 14
+
+# %%
+import matplotlib.pyplot as plt
+import torch
+from lcs_utils import checkpoints, experiments, notebooks, plotting
+from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
+from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.models.local_patch import extract_patches, patch_conditions
+
+notebooks.check_parameters(preset=preset)
+plotting.use_style()
+
+# %% [markdown]
+# ## What one cell is allowed to see
+# The patch around a cell, the part of the condition inside it, and where it lies. Of the denoised patch only the central
+# cell is kept.
+
+# %%
+net = checkpoints.load("exp3", preset)
+radius, size = net.config.radius, net.config.resolution
+image = lg.draw_samples(net.denoiser, size, 4, 1, seed + 1, steps, "dpmpp_2m")
+patches, _ = extract_patches(image, radius, GRID_SIZE)
+local = patch_conditions(test_condition(4)[None], radius, GRID_SIZE)[0, :, :-2]
+cells = [int(16 * y) * GRID_SIZE + int(16 * x) for x, y in TEST_LOCATIONS[:4]]
+side = 2 * radius + 1
+grids = [2 * local[cell].reshape(side, side) - 1 for cell in cells]
+rows = [[image[0]] + [patches[0, cell] for cell in cells], [2 * test_condition(4).reshape(16, 16) - 1] + grids]
+plotting.image_grid(rows, ["image", "condition"], ["whole"] + [f"cell {i + 1}" for i in range(4)], cell=1.1);
+
+# %% [markdown]
+# ## Fig. 1: three experiments, none of which saw more than three objects
+
+# %%
+shown, names = list(range(11)), ["exp1", "exp2", "exp3"]
+rows = []
+for name in names:
+    net = checkpoints.load(name, preset)
+    rows.append([lg.draw_samples(net.denoiser, size, k, 1, seed + 1, steps, "dpmpp_2m")[0] for k in shown])
+circles = [[((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]] for k in shown]
+labels = ["Exp. 1: all labels", "Exp. 2: one label", "Exp. 3: one label,\nlocal net"]
+figure = plotting.image_grid(rows, labels, [f"{k}" for k in shown], "conditioned locations", cell=0.9, marks=[circles] * 3)
+stored = lg.read_rows(lg.rows_path(preset))
+keys = ["K", "mean_count", "mean_extras", "success_rate", "n_samples"]
+summary = {name: lg.summarize(stored, name, experiments.experiment(name).objects[1]) for name in names}
+used = [f"data/checkpoints/{name}" for name in [*names, "counter"]] + ["data/counts/length_generalization.csv"]
+plotting.save_figure(figure, "fig01", preset, {n: {k: summary[n][k] for k in keys} for n in names}, seed, used);
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
+filled = {n: [(c - e) / k for k, c, e in zip(v["K"], v["mean_count"], v["mean_extras"]) if k] for n, v in summary.items()}
+for name, label in zip(names, labels):
+    color, values = plotting.EXPERIMENT_COLORS[name], summary[name]
+    axes[0].plot(values["K"][1:], filled[name], "o-", color=color, label=label.replace("\n", " "))
+    axes[1].plot(values["K"][1:], values["success_rate"][1:], "o-", color=color)
+for ax, title in zip(axes, ["conditioned cells that hold an object", "samples that succeed"]):
+    ax.axvspan(0.5, 3, color="gray", alpha=0.12, lw=0)
+    ax.set(xlabel="K, conditioned locations", title=title, ylim=(-0.03, 1.03))
+axes[0].set_ylabel("share")
+axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=8)
+plotting.save_figure(figure, "fig01_rates", preset, summary, seed, used);
+
+# %% [markdown]
+# Exp. 3 draws extra objects that nobody asked for: told of one object in three, it has learned that a place without a label
+# may still hold one. The paper reports the same (0-2 extras).
+
+# %% [markdown]
+# ## Fig. 4: trained on ONE object
+
+# %%
+ones = ["exp1_1", "exp3_1"]
+rows = []
+for name in ones:
+    net = checkpoints.load(name, preset)
+    rows.append([lg.draw_samples(net.denoiser, size, k, 1, seed + 2, steps, "dpmpp_2m")[0] for k in shown[:8]])
+labels = ["whole image", "local net"]
+figure = plotting.image_grid(rows, labels, [f"{k}" for k in shown[:8]], "conditioned locations, trained on one object", 0.95,
+                             marks=[circles[:8]] * 2)
+single = {name: lg.summarize(stored, name, 1) for name in ones}
+used = [f"data/checkpoints/{name}" for name in [*ones, "counter"]] + ["data/counts/length_generalization.csv"]
+plotting.save_figure(figure, "fig04", preset, single, seed, used);
+
+# %%
+for name, values in (summary | single).items():
+    rates = "  ".join(f"{k}: {rate:.2f}" for k, rate in zip(values["K"], values["success_rate"]))
+    print(f"{name:7s} success at K =  {rates}")
+beyond = lambda values, low, high: [r for k, r in zip(values["K"], values["success_rate"]) if low <= k <= high]
+mean = {name: sum(beyond(v, 4, 6)) / len(beyond(v, 4, 6)) for name, v in summary.items()}
+mean |= {name: sum(beyond(v, 2, 4)) / len(beyond(v, 2, 4)) for name, v in single.items()}
+print("mean success, K = 4..6 (K = 2..4 where trained on one):", {name: round(rate, 2) for name, rate in mean.items()})
+
+# %% [markdown]
+# ## The claim, checked
+# Objects at their conditioned cells, as a share of K, is the gentler reading; success adds the limits on extras and looks.
+
+# %%
+share = lambda v, low, high: [(c - e) / k for k, c, e in zip(v["K"], v["mean_count"], v["mean_extras"]) if low <= k <= high]
+placed = {name: sum(share(v, 4, 8)) / len(share(v, 4, 8)) for name, v in summary.items()}
+placed |= {name: sum(share(v, 2, 5)) / len(share(v, 2, 5)) for name, v in single.items()}
+print("share of conditioned cells filled, K = 4..8 (2..5):", {name: round(value, 2) for name, value in placed.items()})
+assert mean["exp1"] > mean["exp2"] + 0.3 and mean["exp3"] > mean["exp2"] + 0.1
+assert placed["exp3"] > placed["exp2"] + 0.2 and placed["exp3_1"] > placed["exp1_1"] + 0.3
+print("local architecture restores length generalization:", mean["exp3"] > mean["exp2"] + 0.1)
+
+# %% [markdown]
+# **What differs from the paper, first**: our Exp. 3 fills far more of the conditioned cells than Exp. 2, but by the strict
+# rule it succeeds less often than Exp. 1: it draws more extras than the paper's 0-2, and a net of 0.7 M parameters draws
+# rough objects that our counter tends to count twice. The global net trained on one object draws one object wherever it likes.
