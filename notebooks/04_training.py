@@ -82,13 +82,13 @@ print("steps:", len(logs), " the error fell below 60% of its first steps:", bool
 # %%
 noise = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
 cond = torch.stack([conditions.test_condition(1)] * 6)
-steps = list(sample(EDMDenoiser(state.ema), noise, karras_sigmas(12), cond, "dpmpp_2m"))
+steps = list(sample(EDMDenoiser(state.ema, tiny.sigma_data), noise, karras_sigmas(12), cond, "dpmpp_2m"))
 rows = [[step.x0_hat[i] for step in steps[::2]] for i in range(2)]
 columns = [f"σ = {step.sigma:.2g}" for step in steps[::2]]
 plotting.image_grid(rows, column_labels=columns, title="what the tiny net believes as the noise goes down", cell=1.1);
 
 # %% [markdown]
-# After a few seconds it knows the floor, and a smear where the object should be. Weights stay on the sphere: magnitudes
+# After a few seconds it knows the floor, not yet objects, and leaves noise at low levels. Weights stay on the sphere: magnitudes
 # cannot grow, so the learning rate means the same everywhere in the net and all through the run.
 
 # %%
