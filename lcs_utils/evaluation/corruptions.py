@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 Images = Float[Tensor, "batch 3 height width"]
+Pool = Float[Tensor, "pool 3 height width"]  # of another number than the images
 
 
 def _uniform(n, low, high, generator, log=False):
@@ -74,7 +75,7 @@ def _displaced(images, field):
     return F.grid_sample(images, grid + (2 / 32 * field).permute(0, 2, 3, 1), padding_mode="reflection", align_corners=False)
 
 
-def rough(images: Images, generator: torch.Generator, empty: Images, strength: float = 1.0) -> Images:
+def rough(images: Images, generator: torch.Generator, empty: Pool, strength: float = 1.0) -> Images:
     """What a small, briefly trained net draws: objects with ragged edges (to 0.7 px) and speckled, mottled surfaces (to 0.25).
 
     Choice: such objects count and the image stays plausible; `empty` are renders without objects, to tell objects from floor.
@@ -167,7 +168,7 @@ GROSS: tuple[Callable, ...] = (
 )  # fmt: skip
 
 
-def gross(images: Images, generator: torch.Generator, empty: Images, kinds=GROSS) -> tuple[Images, Bool[Tensor, "batch"]]:
+def gross(images: Images, generator: torch.Generator, empty: Pool, kinds=GROSS) -> tuple[Images, Bool[Tensor, "batch"]]:
     """Grossly wrong images, an equal share of each kind, and whether each was in fact spoiled.
 
     `empty` are renders without objects. Choice: an image is spoiled when some 3x3 pixels differ by 0.12 from the scene and
