@@ -113,5 +113,5 @@ print("test locations that no training scene occupies:", sum(s == 0 for s in at_
 
 # %% [markdown]
 # **What to look for**: single-label grids carry no trace of the other objects. **What differs from the paper**: the
-# renderer (analytic instead of Blender's Cycles; notebook figures say how close) and the resolution of the nets; the
+# renderer (analytic instead of Blender's Cycles; `lcs_utils.clevr.fidelity` measures how close) and the resolution of the nets; the
 # crop is our reading of the paper's test locations.
