@@ -56,10 +56,11 @@ def model_card(name: str, row: dict) -> str:
     """The short README.md of a checkpoint folder."""
     span = "-".join(str(n) for n in dict.fromkeys(row["objects"]))
     local = f"a local patch net with r = {row['radius']} cells" if row["radius"] is not None else "a whole-image net"
+    error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
     return (
         f"# {name}\n\n{local[0].upper() + local[1:]} ({row['parameters'] / 1e6:.2f} M parameters, {row['resolution']} px), "
         f"trained on CLEVR scenes of {span} objects, labels: {row['labels']}.\n"
-        f"{row['images']:,} training images in {row['seconds'] / 60:.0f} minutes; weighted denoising error {row['error']:.4f}.\n\n"
+        f"{row['images']:,} training images in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
         f"Made by `{row['command']}`.\n\n"
         "```python\nfrom lcs_utils import checkpoints\n\n"
         f'pipeline = checkpoints.load("{name}")\n```\n\n'
@@ -68,9 +69,14 @@ def model_card(name: str, row: dict) -> str:
 
 
 def folder(name: str, preset: str = "small") -> Path:
-    """Where checkpoint `name` lives: `small` nets are shipped, larger presets train into runs/; a path stands for itself."""
+    """Where checkpoint `name` lives: `small` nets are shipped, larger presets train into runs/; a path stands for itself.
+
+    NAME@IMAGES is a snapshot along the training of NAME, kept beside its state under runs/.
+    """
     if "/" in str(name):
         return Path(name)
+    if "@" in name:
+        return paths.RUNS / preset / "training" / name.partition("@")[0] / name
     return (paths.CHECKPOINTS if preset == "small" else paths.RUNS / preset / "checkpoints") / name
 
 

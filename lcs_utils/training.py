@@ -34,6 +34,7 @@ from lcs_utils.models.unet import EDM2UNet, renormalize_
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
 SAVE_EVERY = 120.0  # seconds between saved states
+SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
 
 
 class Batch(NamedTuple):
@@ -196,6 +197,11 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
     return Data(pick("images"), pick("locations"), pick("colors"))
 
 
+def snapshot_marks(total: int) -> list[int]:
+    """Images at which a run keeps its EMA net, ascending: total / 128, ..., total / 2 (how far composition grows, K along training)."""
+    return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
+
+
 def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log], command: str) -> None:
     """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that describes it."""
     pipeline = ConditionalPipeline(
@@ -206,7 +212,7 @@ def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log],
         row={
             "experiment": exp.name, "objects": list(exp.objects), "labels": exp.labels, "radius": exp.radius,
             "preset": size.name, "images": int(state.seen[0]), "seconds": round(float(state.seen[1])),
-            "error": round(float(np.mean([r.error for r in rows[-10:]])), 5), "command": command,
+            "error": round(float(np.mean([r.error for r in rows[-10:]])), 5) if rows else None, "command": command,
         },
         loss_rows=rows,
     )  # fmt: skip
@@ -214,11 +220,12 @@ def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log],
 
 def run(
     exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, command: str = "",
-    data: Data | None = None, folder=None, output=None, save_every: float = SAVE_EVERY,
+    data: Data | None = None, folder=None, output=None, save_every: float = SAVE_EVERY, snapshots: bool = False,
 ) -> None:  # fmt: skip
     """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output` at the end.
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint under data/checkpoints.
+    With `snapshots`, nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`).
     """
     threads = torch.get_num_threads()
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
@@ -241,6 +248,7 @@ def run(
     clock = saved = time.time()
     bar = tqdm(total=size.images, initial=int(state.seen[0]), unit="img", unit_scale=True, desc=exp.name, mininterval=5)
     recent: list[Log] = []
+    marks = snapshot_marks(size.images) if snapshots else []
     for log in training_loop(state, data, exp, size, accelerator):
         now = time.time()
         state.seen[1] += now - clock
@@ -252,6 +260,8 @@ def run(
             recent = []
             bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
         bar.update(size.batch)
+        if accelerator.is_main_process and any(log.images - size.batch < mark <= log.images for mark in marks):
+            export(state, exp, size, folder / f"{name}@{log.images}", rows, command)
         if not recent and now - saved > save_every and accelerator.is_main_process:
             save()
             saved = now
@@ -266,6 +276,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
     parser.add_argument("--images", type=int, help="training images in all (default: the preset's)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES")
     parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
     args = parser.parse_args(arguments)
     try:
@@ -279,7 +290,7 @@ def main(arguments=None) -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     command = "python -m lcs_utils.training " + shlex.join(sys.argv[1:] if arguments is None else arguments)
-    run(exp, size, args.seed, workers=args.threads or torch.get_num_threads(), command=command)
+    run(exp, size, args.seed, workers=args.threads or torch.get_num_threads(), command=command, snapshots=args.snapshots)
 
 
 if __name__ == "__main__":

@@ -52,16 +52,16 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(tmp_path):
         return subprocess.Popen([sys.executable, "-c", script, folder, str(slow)], cwd=paths.ROOT, stderr=subprocess.DEVNULL)
 
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    process = start(killed, 30)
-    assert start(straight, 0).wait(120) == 0
-    deadline = time.time() + 60
+    process = start(killed, 120)
+    assert start(straight, 0).wait(600) == 0
+    deadline = time.time() + 300
     while not (killed / "state.pt").exists() and time.time() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert 0 < float(torch.load(killed / "state.pt", weights_only=True)["seen"][0]) < TINY.images
     assert not (killed / "net").exists()
-    assert start(killed, 0).wait(120) == 0
+    assert start(killed, 0).wait(600) == 0
     a, b = (folder / "net" / checkpoints.WEIGHTS for folder in (straight, killed))
     assert a.read_bytes() == b.read_bytes()
     assert (straight / "loss.csv").read_text() == (killed / "loss.csv").read_text()
@@ -69,6 +69,20 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(tmp_path):
     b.write_bytes(b.read_bytes()[:-1])
     with pytest.raises(checkpoints.CheckpointError, match="truncated or altered.*python -m lcs_utils.training"):
         checkpoints.load(str(killed / "net"))
+
+
+def test_snapshots_are_checkpoints_and_change_nothing(tmp_path):
+    size = replace(TINY, images=8 * 16)
+    for name, snapshots in (("plain", False), ("kept", True)):
+        training.run(EXP1, size, data=tiny_data(), folder=tmp_path / name, output=tmp_path / name / "net", snapshots=snapshots)
+    plain, kept = (tmp_path / name / "net" / checkpoints.WEIGHTS for name in ("plain", "kept"))
+    assert plain.read_bytes() == kept.read_bytes()
+    assert training.snapshot_marks(size.images) == [1, 2, 4, 8, 16, 32, 64]
+    found = sorted(int(p.name.partition("@")[2]) for p in (tmp_path / "kept").glob("exp1@*"))
+    assert found == [8, 16, 32, 64]  # no net before the first batch is seen
+    assert checkpoints.row(str(tmp_path / "kept" / "exp1@32"))["images"] == 32
+    assert not list((tmp_path / "plain").glob("exp1@*"))
+    assert checkpoints.folder("exp1@32") == paths.RUNS / "small" / "training" / "exp1" / "exp1@32"
 
 
 def train(exp, size=TINY, steps=60, seed=0):
