@@ -1,13 +1,21 @@
 """Shards: deterministic, resumable, verified; and a folder is one setting."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 
+from lcs_utils import paths
+from lcs_utils.clevr import card
+from lcs_utils.clevr.annotations import trace, visible_pixels
 from lcs_utils.clevr.dataset import INDEX_STRIDE, MANIFEST, generate, load, main, verify
-from lcs_utils.clevr.render import render
+from lcs_utils.clevr.render import object_ids, render
 from lcs_utils.clevr.scene_json import read_scenes
 from lcs_utils.clevr.scenes import project, sample_scene
 
@@ -36,6 +44,64 @@ def test_scene_lines_rebuild_the_images(folder):
     scenes = read_scenes(folder / "2_objects_00000004.jsonl")
     shard = np.load(folder / "2_objects_00000004.npz", allow_pickle=False)
     assert np.array_equal(render(scenes, 16, 1).transpose(0, 3, 1, 2), shard["images"])
+    lines = [json.loads(line) for line in (folder / "2_objects_00000004.jsonl").read_text().splitlines()]
+    assert [line["seed"] for line in lines] == [3] * 4 and {"camera", "lamps"} <= set(lines[0])
+    for scene, line in zip(scenes, lines, strict=True):  # of this image's 16 x 16 pixels
+        ids = object_ids(scene, 16)
+        assert [o["visible_pixels"] for o in line["objects"]] == [int((ids == k).sum()) for k in range(2)]
+        assert (line["camera"]["width"], line["camera"]["height"]) == (16, 16)
+
+
+def test_extras_on_request_and_in_any_crop(folder, tmp_path):
+    settings = {**SETTINGS, "counts": (2,), "per_count": 4, "crop": "squash", "extras": ["boxes", "masks", "depth"]}
+    generate(tmp_path / "more", **settings)
+    data, plain = load(tmp_path / "more"), load(folder)
+    assert set(plain) == {"images", "locations", "colors", "n_objects"}  # nothing unasked for
+    assert set(data) == set(plain) | {"masks", "depth", "boxes"}
+    for i in range(4):
+        scene = sample_scene(3, 2 * INDEX_STRIDE + i, 2, crop="squash")
+        seen = trace(scene, 16, 16)
+        assert np.array_equal(data["masks"][i], seen.ids) and np.allclose(data["depth"][i], seen.depth, rtol=1e-6)
+        assert np.array_equal(data["images"][i].transpose(1, 2, 0), render([scene], 16, 1)[0])
+        for k in np.flatnonzero(visible_pixels(seen.ids, 2)):
+            x0, y0, x1, y1 = data["boxes"][i, k]
+            assert (data["masks"][i, y0:y1, x0:x1] == k).sum() == (data["masks"][i] == k).sum()
+    center = [sample_scene(3, 2 * INDEX_STRIDE + i, 2) for i in range(4)]
+    assert any(not np.array_equal(object_ids(s, 16), m) for s, m in zip(center, data["masks"], strict=True))
+    with pytest.raises(ValueError, match=r"extras: None there, \['masks'\] here"):
+        generate(folder, **SETTINGS, extras=["masks"])
+
+
+def test_parts_fill_one_folder_as_one_run_does(folder, tmp_path):
+    split = tmp_path / "parts"
+    for i in (3, 1, 2):
+        assert generate(split, **SETTINGS, part=(i, 3))["settings"]
+    made = sorted(path.name for path in split.glob("*.npz"))
+    assert made == sorted(path.name for path in folder.glob("*.npz"))
+    with pytest.raises(FileNotFoundError, match="missing; run the command"):
+        verify(split)  # the call without parts records the checksums
+    kept = {name: (split / name).stat().st_mtime_ns for name in made}
+    assert generate(split, **SETTINGS) == json.loads((folder / MANIFEST).read_text())
+    assert {name: (split / name).stat().st_mtime_ns for name in made} == kept
+    for part in ((0, 2), (3, 2)):
+        with pytest.raises(ValueError, match="a part is"):
+            generate(split, **SETTINGS, part=part)
+    with pytest.raises(ValueError, match="other settings"):
+        generate(split, **{**SETTINGS, "seed": 9}, part=(1, 2))
+
+
+def test_the_card_names_the_command_that_makes_the_folder(folder, tmp_path):
+    text = (folder / "README.md").read_text()
+    settings = json.loads((folder / MANIFEST).read_text())["settings"]
+    assert text == card.card(settings) and text.startswith("---\nlicense: cc-by-4.0\n")
+    assert "20 images: 10 for each of the object counts 1, 2." in text and "| `masks` |" not in text
+    assert "about 0.9 pixels here" in text and card.visible_threshold(128, "center") == pytest.approx(57, abs=0.2)
+    for changes in ({}, {"counts": [1, 2], "margins": False, "crop": "native", "extras": ["depth"]}):
+        words = card.command({**settings, **changes}).split()
+        main([*words[3:-1], str(tmp_path / f"again{len(changes)}"), "--workers", "1"])
+        made = json.loads((tmp_path / f"again{len(changes)}" / MANIFEST).read_text())
+        assert made["settings"] == {**settings, **changes}
+    assert "| `depth` |" in (tmp_path / "again4" / "README.md").read_text()
 
 
 def test_same_bytes_for_any_number_of_workers(folder, tmp_path):
@@ -61,6 +127,36 @@ def test_resumes_after_a_kill(folder, tmp_path):
     assert np.array_equal(load(copy)["images"], load(folder)["images"])
 
 
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_kill_9_leaves_no_half_gap_or_duplicate(tmp_path):
+    """The real thing: two workers, SIGKILL to their parent (they must end with it), and the same command again."""
+    arguments = ["--objects", "1-2", "--per-count", "12", "--resolution", "16", "--shard-size", "2", "--antialias", "1"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-m", "lcs_utils.clevr.dataset", *arguments, "--workers", "2", "--out", str(killed)]
+    process = subprocess.Popen(command, cwd=paths.ROOT, stderr=subprocess.PIPE)
+    while not list(killed.glob("[0-9]*.npz")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=120)  # ends when no worker holds the pipe any more
+    left = [path for path in killed.glob("[0-9]*.npz")]
+    assert 0 < len(left) and all(len(np.load(path)["images"]) == 2 for path in left)
+    main([*arguments, "--workers", "1", "--out", str(killed)])
+    main([*arguments, "--workers", "1", "--out", str(whole)])
+    names = files(killed).keys() - files(whole).keys()
+    assert all(".tmp" in name for name in names)  # nothing that a reader would take for data
+    assert {name: content for name, content in files(killed).items() if name not in names} == files(whole)
+    data = load(killed)
+    assert len(np.unique(data["locations"][:, 0], axis=0)) == 24  # no scene twice
+    for name in names:
+        os.utime(killed / name, (0, 0))
+    generate(killed, counts=(1, 2), per_count=12, resolution=16, shard_size=2, antialias=1, progress=False)
+    assert files(killed) == files(whole)  # old leftovers are removed
+
+
 def test_other_settings_are_refused(folder):
     with pytest.raises(ValueError, match="seed: 3 there, 4 here"):
         generate(folder, **{**SETTINGS, "seed": 4})
@@ -75,6 +171,13 @@ def test_damage_is_named(folder, tmp_path):
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(ValueError, match="1_objects_00000000.npz was altered or truncated"):
         load(copy)
+    shutil.copy(folder / shard.name, shard)
+    lines = copy / "2_objects_00000000.jsonl"
+    lines.write_text(lines.read_text().replace("rubber", "metal"))
+    with pytest.raises(ValueError, match="2_objects_00000000.jsonl was altered"):
+        verify(copy)
+    shutil.copy(folder / lines.name, lines)
+    assert len(verify(copy)) == 6
     shard.unlink()
     with pytest.raises(FileNotFoundError, match="1_objects_00000000.npz is missing"):
         verify(copy)
@@ -85,7 +188,7 @@ def test_damage_is_named(folder, tmp_path):
 
 
 def test_bad_settings_are_refused_before_any_work(tmp_path):
-    for name, value in (("per_count", 0), ("resolution", 3), ("counts", ()), ("seed", -1), ("crop", "none")):
+    for name, value in (("per_count", 0), ("resolution", 3), ("counts", ()), ("seed", -1), ("crop", "none"), ("extras", ("normals",))):
         with pytest.raises(ValueError, match=name):
             generate(tmp_path / "none", **{**SETTINGS, name: value})
     with pytest.raises(ValueError, match="no placement of 40 objects"):

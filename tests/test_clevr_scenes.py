@@ -117,7 +117,8 @@ def test_scene_files_give_the_same_scene_back(tmp_path):
 def test_published_keys_and_relations():
     data = scene_to_json(sample_scene(0, 0, 4))
     assert {"split", "image_index", "image_filename", "objects", "directions", "relationships"} <= set(data)
-    assert set(data["objects"][0]) == {"shape", "size", "material", "color", "3d_coords", "rotation", "pixel_coords"}
+    original = {"shape", "size", "material", "color", "3d_coords", "rotation", "pixel_coords"}
+    assert set(data["objects"][0]) == original | {"visible_pixels"}
     related = data["relationships"]
     assert all((j in related["left"][i]) == (i in related["right"][j]) for i in range(4) for j in range(4))
     published = {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}

@@ -1,12 +1,15 @@
 """Rendered scenes on disk: shards that resume after a kill, with checksums; `python -m lcs_utils.clevr.dataset --help`.
 
-A shard is one .npz (images, locations, colors, n_objects) of one object count, and its scenes as JSON lines beside it.
+A shard is one .npz (images, locations, colors, n_objects; on request masks, depth, boxes) of one object count, and its
+scenes as JSON lines beside it. `loading` reads a folder as a torch Dataset and for Hugging Face's `datasets`.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -14,14 +17,15 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
+from lcs_utils.clevr.annotations import EXTRAS, annotate, check_extras
+from lcs_utils.clevr.card import card
 from lcs_utils.clevr.render import LOOK, render
 from lcs_utils.clevr.scene_json import scene_to_json
-from lcs_utils.clevr.scenes import COLORS, project, sample_scene
+from lcs_utils.clevr.scenes import COLORS, CROPS, project, sample_scene
 
 MANIFEST = "manifest.json"
 INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE + i, whatever else is generated
 OPTIONS = ("margins", "visibility", "require_centers_inside", "crop")  # of sample_scene
-ARRAYS = ("images", "locations", "colors", "n_objects")
 
 
 def _shard_name(count, start):
@@ -40,23 +44,34 @@ def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
 
 
 def _write_shard(folder, settings, count, start, stop):
-    """Render scenes start..stop-1 with `count` objects into one shard; returns (name, SHA-256, images)."""
-    options = {k: settings[k] for k in OPTIONS}
+    """Render scenes start..stop-1 with `count` objects into one shard; returns its name and its manifest entry."""
+    options, resolution, most = {k: settings[k] for k in OPTIONS}, settings["resolution"], max(settings["counts"])
     scenes = [sample_scene(settings["seed"], count * INDEX_STRIDE + i, count, **options) for i in range(start, stop)]
-    images = render(scenes, settings["resolution"], settings["antialias"]).transpose(0, 3, 1, 2)
-    arrays = {"images": np.ascontiguousarray(images), **labels(scenes, max(settings["counts"]))}
+    images = np.ascontiguousarray(render(scenes, resolution, settings["antialias"]).transpose(0, 3, 1, 2))
+    extras = annotate(scenes, resolution, settings.get("extras", ()), most)
     path = Path(folder) / _shard_name(count, start)
-    lines = "".join(json.dumps(scene_to_json(scene)) + "\n" for scene in scenes)
-    paths.write_text(path.with_suffix(".jsonl"), lines)
+    lines = "".join(json.dumps(scene_to_json(s, "new", resolution, resolution)) + "\n" for s in scenes)
+    paths.write_text(path.with_suffix(".jsonl"), lines)  # first, so that a shard with images is a whole one
     with paths.atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **arrays)
-    return path.name, paths.sha256(path), stop - start
+        np.savez(file, images=images, **labels(scenes, most), **extras)
+    return path.name, _entry(path, stop - start)
+
+
+def _entry(path, size):
+    scenes = path.with_suffix(".jsonl")
+    return {"sha256": paths.sha256(path), "scenes_sha256": paths.sha256(scenes), "images": size}
 
 
 def _start_worker():
     import numba
 
     numba.set_num_threads(1)  # parallel over shards; more threads inside would fight for the same cores
+
+    def end_with_parent():  # a worker whose parent was killed would wait forever for its next shard
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _read_manifest(folder):
@@ -68,6 +83,28 @@ def _read_manifest(folder):
     except json.JSONDecodeError as error:
         message = f"{path} is not JSON ({error}); delete it and generate again, finished shards are kept"
         raise ValueError(message) from None
+
+
+def _jobs(settings):
+    """(count, start, stop) of every shard, in order."""
+    n, size = settings["per_count"], settings["shard_size"]
+    return [(count, start, min(start + size, n)) for count in settings["counts"] for start in range(0, n, size)]
+
+
+def _check(settings, workers, part):
+    """Raise ValueError for settings that cannot be rendered, before any file is written."""
+    counts = settings["counts"]
+    if not counts or counts[0] < 0 or counts[-1] > 60:
+        raise ValueError(f"object counts must lie in 0..60, got {counts}")
+    for name, value in (("per_count", settings["per_count"]), ("shard_size", settings["shard_size"]), ("workers", workers)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+    if settings["per_count"] > INDEX_STRIDE:
+        raise ValueError(f"per_count must be at most {INDEX_STRIDE}, got {settings['per_count']}")
+    if not 1 <= part[0] <= part[1]:
+        raise ValueError(f"a part is (i, n) with 1 <= i <= n, got {part}")
+    render([], settings["resolution"], settings["antialias"])  # its checks, and that the most crowded scene can be placed
+    sample_scene(settings["seed"], counts[-1] * INDEX_STRIDE, counts[-1], **{k: settings[k] for k in OPTIONS})
 
 
 def generate(
@@ -84,28 +121,25 @@ def generate(
     require_centers_inside: bool = False,
     crop: str = "center",
     progress: bool = True,
+    extras=(),
+    part: tuple[int, int] = (1, 1),
 ) -> dict:
     """Fill `folder` with `per_count` scenes for each object count (App. E.1's data) and return its manifest.
 
-    The bytes depend on the settings only, not on `workers` or on interruptions; finished shards are kept when it is
-    called again. Raises ValueError, before any work, for impossible settings or a folder that was made with other ones.
+    The bytes depend on the settings only, not on `workers`, parts or interruptions; finished shards are kept when it is
+    called again. `extras`: any of masks, depth, boxes. `part` (i, n) renders every n-th shard from the i-th only, so that
+    n jobs can fill one folder side by side; only a call without parts, afterwards, records their checksums. Raises
+    ValueError, before any work, for impossible settings or a folder that was made with other ones.
     """
-    counts = sorted(set(counts))
-    if not counts or counts[0] < 0 or counts[-1] > 60:
-        raise ValueError(f"object counts must lie in 0..60, got {counts}")
-    for name, value in (("per_count", per_count), ("shard_size", shard_size), ("workers", workers)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
     settings = {
-        "seed": seed, "counts": counts, "per_count": per_count, "resolution": resolution, "shard_size": shard_size,
-        "antialias": antialias, "margins": margins, "visibility": visibility,
+        "seed": seed, "counts": sorted(set(counts)), "per_count": per_count, "resolution": resolution,
+        "shard_size": shard_size, "antialias": antialias, "margins": margins, "visibility": visibility,
         "require_centers_inside": require_centers_inside, "crop": crop, "look": LOOK,
     }  # fmt: skip
-    render([], resolution, antialias)  # its checks, and that the most crowded scene can be placed
-    options = {k: settings[k] for k in OPTIONS}
-    sample_scene(seed, counts[-1] * INDEX_STRIDE, counts[-1], **options)
-    folder = Path(folder)
-    manifest = {"settings": settings, "shards": {}}
+    if check_extras(extras):  # absent otherwise: folders made before extras existed are the same
+        settings["extras"] = list(check_extras(extras))
+    _check(settings, workers, part)
+    folder, manifest = Path(folder), {"settings": settings, "shards": {}}
     if (folder / MANIFEST).exists():
         manifest = _read_manifest(folder)
         old = manifest["settings"]
@@ -113,24 +147,35 @@ def generate(
         differing = [f"{k}: {a!r} there, {b!r} here" for k, a, b in pairs if a != b]
         if differing:
             raise ValueError(f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder")
-    todo = []
-    for count in counts:
-        for start in range(0, per_count, shard_size):
-            name, size = _shard_name(count, start), min(shard_size, per_count - start)
-            if not (folder / name).exists():
-                manifest["shards"].pop(name, None)
-                todo.append((count, start, start + size))
-            elif name not in manifest["shards"]:  # killed between the rename and the manifest: the shard is whole
-                manifest["shards"][name] = {"sha256": paths.sha256(folder / name), "images": size}
-    paths.write_json(folder / MANIFEST, manifest)
-    total = per_count * len(counts)
-    done = total - sum(stop - start for _, start, stop in todo)
-    with tqdm(total=total, initial=done, unit=" images", smoothing=0.05, mininterval=1, disable=not progress) as bar:
-        for name, digest, n in _run(folder, settings, todo, workers):
-            manifest["shards"][name] = {"sha256": digest, "images": n}
-            paths.write_json(folder / MANIFEST, manifest)
-            bar.update(n)
+    elif part != (1, 1):  # every part writes the same bytes, so it does not matter which is first
+        paths.write_json(folder / MANIFEST, manifest)
+    mine, todo = _jobs(settings)[part[0] - 1 :: part[1]], []
+    for count, start, stop in mine:
+        path = folder / _shard_name(count, start)
+        if not (path.exists() and path.with_suffix(".jsonl").exists()):
+            manifest["shards"].pop(path.name, None)
+            todo.append((count, start, stop))
+        elif path.name not in manifest["shards"] and part == (1, 1):  # a part's, or a kill came before the manifest
+            manifest["shards"][path.name] = _entry(path, stop - start)
+    if part == (1, 1):
+        _remove_leftovers(folder)
+        paths.write_json(folder / MANIFEST, manifest)
+        paths.write_text(folder / "README.md", card(settings))
+    total, missing = (sum(stop - start for _, start, stop in jobs) for jobs in (mine, todo))
+    with tqdm(total=total, initial=total - missing, unit=" images", smoothing=0.05, mininterval=1, disable=not progress) as bar:
+        for name, entry in _run(folder, settings, todo, workers):
+            manifest["shards"][name] = entry
+            if part == (1, 1):
+                paths.write_json(folder / MANIFEST, manifest)
+            bar.update(entry["images"])
     return manifest
+
+
+def _remove_leftovers(folder):
+    """Temporary files that a killed run left; younger ones may belong to a run at work."""
+    for path in folder.glob(".*.tmp*"):
+        if path.stat().st_mtime < time.time() - 3600:
+            path.unlink(missing_ok=True)
 
 
 def _run(folder, settings, todo, workers):
@@ -144,10 +189,10 @@ def _run(folder, settings, todo, workers):
             yield future.result()
 
 
-def verify(folder, counts=None) -> list[Path]:
+def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
     """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
 
-    Raises FileNotFoundError or ValueError naming the file and the command that restores it.
+    `checksums=False` only looks whether the files are there. Raises FileNotFoundError or ValueError naming the file and the command that restores it.
     """
     folder, found = Path(folder), []
     manifest = _read_manifest(folder)
@@ -157,27 +202,29 @@ def verify(folder, counts=None) -> list[Path]:
     if missing:
         raise ValueError(f"{folder} holds scenes with {settings['counts']} objects, not {missing}")
     again = "delete it and run the command that made the folder again (finished shards are kept)"
-    for count in wanted:
-        for start in range(0, settings["per_count"], settings["shard_size"]):
-            path = folder / _shard_name(count, start)
-            entry = manifest["shards"].get(path.name)
-            if entry is None or not path.exists():
-                raise FileNotFoundError(f"{path} is missing; run the command that made the folder again")
-            if paths.sha256(path) != entry["sha256"]:
-                raise ValueError(f"{path} was altered or truncated (its SHA-256 differs from {MANIFEST}); {again}")
-            found.append(path)
+    jobs = [(count, start) for count, start, _ in _jobs(settings) if count in wanted]
+    for count, start in tqdm(jobs, desc="verifying", unit=" shards", delay=5, disable=None):
+        path = folder / _shard_name(count, start)
+        entry, scenes = manifest["shards"].get(path.name), path.with_suffix(".jsonl")
+        for file in (path, scenes):
+            if entry is None or not file.exists():
+                raise FileNotFoundError(f"{file} is missing; run the command that made the folder again")
+        for file, digest in ((path, entry["sha256"]), (scenes, entry.get("scenes_sha256"))):
+            if checksums and digest and paths.sha256(file) != digest:  # early folders have no checksums of their scenes
+                raise ValueError(f"{file} was altered or truncated (its SHA-256 differs from {MANIFEST}); {again}")
+        found.append(path)
     return found
 
 
 def load(folder, counts=None) -> dict[str, np.ndarray]:
-    """All scenes (of the given object counts) as arrays, checksums verified: see `ARRAYS` and `labels`.
+    """All scenes (of the given object counts) as arrays in memory, checksums verified: see `labels`.
 
     images uint8 [n, 3, res, res], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8 [n], where max is
-    the folder's largest count. Raises as `verify` does.
+    the folder's largest count, and the folder's extras (see `annotations.annotate`). Raises as `verify` does.
     """
     shards = verify(folder, counts)
     with np.load(shards[0], allow_pickle=False) as first:
-        shapes = {name: (first[name].shape[1:], first[name].dtype) for name in ARRAYS}
+        shapes = {name: (first[name].shape[1:], first[name].dtype) for name in first.files}
     manifest = _read_manifest(folder)["shards"]
     n = sum(manifest[path.name]["images"] for path in shards)
     arrays = {name: np.empty((n, *shape), dtype) for name, (shape, dtype) in shapes.items()}
@@ -185,7 +232,7 @@ def load(folder, counts=None) -> dict[str, np.ndarray]:
     for path in shards:
         size = manifest[path.name]["images"]
         with np.load(path, allow_pickle=False) as shard:
-            for name in ARRAYS:
+            for name in arrays:
                 arrays[name][at : at + size] = shard[name]
         at += size
     return arrays
@@ -193,24 +240,36 @@ def load(folder, counts=None) -> dict[str, np.ndarray]:
 
 def _parse_counts(text):
     try:
-        low, _, high = text.partition("-")
-        return tuple(range(int(low), int(high or low) + 1))
+        ranges = [(int(low), int(high or low)) for low, _, high in (piece.partition("-") for piece in text.split(","))]
+        return tuple(n for low, high in ranges for n in range(low, high + 1))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor a range like 1-3") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, a range like 1-3 nor a list like 1,3") from None
+
+
+def _parse_part(text):
+    try:
+        i, n = map(int, text.split("/"))
+        return i, n
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part like 2/8") from None
 
 
 def main(arguments=None):
     """Command line: generate a folder, or check one with --verify."""
     parser = argparse.ArgumentParser(description="Render CLEVR scenes into shards.")
-    parser.add_argument("--objects", type=_parse_counts, default=(1, 2, 3), help="number of objects, as 2 or 1-3")
+    parser.add_argument("--objects", type=_parse_counts, default=(1, 2, 3), help="number of objects, as 2, 1-3 or 1,4")
     parser.add_argument("--per-count", type=int, default=50_000, help="scenes for each number of objects")
     parser.add_argument("--resolution", type=int, default=32)
     parser.add_argument("--antialias", type=int, default=3, help="rays per pixel and axis")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard-size", type=int, default=2048)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--crop", choices=CROPS, default="center", help="how CLEVR's frame becomes a square")
+    parser.add_argument("--with", dest="extras", nargs="+", choices=EXTRAS, default=(), help="arrays beside the images")
     parser.add_argument("--no-margins", dest="margins", action="store_false", help="objects only must not intersect")
+    parser.add_argument("--no-visibility", dest="visibility", action="store_false", help="objects may be hidden")
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
+    parser.add_argument("--part", type=_parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
     parser.add_argument("--verify", action="store_true", help="check an existing folder instead")
     parser.add_argument("--out", required=True)
     options = vars(parser.parse_args(arguments))

@@ -1,4 +1,7 @@
-"""CLEVR's scene JSON: every original key, plus camera, lamps and seed, without which an image cannot be made again."""
+"""CLEVR's scene JSON: every original key, and camera, lamps and seed, without which an image cannot be made again.
+
+Each object also says how many pixels show it (`visible_pixels`).
+"""
 
 import json
 import math
@@ -6,6 +9,7 @@ import math
 import numpy as np
 
 from lcs_utils import paths
+from lcs_utils.clevr.annotations import trace, visible_pixels
 from lcs_utils.clevr.scenes import (
     ALLOWED, BEHIND, CAMERA_LOCATION, CROPS, RIGHT, Camera, Lamps, Scene, SceneObject, depths, project,
 )  # fmt: skip
@@ -31,12 +35,17 @@ def relationships(scene: Scene) -> dict[str, list[list[int]]]:
 
 
 def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: int = 240) -> dict:
-    """The scene as CLEVR's dictionary; pixel_coords for an image of width x height pixels, depth in scene units."""
-    seen = zip(scene.objects, project(scene).tolist(), depths(scene).tolist(), strict=True)
+    """The scene as CLEVR's dictionary; pixel_coords for an image of width x height pixels, depth in scene units.
+
+    `visible_pixels` counts the pixel centers of that image that show the object.
+    """
+    visible = visible_pixels(trace(scene, width, height).ids, len(scene.objects)).tolist()
+    seen = zip(scene.objects, project(scene).tolist(), depths(scene).tolist(), visible, strict=True)
     objects = [
         {"shape": o.shape, "size": o.size, "material": o.material, "color": o.color, "3d_coords": list(o.coords),
-         "rotation": o.rotation, "pixel_coords": [round(x * width), round(y * height), depth]}
-        for o, (x, y), depth in seen
+         "rotation": o.rotation, "pixel_coords": [round(x * width), round(y * height), depth],
+         "visible_pixels": pixels}
+        for o, (x, y), depth, pixels in seen
     ]  # fmt: skip
     return {
         "split": split,
