@@ -62,7 +62,7 @@ def loss_weight(sigma: Tensor, sigma_data: float = SIGMA_DATA) -> Tensor:
 
 def karras_sigmas(
     steps: int, sigma_min: float = SIGMA_MIN, sigma_max: float = SIGMA_MAX, rho: float = RHO
-) -> Float[Tensor, "steps+1"]:
+) -> Float[Tensor, "{steps}+1"]:
     """`steps` noise levels from sigma_max down to sigma_min, evenly spaced in sigma^(1/rho), then 0 (float64)."""
     if steps < 1 or not 0 < sigma_min <= sigma_max:
         raise ValueError(f"need steps >= 1 and 0 < sigma_min <= sigma_max, got {steps}, {sigma_min}, {sigma_max}")
@@ -83,7 +83,7 @@ class Step(NamedTuple):
 def sample(
     denoise: Denoiser,
     noise: Float[Tensor, "batch ..."],
-    sigmas: Float[Tensor, "steps+1"],
+    sigmas: Float[Tensor, "levels"],
     cond: Any = NO_COND,
     solver: str = "heun",
 ) -> Iterator[Step]:

@@ -89,6 +89,12 @@ def test_karras_sigmas_follow_their_formula_and_match_diffusers():
     torch.testing.assert_close(sigmas.float(), scheduler.sigmas, rtol=1e-5, atol=1e-7)
 
 
+def test_the_number_of_levels_is_checked_against_the_argument(monkeypatch):
+    monkeypatch.setattr(torch, "cat", lambda parts: parts[0])  # the final 0 is lost
+    with pytest.raises(TypeError, match=r"karras_sigmas.\n.*f64\[5\].*\n.*\{steps\}\+1"):
+        diffusion.karras_sigmas(5)
+
+
 def test_score_is_tweedie():
     x, sigma = unit_noise(4), torch.tensor([0.1, 0.5, 2.0, 9.0], dtype=torch.float64)
     ours = diffusion.score(MIXTURE.denoise, x, sigma)
