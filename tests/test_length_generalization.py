@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lcs_utils import checkpoints
+from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
+from lcs_utils.evaluation import conditioning
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.interventions import split
 
 CELLS = torch.tensor(TEST_LOCATIONS)
 KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
@@ -44,6 +46,7 @@ def test_success_is_placed_few_extras_and_plausible():
     assert not lg.success(row(9, 12, 9), 3)  # three extras, trained on three
     assert not lg.success(row(9, 9, 9, plausibility=0.1), 3)
     assert not lg.success(row(1, 2, 1), 1) and lg.success(row(1, 2, 1), 2)
+    assert not lg.success(row(1, 0, 0), 3) and not lg.success(row(3, 2, 2), 3)  # within training, every cell
 
 
 def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fails(monkeypatch):
@@ -82,40 +85,137 @@ def test_samples_depend_on_seed_and_k_and_not_on_the_batch():
     assert float(test_condition(5).sum()) == 5
 
 
-def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(tmp_path, monkeypatch):
-    path, calls = tmp_path / "rows.csv", []
-    stale = [row(1, 1, 1, weights="f" * 12), row(2, 2, 2, net="other")]
-    lg.write_rows(stale, path)
-    assert lg.read_rows(path) == sorted(stale)
-    pipeline = SimpleNamespace(denoiser=None, config=SimpleNamespace(resolution=16))
-    monkeypatch.setattr(lg, "rows_path", lambda preset: path)
-    monkeypatch.setattr(checkpoints, "load", lambda net, preset: pipeline)
+def test_more_samples_begin_with_the_same_ones():
+    denoise = lambda x_t, sigma, cond: x_t / (1 + sigma[:, None, None, None]) + cond.sum(1)[:, None, None, None] / 9
+    for family in ("test", "scenes"):
+        few, many = (lg.draw_samples(denoise, 16, 3, n, 7, 3, "heun", 4, family) for n in (3, 9))
+        assert torch.allclose(few, many[:3])
+        assert torch.allclose(lg.draw_samples(denoise, 16, 3, 9, 7, 3, "heun", 4, family, first=3), many[3:])
+
+
+def test_layouts_of_scenes_differ_between_samples_and_are_read_back_at_their_places():
+    where = conditioning.locations("scenes", 4, 3, seed=2)
+    assert where.shape == (3, 4, 2) and bool(((where >= 0) & (where < 1)).all())
+    assert not torch.equal(where[0], where[1]) and torch.equal(where, conditioning.locations("scenes", 4, 3, seed=2))
+    assert not torch.equal(where, conditioning.locations("scenes", 4, 3, seed=3))
+    assert conditioning.grids(where).sum(1).tolist() == [4, 4, 4]
+    assert torch.equal(conditioning.grids(conditioning.locations("test", 5, 2)), torch.stack([test_condition(5)] * 2))
+    drawn = lambda images: SimpleNamespace(count=torch.full((3,), 4), centers=where, plausibility=torch.ones(3))
+    key = KEY | {"seed": 2}
+    assert [r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="scenes")] == [4, 4, 4]
+    assert max(r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="test")) < 4
+    with pytest.raises(ValueError, match="unknown family of conditions 'moon'; allowed: test, scenes"):
+        conditioning.locations("moon", 1, 1)
+    with pytest.raises(ValueError, match="K must be 0..12, got 13"):
+        conditioning.locations("test", 13, 1)
+
+
+def pipeline_of(resolution=32, cond_dim=256, radius=None, grid_size=16):
+    net = SimpleNamespace(config=SimpleNamespace(cond_dim=cond_dim))
+    config = SimpleNamespace(resolution=resolution, radius=radius, grid_size=grid_size)
+    return SimpleNamespace(net=net, config=config, denoiser=lambda x_t, sigma, cond: torch.zeros_like(x_t))
+
+
+COUNTER = SimpleNamespace(config=SimpleNamespace(resolution=32))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (dict(resolution=128), "toy draws images of 128 px and the counter reads 32 px"),
+        (dict(cond_dim=8), "toy takes conditions of 8 numbers, the test locations give 256"),
+        (dict(radius=3), "toy takes conditions of 256 numbers, the test locations give 51"),
+        (dict(grid_size=8), "toy has a grid of 8 cells a side, the test locations one of 16"),
+    ],
+)
+def test_a_net_that_does_not_fit_is_refused_with_both_numbers(wrong, message):
+    lg.check_fit("toy", pipeline_of(), COUNTER)
+    lg.check_fit("toy", pipeline_of(radius=3, cond_dim=51), COUNTER)
+    with pytest.raises(ValueError, match=message):
+        lg.check_fit("toy", pipeline_of(**wrong), COUNTER)
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A measurement without nets: the path of its rows, the K at which samples were drawn, what stands for the counter."""
+    drawn, hashes = [], {"counter": "c" * 12}
+    draw = lambda denoise, side, k, last, seed, steps, solver, batch, family, first: (
+        drawn.append((k, first, last)) or torch.zeros(last - first, 3, side, side)
+    )
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(lg, "rows_path", lambda preset: tmp_path / "rows.csv")
+    monkeypatch.setattr(checkpoints, "load", lambda net, preset: pipeline_of())
     monkeypatch.setattr(checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
-    monkeypatch.setattr(lg, "counter_hash", lambda: "c" * 12)
-    monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: None)
-    monkeypatch.setattr(lg, "draw_samples", lambda denoise, resolution, k, n, *rest: calls.append(k) or torch.zeros(n))
+    monkeypatch.setattr(lg, "counter_hash", lambda: hashes["counter"])
+    monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: COUNTER)
+    monkeypatch.setattr(lg, "draw_samples", draw)
     monkeypatch.setattr(lg, "count_rows", lambda images, counter, k, **key: [
         lg.Row(**key, k=k, sample=i, count=k, placed=k, plausibility=1.0) for i in range(len(images))])  # fmt: skip
+    return SimpleNamespace(path=tmp_path / "rows.csv", drawn=drawn, hashes=hashes)
+
+
+def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(toy, capsys):
+    stale = [row(1, 1, 1, weights="f" * 12), row(2, 2, 2, net="other")]
+    lg.write_rows(stale, toy.path)
+    assert lg.read_rows(toy.path) == sorted(stale)
     lg.measure("toy", [1, 2], 2, steps=2, solver="heun")
+    assert "2 x 2 samples to count, 2 x 2 to draw, about" in capsys.readouterr().out
     lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
-    assert calls == [1, 2, 3]  # what was there was kept
-    kept = lg.read_rows(path)
+    assert toy.drawn == [(1, 0, 2), (2, 0, 2), (3, 0, 2)]  # what was there was kept
+    kept = lg.read_rows(toy.path)
     assert len(kept) == 7 and sum(r.net == "other" for r in kept) == 1  # rows of older weights are gone
-    path.write_text(path.read_text().replace("heun,2,3", "heun,2,three"))
+    toy.path.write_text(toy.path.read_text().replace("heun,2,3", "heun,2,three"))
     with pytest.raises(ValueError, match="holds a line that is no row"):
-        lg.read_rows(path)
+        lg.read_rows(toy.path)
 
 
-def test_bad_input():
+def test_a_half_written_file_is_noticed_and_continued(toy):
+    lg.measure("toy", [1, 2], 10, steps=2, solver="heun")
+    whole = toy.path.read_text()
+    toy.path.write_text(whole[:-7])
+    with pytest.warns(UserWarning, match="ends within line 22, which is dropped"):
+        assert len(lg.read_rows(toy.path)) == 19
+    with pytest.warns(UserWarning, match="ends within line 22"):
+        lg.measure("toy", [1, 2], 10, steps=2, solver="heun")
+    assert toy.path.read_text() == whole
+    assert toy.drawn == [(1, 0, 8), (1, 8, 10), (2, 0, 8), (2, 8, 10)]  # nothing was drawn twice
+
+
+def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy):
+    lg.measure("toy", [1], 8, steps=2, solver="heun")
+    toy.hashes["counter"] = "d" * 12
+    lg.measure("toy", [1], 8, steps=2, solver="heun")
+    assert toy.drawn == [(1, 0, 8)] and {r.counted_by for r in lg.read_rows(toy.path)} == {"d" * 12}
+    lg.measure("toy", [1], 16, steps=2, solver="heun")
+    assert toy.drawn == [(1, 0, 8), (1, 8, 16)] and len(lg.read_rows(toy.path)) == 16
+    place = next((paths.RUNS / "small" / "samples").iterdir())
+    place.write_bytes(place.read_bytes()[:100])  # cut off: drawn again
+    toy.hashes["counter"] = "e" * 12
+    lg.measure("toy", [1], 16, steps=2, solver="heun")
+    assert toy.drawn[2:] == [(1, 0, 8), (1, 8, 16)]
+
+
+def test_rows_from_before_there_were_families_are_read(tmp_path):
+    lg.write_rows([row(1, 1, 1)], tmp_path / "rows.csv")
+    text = (tmp_path / "rows.csv").read_text()
+    (tmp_path / "rows.csv").write_text(text.replace(",family", "").replace(",test", ""))
+    assert lg.read_rows(tmp_path / "rows.csv") == [row(1, 1, 1)]
+
+
+def test_bad_input(capsys):
     with pytest.raises(ValueError, match="no rows for net 'toy'"):
         lg.summarize([], "toy", 3)
-    for arguments in (["exp1", "--k", "0-13"], ["exp1", "--samples", "0"]):
+    wrong = (["--k", "0-13"], ["--k", "3-1"], ["--k", "x"], ["--samples", "0"], ["--family", "moon"])
+    for arguments in (["exp1", *more] for more in wrong):
         with pytest.raises(SystemExit):
             lg.main(arguments)
+    with pytest.raises(SystemExit):
+        lg.main(["exp2/unti"])
+    assert "unknown intervention 'unti' in 'exp2/unti'; allowed: unit, near, nearest, linear" in capsys.readouterr().err
 
 
 def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
     rows = lg.read_rows(lg.rows_path())
     assert {r.counted_by for r in rows} == {lg.counter_hash()}, "measure again: rows were counted by another counter"
     for net in sorted({r.net for r in rows}):
-        assert {r.weights for r in rows if r.net == net} == {checkpoints.row(net)["sha256"][:12]}, f"measure {net} again"
+        assert {r.weights for r in rows if r.net == net} == {checkpoints.row(split(net)[0])["sha256"][:12]}, f"measure {net} again"

@@ -1,147 +1,97 @@
-"""Length generalization as a number: sample a net at K test locations, count objects, store one row per sample (App. E.2).
+"""Length generalization as a number: sample a net at K locations, count objects, store one row per sample (App. E.2).
 
-    python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp3 --k 0-12 --samples 64
+    python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows live in data/counts/length_generalization.csv; figures and tables are drawn from them. A group of rows (net, K) that is
-already there for the same weights, seed and sampler is kept, so that a stopped run goes on where it was.
+Rows live in data/counts/length_generalization.csv; figures and tables are drawn from them, intervals and K by
+`evaluation.rates`. Rows of the same weights, counter, seed and sampler are kept, and so are samples (under runs/), so that
+a stopped run goes on where it was and a new counter counts the old samples. NET/INTERVENTION is a net sampled another way.
 """
 
 import argparse
-import csv
-import fcntl
-import io
-from collections.abc import Iterable
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
-from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
+from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
+from lcs_utils.evaluation import conditioning, interventions
+from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
+from lcs_utils.evaluation.rows import Row, exclusive, match, read_rows, rows_path, success, write_rows
 from lcs_utils.experiments import PRESETS
+from lcs_utils.models.pipeline import ConditionalPipeline
+
+BATCH = 8  # samples drawn together, and kept together when a run stops
 
 
-PLAUSIBLE = 0.5
+def draw_samples(
+    denoise: Denoiser, resolution: int, k: int, n: int, seed: int, steps: int, solver: str,
+    batch: int = BATCH, family: str = "test", first: int = 0,
+) -> Tensor:  # fmt: skip
+    """Samples `first`..n-1 as [n-first 3 resolution resolution] in [-1, 1], conditioned on k locations (App. E.2).
 
-
-class Row(NamedTuple):
-    """One sample: how many objects it shows, how many stand at conditioned cells (`placed`), whether it looks like CLEVR."""
-
-    net: str
-    weights: str  # first 12 digits of the SHA-256 of the net's weights, and of the counter's
-    counted_by: str
-    seed: int
-    solver: str
-    steps: int
-    k: int
-    sample: int
-    count: int
-    placed: int
-    plausibility: float
-
-    @property
-    def extras(self) -> int:
-        """Objects away from every conditioned cell."""
-        return self.count - self.placed
-
-
-def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2"], grid_size: int = GRID_SIZE) -> int:
-    """The largest number of conditioned cells that can each have an object center of their own within one cell (App. E.2).
-
-    `centers`, `locations` in [0, 1]; a maximum one-to-one matching, so that one object never counts for two cells.
+    A function of (seed, k, family) and the sample's number: more samples begin with the same ones.
     """
-    cells = lambda points: (points * grid_size).floor()
-    near = (cells(locations)[:, None] - cells(centers)[None]).abs().amax(-1) <= 1 if len(centers) else None
-    owner: dict[int, int] = {}
-
-    def assign(cell, visited):
-        for center in near[cell].nonzero()[:, 0].tolist():
-            if center not in visited:
-                visited.add(center)
-                if center not in owner or assign(owner[center], visited):
-                    owner[center] = cell
-                    return True
-        return False
-
-    return 0 if near is None else sum(assign(cell, set()) for cell in range(len(locations)))
-
-
-def success(row: Row, trained_maximum: int) -> bool:
-    """At least K-1 conditioned cells hold an object, at most (trained maximum - 1) objects stand elsewhere, plausible.
-
-    Choice: the paper's tolerances (App. E.2) are not known; these are ours.
-    """
-    return row.placed >= row.k - 1 and row.extras <= trained_maximum - 1 and row.plausibility >= PLAUSIBLE
-
-
-def draw_samples(denoise: Denoiser, resolution: int, k: int, n: int, seed: int, steps: int, solver: str, batch: int = 64):
-    """`n` samples [n 3 resolution resolution] in [-1, 1] conditioned on the first `k` test locations, from (seed, k)."""
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
-    noise = torch.randn(n, 3, resolution, resolution, generator=generator)
-    sigmas, cond = karras_sigmas(steps), test_condition(k)[None]
-    parts = [final(sample(denoise, x, sigmas, cond.expand(len(x), -1), solver)) for x in noise.split(batch)]
+    noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
+    cond = conditioning.grids(conditioning.locations(family, k, n, seed))[first:]
+    sigmas = karras_sigmas(steps)
+    parts = [final(sample(denoise, x, sigmas, c, solver)) for x, c in zip(noise.split(batch), cond.split(batch), strict=True)]
     return torch.cat(parts).clamp(-1, 1)
 
 
+def samples_path(net: str, preset: str = "small", **key) -> Path:
+    """Where samples of one net and one K are kept: runs/<preset>/samples, not in the repository."""
+    name = "-".join([net.strip("/").replace("/", "_"), *(f"{value}" for _, value in sorted(key.items()))])
+    return paths.RUNS / preset / "samples" / f"{name}.npy"
+
+
+def keep_drawing(
+    path: Path, denoise: Denoiser, resolution: int, k: int, n: int, seed: int, steps: int, solver: str, family: str = "test"
+) -> Iterator[Tensor]:
+    """The first `n` samples as `draw_samples`, batch by batch: those kept in `path` first, then new ones, kept as they come.
+
+    A file at `path` that cannot be read is drawn again.
+    """
+    kept = torch.empty(0, 3, resolution, resolution)
+    try:
+        kept = torch.from_numpy(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        pass
+    kept = kept[: len(kept) // BATCH * BATCH] if len(kept) < n else kept
+    if len(kept):
+        yield kept[:n]
+    for first in range(len(kept), n, BATCH):
+        last = min(first + BATCH, n)
+        kept = torch.cat([kept, draw_samples(denoise, resolution, k, last, seed, steps, solver, BATCH, family, first)])
+        with paths.atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, kept.numpy(), allow_pickle=False)
+        yield kept[first:]
+
+
 def count_rows(images: Tensor, counter: ObjectCounter, k: int, **key) -> list[Row]:
-    """One Row per image that was sampled at the first `k` test locations; `key` are Row's fields that say of which net."""
-    counts, locations = counter(images), torch.tensor(TEST_LOCATIONS[:k]).reshape(-1, 2)
+    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that say of which net."""
+    counts = counter(images)
+    where = conditioning.locations(key.get("family", "test"), k, len(images), key.get("seed", 0))
     centers = [c[~c.isnan().any(-1)] for c in counts.centers]
     return [
-        Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], locations),
+        Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], where[i]),
             plausibility=round(float(counts.plausibility[i]), 4))
         for i in range(len(images))
     ]  # fmt: skip
 
 
-def rows_path(preset: str = "small") -> Path:
-    """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
-    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / "length_generalization.csv"
-
-
-def read_rows(path) -> list[Row]:
-    """The stored rows; none when there is no file. Raises ValueError when a line does not parse."""
-    if not path.exists():
-        return []
-    with open(path) as file:
-        lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    try:
-        return [Row(**{name: kind(line[name]) for name, kind in Row.__annotations__.items()}) for line in lines]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
-
-
-def write_rows(rows: Iterable[Row], path) -> None:
-    """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
-    text = io.StringIO()
-    text.write("# python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(sorted(rows))
-    paths.write_text(path, text.getvalue())
-
-
-@contextmanager
-def exclusive(path: Path):
-    """Hold the right to change `path`, for processes that read it, add and write it back."""
-    lock = paths.RUNS / "locks" / path.name
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def summarize(rows: Iterable[Row], net: str, trained_maximum: int) -> dict:
+def summarize(rows: Iterable[Row], net: str, trained_maximum: int, family: str = "test") -> dict:
     """{"K", "mean_count", "success_rate", "mean_extras", "n_samples"} of one net's rows, K ascending (Fig. 1, Table 1)."""
     by_k: dict[int, list[Row]] = {}
     for row in rows:
-        if row.net == net:
+        if (row.net, row.family) == (net, family):
             by_k.setdefault(row.k, []).append(row)
     if not by_k:
         raise ValueError(f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}")
@@ -161,39 +111,97 @@ def counter_hash() -> str:
     return paths.sha256(checkpoints.folder("counter") / checkpoints.WEIGHTS.partition("/")[2])[:12]
 
 
-def measure(net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m") -> None:
-    """Sample and count checkpoint `net` at every K of `ks`, adding to the stored rows after each K."""
-    pipeline, counter = checkpoints.load(net, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
-    path = rows_path(preset)
-    hashes = {"weights": checkpoints.row(net, preset)["sha256"][:12], "counted_by": counter_hash()}
-    key = dict(net=net, seed=seed, solver=solver, steps=steps) | hashes
+def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
+    """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes locations (App. E.1)."""
+    drawn, read = pipeline.config.resolution, counter.config.resolution
+    if drawn != read:
+        raise ValueError(
+            f"{net} draws images of {drawn} px and the counter reads {read} px; train one of {drawn} px: "
+            f"python -m lcs_utils.evaluation.counter --resolution {drawn}"
+        )
+    if pipeline.config.grid_size != GRID_SIZE:
+        raise ValueError(f"{net} has a grid of {pipeline.config.grid_size} cells a side, the test locations one of {GRID_SIZE}")
+    radius, takes = pipeline.config.radius, pipeline.net.config.cond_dim
+    given = GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
+    if takes != given:
+        raise ValueError(f"{net} takes conditions of {takes} numbers, the test locations give {given}")
+
+
+def expected_seconds(denoise: Denoiser, resolution: int, ks, samples: int, steps: int, solver: str) -> float:
+    """About how long drawing `samples` at each of `ks` takes, from one evaluation at the smallest and at the largest K."""
+    evaluations = steps if solver == "dpmpp_2m" else 2 * steps - 1
+    cost = []
+    for k in {min(ks), max(ks)}:
+        cond = conditioning.grids(conditioning.locations("test", k, 2))
+        with torch.no_grad():
+            for _ in range(2):  # the first call allocates
+                begun = time.perf_counter()
+                denoise(torch.randn(2, 3, resolution, resolution), torch.ones(2), cond)
+        cost.append((time.perf_counter() - begun) / 2)
+    return sum(cost) / len(cost) * evaluations * samples * len(ks)
+
+
+def measure(
+    net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m", family: str = "test"
+) -> None:
+    """Sample and count `net` at every K of `ks`, adding to the stored rows after each K.
+
+    Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit the counter or
+    the locations, CheckpointError when it is missing or altered.
+    """
+    base, change = interventions.split(net)
+    pipeline, counter = checkpoints.load(base, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+    check_fit(net, pipeline, counter)
+    denoise = change.change(pipeline.denoiser) if change else pipeline.denoiser
+    side, path = pipeline.config.resolution, rows_path(preset)
+    hashes = {"weights": checkpoints.row(base, preset)["sha256"][:12], "counted_by": counter_hash()}
+    key = dict(net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
     stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
     same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
-    for k in tqdm(ks, desc=f"{net}: K", disable=None):
-        if sum(same(row, k) for row in read_rows(path)) >= samples:
-            continue
-        images = draw_samples(pipeline.denoiser, pipeline.config.resolution, k, samples, seed, steps, solver)
-        counted = count_rows(images, counter, k, **key)
-        with exclusive(path):  # another net may be measured at the same time
-            write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
+    place = lambda k: samples_path(
+        net, preset, family=family, k=k, seed=seed, solver=solver, steps=steps, weights=hashes["weights"]
+    )
+    rows = read_rows(path)
+    missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
+    if not missing:
+        return
+    fresh = [k for k in missing if not place(k).exists()]
+    seconds = expected_seconds(denoise, side, fresh, samples, steps, solver) if fresh else 0.0
+    print(f"{net}: {len(missing)} x {samples} samples to count, {len(fresh)} x {samples} to draw, about {seconds / 60:.1f} minutes")
+    with tqdm(total=len(missing) * samples, desc=net, unit="sample", disable=None) as bar:
+        for k in missing:
+            bar.set_postfix(K=k)
+            parts = []
+            for part in keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family):
+                parts.append(part)
+                bar.update(len(part))
+            counted = count_rows(torch.cat(parts), counter, k, **key)
+            with exclusive(path):  # another net may be measured at the same time
+                write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
 
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.length_generalization")
-    parser.add_argument("nets", nargs="+", help="checkpoints")
+    parser.add_argument("nets", nargs="+", help=f"checkpoints, or checkpoint/change with change in {', '.join(interventions.INTERVENTIONS)}")
     parser.add_argument("--k", default="0-12", help="numbers of locations, as 4 or 0-12")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
     parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--solver", default="dpmpp_2m", choices=SOLVERS)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items())))
     args = parser.parse_args(arguments)
     low, _, high = args.k.partition("-")
-    ks = range(int(low), int(high or low) + 1)
-    if args.samples < 1 or ks.start < 0 or ks.stop > len(TEST_LOCATIONS) + 1:
-        parser.error(f"need --samples >= 1 and --k within 0-{len(TEST_LOCATIONS)}; got {args.samples} and {args.k}")
-    for net in args.nets:
-        measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver)
+    try:
+        ks = range(int(low), int(high or low) + 1)
+        if args.samples < 1 or not 0 <= ks.start < ks.stop <= LARGEST_K + 1:
+            raise ValueError(f"need --samples >= 1 and --k within 0-{len(TEST_LOCATIONS)}; got {args.samples} and {args.k}")
+        for net in args.nets:
+            interventions.split(net)
+        for net in args.nets:
+            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family)
+    except (ValueError, checkpoints.CheckpointError) as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,148 @@
+"""Rates with bootstrap intervals, and K: the largest number of locations up to which a net succeeds (App. E.2, Tables 1, 2)."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, success
+from lcs_utils.experiments import Experiment, experiment
+
+LEVEL = 0.95
+RESAMPLES = 2000
+
+
+class Interval(NamedTuple):
+    """A mean or a rate, and its bootstrap interval of level LEVEL."""
+
+    value: float
+    low: float
+    high: float
+
+
+class LargestK(NamedTuple):
+    """K by a rule, its bootstrap interval, and whether success reached the largest K measured, so that K may be larger."""
+
+    value: int
+    low: int
+    high: int
+    capped: bool
+
+
+class Rule(NamedTuple):
+    """A sample's success, the share of samples that must exceed `threshold`, and how many samples are looked at (None: all)."""
+
+    succeeds: Callable[[Row, Experiment], bool]
+    samples: int | None
+    threshold: float
+    words: str
+
+
+def trained(net: str) -> Experiment:
+    """The experiment behind a row's net: exp2 for exp2/unit, exp2_seed1, exp2@88000. Raises ValueError for an unknown one."""
+    return experiment(re.sub(r"(_seed\d+)?(@\d+)?(/[a-z]+)?$", "", net))
+
+
+def paper_success(row: Row, trained_on: Experiment) -> bool:
+    """A sample succeeds as App. E.2 is best read: exactly K objects, or K-1 to K+1 beyond the trained maximum, in place.
+
+    Choice: the tolerance (lost in our text) is one object. Choice: "in about the right places" is within one cell; image
+    quality is the counter's plausibility. Choice: where training labeled only some objects, up to (trained maximum - 1)
+    more may stand anywhere, the extras that Table 1 writes in parentheses.
+    """
+    most = trained_on.objects[1]
+    slack = 0 if row.k <= most else 1
+    more = 0 if trained_on.labels == "all" else most - 1
+    return row.placed >= row.k - slack and row.count <= row.k + slack + more and row.plausibility >= PLAUSIBLE
+
+
+PAPER_RULE = Rule(paper_success, 8, 0.25, "the paper's: 8 samples, more than 25 % succeed, K-1..K+1 objects beyond training")
+OUR_RULE = Rule(
+    lambda row, trained_on: success(row, trained_on.objects[1]), None, 0.5,
+    "ours: all samples, more than half succeed, all cells filled (K-1 beyond training), fewer extras than the trained maximum",
+)  # fmt: skip
+
+
+def by_k(rows: Iterable[Row], net: str, family: str = "test") -> dict[int, list[Row]]:
+    """One net's rows by K, ascending, each in the order of its samples. Raises ValueError when there are none."""
+    found: dict[int, list[Row]] = {}
+    for row in sorted(rows):
+        if (row.net, row.family) == (net, family):
+            found.setdefault(row.k, []).append(row)
+    if not found:
+        raise ValueError(f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}")
+    return dict(sorted(found.items()))
+
+
+def measures(rows: list[Row], trained_maximum: int) -> dict[str, Float[np.ndarray, "samples"]]:
+    """What each sample of one K says (App. E.2): 0 or 1, but `count`, `extras` (objects) and `filled` (share of the K cells).
+
+    exact: K objects; within_one: K-1 to K+1; at_places: every conditioned cell holds an object within one cell; plausible;
+    success: `rows.success`.
+    """
+    k, count, placed = (np.array([getattr(r, name) for r in rows], float) for name in ("k", "count", "placed"))
+    return {
+        "exact": (count == k) * 1.0,
+        "within_one": (np.abs(count - k) <= 1) * 1.0,
+        "at_places": (placed == k) * 1.0,
+        "filled": np.where(k > 0, placed / np.maximum(k, 1), 1.0),
+        "count": count,
+        "extras": count - placed,
+        "plausible": np.array([r.plausibility >= PLAUSIBLE for r in rows], float),
+        "success": np.array([success(r, trained_maximum) for r in rows], float),
+    }
+
+
+def resampled(
+    values: Float[np.ndarray, "samples ..."], seed: int, size: int | None = None, resamples: int = RESAMPLES
+) -> Float[np.ndarray, "resamples ..."]:
+    """Means of `size` values (default: as many as there are) drawn with replacement, `resamples` times."""
+    size, n = size or len(values), len(values)
+    return np.random.default_rng(seed).multinomial(size, np.full(n, 1 / n), resamples) @ values / size
+
+
+def intervals(values: Float[np.ndarray, "samples measures"], seed: int = 0) -> list[Interval]:
+    """The mean of each column and its percentile bootstrap interval. Raises ValueError without values.
+
+    Choice: values that are all the same resample to themselves; for rates (all 0 or all 1) the exact binomial bound stands
+    in, 1 - (1 - LEVEL)^(1/n) away ("rule of three").
+    """
+    if not len(values):
+        raise ValueError("an interval needs at least one value")
+    lows, highs = np.quantile(resampled(values, seed), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    found, bound = [], 1 - (1 - LEVEL) ** (1 / len(values))
+    for mean, low, high in zip(values.mean(0), lows, highs, strict=True):
+        if low == high and mean in (0, 1):
+            low, high = (0.0, bound) if mean == 0 else (1 - bound, 1.0)
+        found.append(Interval(*(round(float(v), 4) for v in (mean, low, high))))
+    return found
+
+
+def rates(rows: Iterable[Row], net: str, family: str = "test", seed: int = 0) -> dict[int, dict[str, Interval]]:
+    """{K: {measure: Interval}} of one net, for the measures of `measures` (App. E.2, Table 1)."""
+    maximum, found = trained(net).objects[1], {}
+    for k, group in by_k(rows, net, family).items():
+        values = measures(group, maximum)
+        found[k] = dict(zip(values, intervals(np.stack(list(values.values()), 1), seed), strict=True))
+    return found
+
+
+def largest_k(rows: Iterable[Row], net: str, rule: Rule = OUR_RULE, family: str = "test", seed: int = 0) -> LargestK:
+    """The largest K such that every k = 1..K succeeds by `rule` (App. E.2), with its bootstrap interval over samples.
+
+    The value looks at the first `rule.samples` samples of each k; the interval says which K that many samples, drawn from
+    all that there are, would have given. Raises ValueError when k = 1 was not measured.
+    """
+    groups, trained_on = by_k(rows, net, family), trained(net)
+    if 1 not in groups:
+        raise ValueError(f"K of net {net!r} needs rows for k = 1, 2, ...; there are {list(groups)}")
+    measured = next(k for k in range(1, max(groups) + 2) if k not in groups) - 1  # up to the first gap
+    good = [np.array([rule.succeeds(row, trained_on) for row in groups[k]], float) for k in range(1, measured + 1)]
+    passes = lambda shares: np.cumprod(np.asarray(shares) > rule.threshold, axis=0).sum(0)
+    value = int(passes([values[: rule.samples].mean() for values in good]))
+    sizes = [min(rule.samples or len(values), len(values)) for values in good]
+    draws = passes([resampled(values, seed + k, size) for k, (values, size) in enumerate(zip(good, sizes, strict=True))])
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return LargestK(value, int(low), int(high), value == measured)

@@ -1,0 +1,116 @@
+"""Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
+
+import csv
+import fcntl
+import io
+import warnings
+from collections.abc import Iterable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from lcs_utils import paths
+from lcs_utils.clevr.conditions import GRID_SIZE
+
+PLAUSIBLE = 0.5
+
+
+class Row(NamedTuple):
+    """One sample: how many objects it shows, how many stand at conditioned cells (`placed`), whether it looks like CLEVR."""
+
+    net: str
+    weights: str  # first 12 digits of the SHA-256 of the net's weights, and of the counter's
+    counted_by: str
+    seed: int
+    solver: str
+    steps: int
+    k: int
+    sample: int
+    count: int
+    placed: int
+    plausibility: float
+    family: str = "test"  # of the conditioned locations: the paper's, or another of `conditioning.FAMILIES`
+
+    @property
+    def extras(self) -> int:
+        """Objects away from every conditioned cell."""
+        return self.count - self.placed
+
+
+def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2"], grid_size: int = GRID_SIZE) -> int:
+    """The largest number of conditioned cells that can each have an object center of their own within one cell (App. E.2).
+
+    `centers`, `locations` in [0, 1]; a maximum one-to-one matching, so that one object never counts for two cells.
+    """
+    cells = lambda points: (points * grid_size).floor()
+    near = (cells(locations)[:, None] - cells(centers)[None]).abs().amax(-1) <= 1 if len(centers) else None
+    owner: dict[int, int] = {}
+
+    def assign(cell, visited):
+        for center in near[cell].nonzero()[:, 0].tolist():
+            if center not in visited:
+                visited.add(center)
+                if center not in owner or assign(owner[center], visited):
+                    owner[center] = cell
+                    return True
+        return False
+
+    return 0 if near is None else sum(assign(cell, set()) for cell in range(len(locations)))
+
+
+def success(row: Row, trained_maximum: int) -> bool:
+    """Every conditioned cell holds an object (all but one, beyond the trained maximum), few others, plausible (App. E.2).
+
+    Choice: the paper's tolerances (App. E.2) are not known; ours are one empty cell when K > trained maximum, and at most
+    (trained maximum - 1) objects elsewhere.
+    """
+    needed = row.k - (row.k > trained_maximum)
+    return row.placed >= needed and row.extras <= trained_maximum - 1 and row.plausibility >= PLAUSIBLE
+
+
+def rows_path(preset: str = "small") -> Path:
+    """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
+    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / "length_generalization.csv"
+
+
+def read_rows(path) -> list[Row]:
+    """The stored rows; none when there is no file.
+
+    A file that was cut off in its last line is read without that line, with a warning. Raises ValueError when another
+    line does not parse.
+    """
+    if not path.exists():
+        return []
+    text = path.read_text()
+    whole, _, cut = text.rpartition("\n")
+    if cut:
+        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; measure again to replace it")
+    lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
+    kinds = Row.__annotations__
+    try:
+        return [Row(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in Row._field_defaults}) for line in lines]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
+
+
+def write_rows(rows: Iterable[Row], path) -> None:
+    """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
+    text = io.StringIO()
+    text.write("# python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row._fields)
+    writer.writerows(sorted(rows))
+    paths.write_text(path, text.getvalue())
+
+
+@contextmanager
+def exclusive(path: Path):
+    """Hold the right to change `path`, for processes that read it, add and write it back."""
+    lock = paths.RUNS / "locks" / path.name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,102 @@
+"""Rates, their intervals and K, on rows whose truth is known."""
+
+import numpy as np
+import pytest
+
+from lcs_utils.evaluation import rates
+from lcs_utils.evaluation.rows import Row
+
+
+def rows(net, k, good, n, count=None, placed=None, plausibility=1.0):
+    """`n` samples at K = k: the first `good` show all K objects, the others none (or `count`, `placed`)."""
+    bad = (0 if count is None else count, 0 if placed is None else placed)
+    values = [(k, k) if i < good else bad for i in range(n)]
+    return [Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, i, *value, plausibility) for i, value in enumerate(values)]
+
+
+def test_known_rates():
+    found = rates.rates(rows("exp1", 4, 48, 64, count=5, placed=2), "exp1")[4]
+    value = {name: interval.value for name, interval in found.items()}
+    assert value == dict(
+        exact=0.75, within_one=1, at_places=0.75, filled=0.875, count=4.25, extras=0.75, plausible=1, success=0.75
+    )  # fmt: skip
+    for interval in found.values():
+        assert interval.low <= interval.value <= interval.high
+    assert found["exact"].low == pytest.approx(0.75 - 1.96 * np.sqrt(0.75 * 0.25 / 64), abs=0.02)
+    assert rates.rates(rows("exp1", 4, 64, 64, plausibility=0.4), "exp1")[4]["success"].value == 0
+
+
+def test_rates_of_zero_and_one_keep_an_interval():
+    zero, one = (rates.rates(rows("exp1", 4, good, 64), "exp1")[4]["exact"] for good in (0, 64))
+    assert (zero.low, one.high) == (0, 1) and zero.high == pytest.approx(0.0457, abs=1e-3) and one.low == 1 - zero.high
+
+
+@pytest.mark.parametrize("truth", [0.03, 0.25, 0.7])
+def test_the_interval_covers_the_truth_about_as_often_as_it_says(truth):
+    draws = np.random.default_rng(0).random((64, 300)) < truth
+    covered = np.mean([found.low <= truth <= found.high for found in rates.intervals(draws.astype(float))])
+    assert 0.90 <= covered <= 0.995 or (truth == 0.03 and covered > 0.8)  # the percentile bootstrap's weak end
+    wrong = np.mean([found.low <= truth + 0.25 <= found.high for found in rates.intervals(draws.astype(float))])
+    assert wrong < 0.2
+
+
+def test_intervals_are_the_same_for_the_same_seed_and_shrink_with_samples():
+    few, many = (rates.rates(rows("exp1", 4, n // 2, n), "exp1", seed=3)[4]["exact"] for n in (16, 256))
+    assert few == rates.rates(rows("exp1", 4, 8, 16), "exp1", seed=3)[4]["exact"]
+    assert few.high - few.low > 3 * (many.high - many.low)
+
+
+def measured(net, shares, n=64):
+    return [row for k, share in enumerate(shares, 1) for row in rows(net, k, round(share * n), n)]
+
+
+def test_known_rates_give_a_known_k():
+    assert rates.largest_k(measured("exp1", [1, 1, 1, 0.9, 0.8, 0.1, 0.9]), "exp1")[:3] == (5, 5, 5)  # every k <= K
+    assert rates.largest_k(measured("exp1", [0.2, 1, 1]), "exp1").value == 0
+    everything = rates.largest_k(measured("exp1", [1, 1, 1]), "exp1")
+    assert everything.value == 3 and everything.capped
+    assert not rates.largest_k(measured("exp1", [1, 1, 0]), "exp1").capped
+    unsure = rates.largest_k(measured("exp1", [1, 1, 1, 0.52, 0]), "exp1")
+    assert (unsure.value, unsure.low, unsure.high) == (4, 3, 4)
+    gap = [row for row in measured("exp1", [1, 1, 1, 1]) if row.k != 3]
+    assert rates.largest_k(gap, "exp1").value == 2  # what was not measured did not succeed
+
+
+def test_the_papers_rule_looks_at_eight_samples_and_asks_for_more_than_a_quarter():
+    for good, expected in ((2, 0), (3, 1)):
+        first = measured("exp1", [good / 8], n=8)
+        more = [row._replace(sample=row.sample + 8) for row in measured("exp1", [1], n=56)]
+        assert rates.largest_k(first + more, "exp1", rates.PAPER_RULE).value == expected
+    wide = rates.largest_k(measured("exp1", [1, 0.3]), "exp1", rates.PAPER_RULE)
+    assert wide[:3] == (2, 1, 2)  # eight of 64 may find it or not
+    assert rates.largest_k(measured("exp1", [1, 0.3]), "exp1")[:3] == (1, 1, 1)
+
+
+def sample(net, k, count, placed):
+    return Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, 0, count, placed, 1.0)
+
+
+def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_beyond():
+    exp1, exp2 = rates.trained("exp1"), rates.trained("exp2")
+    good = lambda net, *numbers: rates.paper_success(sample(net, *numbers), rates.trained(net))
+    assert good("exp1", 3, 3, 3) and not good("exp1", 3, 4, 3) and not good("exp1", 3, 3, 2)
+    assert good("exp1", 4, 5, 4) and good("exp1", 4, 3, 3) and not good("exp1", 4, 6, 4) and not good("exp1", 4, 2, 2)
+    assert not good("exp1", 4, 4, 2)  # two of four are elsewhere
+    assert good("exp2", 3, 5, 3) and not good("exp2", 3, 6, 3)  # one label: up to two more objects anywhere
+    assert (exp1.labels, exp2.labels) == ("all", "single")
+
+
+def test_the_experiment_behind_a_net():
+    assert rates.trained("exp2/unit") == rates.trained("exp2@88000") == rates.trained("exp2_seed1/near") == rates.trained("exp2")
+    assert rates.trained("exp1_1-6_seed2").objects == (1, 6)
+    with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1"):
+        rates.trained("exp9/unit")
+
+
+def test_missing_rows_are_named():
+    with pytest.raises(ValueError, match="no rows for net 'exp1'; measure it: python -m"):
+        rates.rates([], "exp1")
+    with pytest.raises(ValueError, match=r"needs rows for k = 1, 2, ...; there are \[0, 2\]"):
+        rates.largest_k(rows("exp1", 0, 1, 4) + rows("exp1", 2, 1, 4), "exp1")
+    with pytest.raises(ValueError, match="at least one value"):
+        rates.intervals(np.empty((0, 1)))
