@@ -2,10 +2,11 @@
 #
 #   snakemake --profile profiles/local                       every figure of preset `small` (run.py reproduce)
 #   snakemake --profile profiles/slurm train                 render and train every net, one GPU each
+#   snakemake --profile profiles/slurm render                only the scenes
 #   snakemake --profile profiles/local -n train              what that would run
 #   snakemake --profile profiles/local --report report.html  one page, after a run
 #
-# --config preset=paper sets the size; --config gpus=8 trains one net on 8 GPUs.
+# --config preset=paper sets the size; gpus=8 trains one net on 8 GPUs; parts=32 renders each folder by 32 jobs.
 import sys
 
 sys.path.insert(0, str(workflow.basedir))
@@ -14,6 +15,7 @@ from lcs_utils.experiments import EXPERIMENTS, PRESETS
 
 PRESET = config.get("preset", "small")
 GPUS = int(config.get("gpus", 1))
+PARTS = int(config.get("parts", 8 if PRESET == "paper" else 1))
 PYTHON = sys.executable
 if PRESET not in PRESETS:
     raise WorkflowError(f"unknown preset {PRESET!r}; allowed: {', '.join(PRESETS)}")
@@ -57,6 +59,10 @@ rule train:
     input: [done("train", name) for name in EXPERIMENTS]
 
 
+rule render:
+    input: [done("render", most) for most in (3, 6)]
+
+
 for NAME, EXPERIMENT in EXPERIMENTS.items():
 
     rule:
@@ -71,19 +77,28 @@ for NAME, EXPERIMENT in EXPERIMENTS.items():
         shell: PYTHON + " {params.launcher} {params.command}"
 
 
-# The two folders of training.load_data; training renders by itself what is missing here.
+# The two folders of training.load_data; training renders by itself what is missing here. Parts are jobs of their own
+# that render every n-th shard into one folder; the rule that waits for them records the checksums.
 for MOST in (3, 6):
+
+    RENDER = f"{PYTHON} -m lcs_utils.clevr.dataset --objects 1-{MOST} --per-count {SIZE.per_count} --resolution {SIZE.resolution}"
+    FOLDER = f"runs/data/clevr{SIZE.resolution}" + ("" if MOST == 3 else f"_1-{MOST}")
+
+    for PART in range(1, PARTS + 1):
+
+        rule:
+            name: f"render_1_to_{MOST}_part_{PART}_of_{PARTS}"
+            output: touch(done("render", f"{MOST}_part_{PART}_of_{PARTS}"))
+            params: command=f"{RENDER} --out {FOLDER} --part {PART}/{PARTS}"
+            threads: 16
+            resources: mem_mb=16000, runtime=720 if PAPER else 240
+            shell: "{params.command} --workers {threads}"
 
     rule:
         name: f"render_1_to_{MOST}"
+        input: [done("render", f"{MOST}_part_{PART}_of_{PARTS}") for PART in range(1, PARTS + 1)]
         output: touch(done("render", MOST))
-        params:
-            folder=f"runs/data/clevr{SIZE.resolution}" + ("" if MOST == 3 else f"_1-{MOST}"),
-            per_count=SIZE.per_count,
-            resolution=SIZE.resolution,
-            most=MOST,
-        threads: 16
-        resources: mem_mb=16000, runtime=1440 if PAPER else 240
-        shell:
-            PYTHON + " -m lcs_utils.clevr.dataset --objects 1-{params.most} --per-count {params.per_count}"
-            " --resolution {params.resolution} --workers {threads} --out {params.folder}"
+        params: command=f"{RENDER} --out {FOLDER}"
+        threads: 1
+        resources: mem_mb=6000, runtime=240 if PAPER else 60
+        shell: "{params.command} --workers {threads} && {params.command} --verify"
