@@ -1,0 +1,160 @@
+"""A CLEVR scene under one's hands: controls for objects and light, redrawn by the fast renderer at every change."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import UInt8
+
+from lcs_utils.clevr.annotations import boxes, trace
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import (
+    BEHIND, COLORS, MARGIN, MATERIALS, MIN_DISTANCE, RIGHT, SHAPES, SIZES, Scene, sample_scene,
+)  # fmt: skip
+from lcs_utils.widgets.frames import Pictured, png_bytes
+
+MOST_OBJECTS = 8
+REACH = 3.0  # CLEVR places objects on [-3, 3]^2
+
+
+@dataclass(frozen=True)
+class SceneState:
+    """What the controls hold: a scene, the object being changed, and how far the key lamp is turned (degrees)."""
+
+    scene: Scene
+    selected: int = 0
+    turn: float = 0.0
+
+
+def start(seed: int = 0, count: int = 3) -> SceneState:
+    """A fresh CLEVR scene of `count` objects. Raises ValueError for a count outside 1..8 or a negative seed."""
+    if not 1 <= count <= MOST_OBJECTS:
+        raise ValueError(f"count must be 1..{MOST_OBJECTS}, got {count}")
+    return SceneState(sample_scene(seed, count, count))
+
+
+def change(state: SceneState, **changes) -> SceneState:
+    """The state after a change of the selected object (x, y, shape, size, material, color) or of `turn`, `selected`.
+
+    An object keeps standing on the floor. Raises ValueError for an object that does not exist, an unknown attribute
+    value or key.
+    """
+    objects = list(state.scene.objects)
+    selected = changes.pop("selected", state.selected)
+    if not 0 <= selected < len(objects):
+        raise ValueError(f"selected must be 0..{len(objects) - 1}, got {selected}")
+    turn = changes.pop("turn", state.turn)
+    unknown = set(changes) - {"x", "y", "shape", "size", "material", "color"}
+    if unknown:
+        raise ValueError(f"cannot change {', '.join(sorted(unknown))}; allowed: x, y, shape, size, material, color, turn, selected")
+    o = objects[selected]
+    x, y = changes.pop("x", o.coords[0]), changes.pop("y", o.coords[1])
+    o = replace(o, **changes)
+    objects[selected] = replace(o, coords=(x, y, SIZES[o.size]), pixel_coords=None)
+    return SceneState(replace(state.scene, objects=tuple(objects)), selected, turn)
+
+
+def lit_scene(state: SceneState) -> Scene:
+    """The scene with its key lamp turned about the vertical axis."""
+    angle = math.radians(state.turn)
+    x, y, z = state.scene.lamps.key
+    turned = (math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y, z)
+    return replace(state.scene, lamps=replace(state.scene.lamps, key=turned))
+
+
+def picture(state: SceneState, resolution: int = 256) -> UInt8[np.ndarray, "height width 3"]:
+    """The rendered state, with brackets around what is seen of the selected object."""
+    scene = lit_scene(state)
+    image = render([scene], resolution)[0]
+    x0, y0, x1, y1 = boxes(trace(scene, resolution, resolution).ids, len(scene.objects))[state.selected]
+    if x0 < 0:
+        return image
+    x0, y0, x1, y1 = max(x0 - 3, 0), max(y0 - 3, 0), min(x1 + 2, resolution - 1), min(y1 + 2, resolution - 1)
+    arm = max(2, (x1 - x0) // 5)
+    for row, column, down, right in ((y0, x0, 1, 1), (y0, x1, 1, -1), (y1, x0, -1, 1), (y1, x1, -1, -1)):
+        for step in range(arm):
+            for r, c in ((row + down * step, column), (row, column + right * step)):
+                image[min(max(r, 0), resolution - 1), min(max(c, 0), resolution - 1)] = 255
+    return image
+
+
+def placement(scene: Scene) -> str:
+    """Whether the objects keep CLEVR's gap and margins, in words."""
+    gap = margin = math.inf
+    for i, a in enumerate(scene.objects):
+        for b in scene.objects[:i]:
+            d = np.subtract(a.coords, b.coords)[:2]
+            gap = min(gap, float(np.hypot(*d)) - SIZES[a.size] - SIZES[b.size])
+            margin = min(margin, abs(float(d @ RIGHT)), abs(float(d @ BEHIND)))
+    if gap < 0:
+        return "objects intersect: CLEVR would reject this scene"
+    if gap < MIN_DISTANCE:
+        return f"smallest gap {gap:.2f}: CLEVR asks for {MIN_DISTANCE}"
+    if margin < MARGIN:
+        return f"two objects are aligned within {margin:.2f}: CLEVR asks for {MARGIN}"
+    return "CLEVR's gap and margins hold"
+
+
+def describe(state: SceneState) -> str:
+    """The picture in words: what a screen reader says, and what stands where no picture is shown."""
+    names = ", ".join(f"{o.size} {o.color} {o.material} {o.shape}" for o in state.scene.objects)
+    return f"{len(state.scene.objects)} objects: {names}; {placement(state.scene)}"
+
+
+def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pictured:
+    """Live controls of a scene: count and seed, position, shape, size, material and color of an object, the key lamp.
+
+    Without a kernel, a picture of the scene that is shown first. Raises ValueError as `start` does.
+    """
+    import ipywidgets as w
+
+    first = start(seed, count)
+    state, busy = [first], [False]
+    style, layout = {"style": {"description_width": "90px"}}, {"layout": {"width": "310px"}}
+    coordinate = {"min": -REACH, "max": REACH, "step": 0.1, "readout_format": ".1f"}
+    fresh = {
+        "count": w.IntSlider(count, 1, MOST_OBJECTS, description="objects", **style, **layout),
+        "seed": w.BoundedIntText(seed, 0, 9999, description="seed", **style, **layout),
+    }
+    edits = {
+        "selected": w.Dropdown(description="change", **style, **layout),
+        "x": w.FloatSlider(description="x", **coordinate, **style, **layout),
+        "y": w.FloatSlider(description="y", **coordinate, **style, **layout),
+        "shape": w.Dropdown(options=SHAPES, description="shape", **style, **layout),
+        "size": w.Dropdown(options=tuple(SIZES), description="size", **style, **layout),
+        "material": w.Dropdown(options=MATERIALS, description="material", **style, **layout),
+        "color": w.Dropdown(options=COLORS, description="color", **style, **layout),
+        "turn": w.FloatSlider(0.0, min=-180, max=180, step=5, readout_format=".0f", description="key lamp °", **style, **layout),
+    }
+    image = w.Image(format="png", layout={"width": "min(100%, 384px)", "max_width": "100%"})
+    note = w.Label()
+
+    def show():
+        now = state[0]
+        chosen = now.scene.objects[now.selected]
+        busy[0] = True  # the controls follow the state; they must not answer
+        edits["selected"].options = [(f"{i + 1}: {o.color} {o.shape}", i) for i, o in enumerate(now.scene.objects)]
+        values = {"selected": now.selected, "turn": now.turn, "x": chosen.coords[0], "y": chosen.coords[1]}
+        for name, control in edits.items():
+            control.value = values.get(name, getattr(chosen, name, None))
+        busy[0] = False
+        image.value, image.tooltip, note.value = png_bytes(picture(now, resolution)), describe(now), placement(now.scene)
+
+    def renew(_):
+        if not busy[0]:
+            state[0] = replace(start(fresh["seed"].value, fresh["count"].value), turn=state[0].turn)
+            show()
+
+    def edit(event):
+        if not busy[0]:
+            name = next(name for name, control in edits.items() if control is event["owner"])
+            state[0] = change(state[0], **{name: event["new"]})
+            show()
+
+    for control in fresh.values():
+        control.observe(renew, "value")
+    for control in edits.values():
+        control.observe(edit, "value")
+    show()
+    panel = w.VBox([*fresh.values(), *edits.values(), note])
+    return Pictured(w.HBox([image, panel], layout={"flex_flow": "row wrap"}), image.value, describe(first))
