@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One command for each thing one wants: reproduce the figures, run the tests, open or rebuild the notebooks.
+"""One command for each thing one wants: reproduce the figures, run the tests, open or rebuild the notebooks,
+or write them as web pages.
 
 Needs nothing but Python 3.11 or 3.12. The packages of requirements.lock go into .venv on first use (uv if it is there,
 else pip), unless the Python that runs this file already has them all.
@@ -135,10 +136,15 @@ def notebooks(python, options, rest):
     return run(python, ["-m", "lcs_utils.notebooks", "build", *rest])
 
 
+def site(python, options, rest):
+    """Write the notebooks and figures as web pages to site/; nothing is executed, and no page needs a network."""
+    return run(python, ["-m", "lcs_utils.site", *rest])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for function in (reproduce, test, lab, notebooks):
+    for function in (reproduce, test, lab, notebooks, site):
         text = function.__doc__
         command = commands.add_parser(function.__name__, help=text.split(";")[0].rstrip("."), description=text)
         command.set_defaults(function=function)

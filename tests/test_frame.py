@@ -22,7 +22,7 @@ LEVELS = (
     {"notebooks"},
     {"theory", "clevr", "models", "locality", "features", "plotting"},
     {"experiments", "checkpoints"},
-    {"evaluation", "widgets", "sdxl"},
+    {"evaluation", "widgets", "sdxl", "site"},
     {"training"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
@@ -136,7 +136,7 @@ def test_run_explains_itself():
     def said(*arguments):
         return subprocess.run([sys.executable, "run.py", *arguments], cwd=paths.ROOT, capture_output=True, text=True)
 
-    for command in ("reproduce", "test", "lab", "notebooks"):
+    for command in ("reproduce", "test", "lab", "notebooks", "site"):
         assert command in said("--help").stdout
     assert said("reproduce", "--preset", "huge").returncode == 2
     assert "small" in said("reproduce", "--preset", "huge").stderr

@@ -1,0 +1,105 @@
+"""The web edition is whole and needs no network: pages, pictures, mathematics, links, and what each figure rests on."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import pytest
+
+from lcs_utils import notebooks, paths, site
+
+FIGURES = sorted((paths.FIGURES / "small").glob("*.json"))
+
+
+class Page(HTMLParser):
+    """What a page loads (scripts, styles, pictures) and where its links lead."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.loaded, self.links = [], []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.loaded += [given[key] for key in ("src", "srcset", "data") if given.get(key)]
+        target = given.get("href")
+        if target:
+            (self.loaded if tag == "link" else self.links).append(target)
+
+
+def foreign(addresses):
+    return [address for address in addresses if re.match(r"(https?:)?//|data:text", address)]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("web") / "site"
+    return folder, site.build(folder)
+
+
+def test_sphinx_finds_nothing_wrong(built):
+    assert built[1] == []
+
+
+def test_nothing_is_loaded_from_elsewhere(built):
+    pages = list(built[0].rglob("*.html"))
+    assert len(pages) >= 2 + len(notebooks.names()) + len(FIGURES)
+    for path in pages:
+        assert not foreign(Page(path.read_text()).loaded), path.name
+    for path in built[0].rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()), path.name
+
+
+def test_the_check_for_foreign_addresses_can_fail():
+    page = Page('<script src="https://example.org/x.js"></script><link href="//example.org/x.css"><img src="a.png">')
+    assert len(foreign(page.loaded)) == 2
+
+
+def test_every_local_link_and_picture_is_there(built):
+    for path in built[0].rglob("*.html"):
+        page = Page(path.read_text())
+        for address in page.loaded + page.links:
+            place = unquote(re.split(r"[?#]", address)[0])
+            if place and not re.match(r"\w+:", place):
+                assert (path.parent / place).exists(), f"{path.name} points to {place}, which is not there"
+
+
+def test_mathematics_is_drawn(built):
+    page = (built[0] / "notebooks" / "01_theory_cpc_is_lcs.html").read_text()
+    assert page.count("<math") >= 5 and "\\mid" not in page and "$c_J$" not in page
+    assert not list(built[0].rglob("*athjax*"))
+
+
+@pytest.mark.parametrize("tex, drawn", [(r"-\frac12\nabla", "<mn>1</mn>"), (r"\dot w_{ij}", "<msub>")])
+def test_tex_without_braces_is_read_as_tex_reads_it(tex, drawn):
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    assert drawn in tex2mathml(site.spelled_out(tex)) and drawn not in tex2mathml(tex)
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
+def test_each_figure_has_a_page_with_all_it_rests_on(built, path):
+    record, page = json.loads(path.read_text()), (built[0] / "figures" / "small" / f"{path.stem}.html").read_text()
+    made = record["provenance"]
+    for text in (made["command"], made["code_sha256"], *made["versions"].values(), *made["checkpoints"].values()):
+        assert text in unescape(re.sub(r"<[^>]+>", "", page))
+    pictures = [address for address in Page(page).loaded if address.endswith(f"{path.stem}.png")]
+    assert pictures and (built[0] / "figures" / "small" / pictures[0]).stat().st_size == path.with_suffix(".png").stat().st_size
+    stored = list(built[0].rglob(path.name))
+    assert [json.loads(file.read_text()) for file in stored] == [record]
+
+
+def test_numbers_stand_in_tables():
+    values = {"exp1": {"K": [1, 2], "rate": [0.5, 1 / 3], "n": 64}, "note": "a|b"}
+    lines = site.numbers(values)
+    assert "| 2 | 0.3333 |" in lines and "| n | 64 |" in lines and r"| note | a\|b |" in lines
+    assert "| none |" in " ".join(site.numbers({"a": []})) and "(1, 2), (3, 4)" in " ".join(site.numbers([[1, 2], [3, 4]]))
+
+
+def test_a_formula_that_cannot_be_drawn_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "write_sources", lambda folder, *_: paths.write_text(folder / "index.md", "# A\n\n$\\nonsense$\n"))
+    with pytest.raises(Exception, match=r"cannot be drawn.*nonsense"):
+        site.build(tmp_path / "site")
+    assert not (tmp_path / "site").exists()
