@@ -24,6 +24,7 @@ LEVELS = (
     {"experiments", "checkpoints"},
     {"evaluation", "widgets", "sdxl", "site"},
     {"training"},
+    {"centered"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")

@@ -1,0 +1,177 @@
+"""How local each trained net is, as rows: 90 % squares and conditional locality against noise (Figs. 2 and 10 as numbers).
+
+    python -m lcs_utils.evaluation.net_locality exp1 exp2 exp3 exp1_1 exp3_1
+
+Rows live in data/counts/locality.csv; those of the same weights are kept, those of other weights are replaced.
+"""
+
+import argparse
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, locality, paths
+from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import sample_scene, scene_at
+from lcs_utils.evaluation.rates import Interval, intervals
+from lcs_utils.evaluation.rows import exclusive
+from lcs_utils.models.focus import focus
+from lcs_utils.theory.distributions import GaussianMixture, gaussian
+
+SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
+HIGH = 1.0  # Choice: "high noise" is sigma >= 1, seven times the standard deviation of the images and more
+K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
+IMAGES = 8
+COMMAND = "python -m lcs_utils.evaluation.net_locality NET ..."
+
+
+class LocalityRow(NamedTuple):
+    """One image at one noise level: mean side of the 90 % squares (px), conditional locality within 1 and 2 cells, and
+    `response`, the mean over pixels of the summed condition influence."""
+
+    net: str
+    weights: str
+    k: int
+    image: int
+    sigma: float
+    window: float
+    within_1: float
+    within_2: float
+    response: float
+
+
+def test_scenes(k: int, count: int, resolution: int = 32, seed: int = 0) -> Float[Tensor, "count 3 height width"]:
+    """Rendered images in [-1, 1] with an object at each of the first `k` test locations, for every net the same."""
+    shown = render([scene_at(TEST_LOCATIONS[:k], seed, i) for i in range(count)], resolution)
+    return torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+test_scenes.__test__ = False  # a name from the paper, not a test
+
+
+def cell_targets(cells: Iterable[int], resolution: int, grid_size: int = GRID_SIZE) -> list[tuple[int, int]]:
+    """The pixel (row, column) in the middle of each cell, the lower right one where four share it."""
+    m = resolution // grid_size
+    return [(c // grid_size * m + m // 2, c % grid_size * m + m // 2) for c in cells]
+
+
+def net_rows(net: str, denoise, images: Float[Tensor, "count 3 height width"], weights: str, k: int = K, seed: int = 0):
+    """Yield the LocalityRow of every image and noise level, x_t = image + sigma * eps, eps one draw per image."""
+    cond = test_condition(k)
+    without = locality.without_each(cond)
+    targets = cell_targets(without, images.shape[-1])
+    near = focus(denoise, targets, images.shape[-1])
+    for i, x0 in enumerate(images):
+        eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(1000 * seed + i))
+        for sigma in SIGMAS:
+            x_t = x0 + sigma * eps
+            window = locality.locality_window(locality.pixel_influence(near, x_t, sigma, cond, targets), targets)
+            influence = locality.condition_influence(denoise, x_t, sigma, cond, without)
+            within = [locality.conditional_locality(influence, list(without), GRID_SIZE, reach) for reach in (1, 2)]
+            response = float(influence.sum(0).mean())
+            numbers = (float(window.double().mean()), *within, response)
+            yield LocalityRow(net, weights, k, i, sigma, *(round(v, 4) for v in numbers))
+
+
+def gaussian_twin(images: Float[Tensor, "count height width"], floor: float = 0.01) -> GaussianMixture:
+    """The Gaussian with these images' mean and covariance: how far the best linear denoiser of the same data looks.
+
+    Choice: gray images, and pixel noise of standard deviation `floor` on top, which makes the covariance invertible.
+    """
+    x = images.double().flatten(1)
+    return gaussian(x.mean(0), torch.cov(x.T) + floor**2 * torch.eye(x.shape[1], dtype=torch.float64))
+
+
+def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tensor, "count height width"]:
+    """Gray images in [-1, 1] of scenes of 1-3 objects, as the nets were trained on, for `gaussian_twin`."""
+    shown = render([sample_scene(seed, i, 1 + i % 3, visibility=False) for i in range(count)], resolution)
+    return torch.from_numpy(shown).float().mean(-1) / 127.5 - 1
+
+
+def path():
+    """Where the rows are stored."""
+    return paths.COUNTS / "locality.csv"
+
+
+def read() -> list[LocalityRow]:
+    """The stored rows; none when there is no file. Raises ValueError when a line does not parse."""
+    if not path().exists():
+        return []
+    kinds = LocalityRow.__annotations__
+    with open(path()) as file:
+        try:
+            lines = csv.DictReader(line for line in file if not line.startswith("#"))
+            return [LocalityRow(**{name: kind(line[name]) for name, kind in kinds.items()}) for line in lines]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path().name} holds a line that is no row ({error}); restore it with git") from error
+
+
+def write(rows: Iterable[LocalityRow]) -> None:
+    """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
+    text = io.StringIO()
+    text.write(f"# {COMMAND}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(LocalityRow._fields)
+    writer.writerows(sorted(rows))
+    paths.write_text(path(), text.getvalue())
+
+
+def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "small") -> dict[str, list[LocalityRow]]:
+    """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are missing."""
+    found = {}
+    for net in nets:
+        weights = checkpoints.row(net, preset)["sha256"][:12]
+        found[net] = [row for row in rows if (row.net, row.weights) == (net, weights)]
+        if len(found[net]) < IMAGES * len(SIGMAS):
+            raise ValueError(f"no locality rows for today's weights of {net}: python -m lcs_utils.evaluation.net_locality {net}")
+    return found
+
+
+def against_noise(rows: Sequence[LocalityRow], field: str) -> dict[float, Interval]:
+    """{sigma: mean over images of `field`, with its bootstrap interval} (Fig. 10 as a curve)."""
+    values = {s: np.array([[getattr(r, field)] for r in rows if r.sigma == s]) for s in sorted({r.sigma for r in rows})}
+    return {sigma: intervals(v)[0] for sigma, v in values.items()}
+
+
+def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Interval:
+    """Mean of `field` over sigma >= HIGH and over images, with its bootstrap interval over images."""
+    images = sorted({r.image for r in rows})
+    values = [[np.mean([getattr(r, field) for r in rows if r.image == i and r.sigma >= HIGH])] for i in images]
+    return intervals(np.array(values))[0]
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's rank correlation in [-1, 1], ties at their mean rank. Raises ValueError unless both vary over >= 3 points."""
+    if len(a) != len(b) or len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
+        raise ValueError(f"a rank correlation needs two varying lists of 3 or more, got {list(a)} and {list(b)}")
+    ranks = lambda v: [np.mean([i for i, other in enumerate(sorted(v)) if other == value]) for value in v]
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0])
+    parser.add_argument("nets", nargs="+", help="checkpoints")
+    parser.add_argument("--preset", default="small")
+    args = parser.parse_args(arguments)
+    threads = torch.get_num_threads()
+    for net in args.nets:
+        pipeline, weights = checkpoints.load(net, args.preset), checkpoints.row(net, args.preset)["sha256"][:12]
+        if sum((row.net, row.weights) == (net, weights) for row in read()) >= IMAGES * len(SIGMAS):
+            continue
+        images = test_scenes(K, IMAGES, pipeline.config.resolution)
+        torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it
+        rows = list(tqdm(net_rows(net, pipeline.denoiser, images, weights), desc=net, total=IMAGES * len(SIGMAS)))
+        with exclusive(path()):
+            write([row for row in read() if row.net != net] + rows)
+
+
+if __name__ == "__main__":
+    main()

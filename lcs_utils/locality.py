@@ -1,0 +1,195 @@
+"""Where a denoiser looks: in pixels (eq. (9)), in conditions (eq. (10)), and how near both are (App. F, Figs. 2, 10, 12).
+
+It is D that is differentiated, not the score. A score (D - x_t) / sigma^2 has -1 / sigma^2 on the diagonal of its
+Jacobian, which at high noise outweighs all else: it would look perfectly local for every distribution.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lcs_utils.diffusion import Denoiser
+
+CHUNK = 16  # target pixels, or removed conditions, in one pass: bounds the memory whatever their number
+Targets = Sequence[tuple[int, int]]  # (row, column)
+
+
+def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "targets 2"]:
+    """`targets` as a tensor of (row, column). Raises ValueError naming those outside the image."""
+    pixels = torch.as_tensor([[int(v) for v in target] for target in targets], dtype=torch.long).reshape(-1, 2)
+    outside = [tuple(p) for p in pixels.tolist() if not (0 <= p[0] < height and 0 <= p[1] < width)]
+    if outside or not len(pixels):
+        found = f"{', '.join(map(str, outside))} lie outside" if outside else "there is none for"
+        raise ValueError(f"targets are pixels (row, column) of the image: {found} {height} x {width}")
+    return pixels
+
+
+def pixel_influence(
+    denoise: Denoiser, x_t: Float[Tensor, "channels height width"], sigma: float, cond: Any, targets: Targets, chunk: int = CHUNK
+) -> Float[Tensor, "targets height width"]:
+    """eq. (9): G(u, v) = mean over channel pairs of |d D_c(x_t)[u] / d x_c'[v]| for every target pixel u.
+
+    One forward pass serves all targets; their vector-Jacobian products run `chunk` targets at a time. Raises ValueError
+    for a target outside the image and for a denoiser whose output does not depend differentiably on x_t.
+    """
+    channels, height, width = x_t.shape
+    pixels = check_targets(targets, height, width).to(x_t.device)
+    with torch.enable_grad():
+        x = x_t.detach()[None].clone().requires_grad_()
+        x0_hat = denoise(x, x.new_full((1,), float(sigma)), cond)
+    maps = []
+    for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
+        index = torch.arange(len(rows), device=x.device)
+        seeds = x0_hat.new_zeros(len(rows), channels, *x0_hat.shape)  # [target channel 1 c h w], one 1 in each
+        for c in range(channels):
+            seeds[index, c, 0, c, rows, columns] = 1
+        jacobian = _pull_back(x0_hat, x, seeds.flatten(0, 1))
+        maps.append(jacobian.abs().unflatten(0, (-1, channels))[:, :, 0].mean((1, 2)))
+    return torch.cat(maps)
+
+
+def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
+    """seeds^T (d output / d x) for all seeds at once; ValueError when there is no path from x to the output."""
+    pulled = None
+    if output.requires_grad:
+        pulled = torch.autograd.grad(output, x, seeds, retain_graph=True, is_grads_batched=True, allow_unused=True)[0]
+    if pulled is None:
+        raise ValueError("the denoiser detaches its input or runs without gradients, so eq. (9) has nothing to differentiate")
+    return pulled
+
+
+def without_each(cond: Float[Tensor, "n"], removed: Sequence[int] | None = None) -> dict[int, Float[Tensor, "n"]]:
+    """{k: cond without c_k} for counts `cond`, for all active k or those of `removed`; ValueError if one is not active."""
+    active = cond.nonzero().flatten().tolist()
+    removed = active if removed is None else [int(k) for k in removed]
+    absent = [k for k in removed if k not in active]
+    if absent:
+        raise ValueError(f"conditions {absent} are not active and cannot be removed; active are {active}")
+    out = {}
+    for k in removed:
+        out[k] = cond.clone()
+        out[k][k] = 0
+    return out
+
+
+def condition_influence(
+    denoise: Denoiser,
+    x_t: Float[Tensor, "channels height width"],
+    sigma: float,
+    cond: Any,
+    without: Mapping[Any, Any],
+    chunk: int = CHUNK,
+) -> Float[Tensor, "removed height width"]:
+    """eq. (10): I_k(u) = || D(x_t; C)[u] - D(x_t; C without c_k)[u] || over channels, for all pixels u at once.
+
+    `without` holds C without c_k for each k, in the order of the result. Conditions that are tensors share one batched
+    forward pass of at most `chunk` + 1 images, others are run one by one. Raises ValueError for a k that is not active.
+    """
+    tensors = torch.is_tensor(cond)
+    idle = [k for k, c in without.items() if (torch.equal(c, cond) if tensors else c == cond)]
+    if idle or not without:
+        found = f"conditions {idle} are not active" if idle else "no condition was given"
+        raise ValueError(f"{found}: removing them changes nothing")
+    removed = list(without.values())
+    maps = []
+    with torch.no_grad():
+        run = lambda conds, c: denoise(x_t.expand(len(conds), *x_t.shape), x_t.new_full((len(conds),), float(sigma)), c)
+        full = None
+        for start in range(0, len(removed), chunk):
+            conds = removed[start : start + chunk]
+            if full is None:
+                conds = [cond, *conds]
+            x0_hat = run(conds, torch.stack(conds)) if tensors else torch.cat([run([c], c) for c in conds])
+            if full is None:
+                full, x0_hat = x0_hat[:1], x0_hat[1:]
+            maps.append((x0_hat - full).square().sum(1).sqrt())
+    return torch.cat(maps)
+
+
+def locality_window(
+    influence: Float[Tensor, "targets height width"], targets: Targets, share: float = 0.9
+) -> Int[Tensor, "targets"]:
+    """Side in pixels (odd) of the smallest square centered on each target that holds `share` of its influence (App. F).
+
+    Choice: "energy" is the sum of absolute values. Choice: a square may reach over the border, where there is nothing, so
+    a side can exceed the image's. Choice: exactly `share`, up to rounding, is enough; no influence at all has side 0.
+    Raises ValueError unless 0 < share <= 1, for targets outside the image, and for influence that is not finite and >= 0.
+    """
+    pixels = check_targets(targets, *influence.shape[1:]).to(influence.device)
+    if not 0 < share <= 1 or len(pixels) != len(influence):
+        raise ValueError(f"need 0 < share <= 1 and one map per target, got {share}, {len(influence)} maps, {len(pixels)} targets")
+    if not bool((influence >= 0).all() & influence.isfinite().all()):
+        raise ValueError("influence must be finite and >= 0")
+    held = within_squares(influence.double(), pixels).cumsum(1)
+    enough = held >= share * held[:, -1:] * (1 - 1e-9)
+    return torch.where(held[:, -1] > 0, 2 * enough.long().argmax(1) + 1, 0)
+
+
+def within_squares(influence: Tensor, pixels: Tensor) -> Float[Tensor, "targets distances"]:
+    """Influence summed over the pixels at each Chebyshev distance 0, 1, ... from the target."""
+    _, height, width = influence.shape
+    rows, columns = torch.arange(height, device=pixels.device), torch.arange(width, device=pixels.device)
+    far = torch.maximum((rows - pixels[:, :1]).abs()[:, :, None], (columns - pixels[:, 1:]).abs()[:, None, :])
+    rings = influence.new_zeros(len(influence), max(height, width))
+    return rings.scatter_add_(1, far.flatten(1), influence.flatten(1))
+
+
+def conditional_locality(
+    influence: Float[Tensor, "removed height width"], cells: Sequence[int], grid_size: int, reach: int, around: int = 2
+) -> float:
+    """Share of the condition influence that comes from conditions within `reach` cells, in [0, 1] (Fig. 2).
+
+    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Counted are the pixels within
+    `around` cells of any of them, where objects are drawn, each weighing as much as it responds. Distances are the larger
+    of rows and columns. nan when nothing responds. Raises ValueError when grid_size does not divide the image.
+    """
+    height, width = influence.shape[1:]
+    if height % grid_size or width % grid_size or len(cells) != len(influence):
+        given = f"{height} x {width}, {grid_size}, {len(cells)} cells and {len(influence)} maps"
+        raise ValueError(f"grid_size must divide the image and each map needs its cell, got {given}")
+    at = torch.as_tensor(list(cells), device=influence.device)
+    rows = torch.arange(height, device=at.device) // (height // grid_size)
+    columns = torch.arange(width, device=at.device) // (width // grid_size)
+    far = torch.maximum(
+        (rows - (at // grid_size)[:, None]).abs()[:, :, None], (columns - (at % grid_size)[:, None]).abs()[:, None, :]
+    )
+    counted = influence.double() * (far.amin(0) <= around)
+    return float((counted * (far <= reach)).sum() / counted.sum())
+
+
+class Profile(NamedTuple):
+    """One image over a grid of noise levels: what the denoiser sees, says, and where it looks; `removed` are the k."""
+
+    sigmas: tuple[float, ...]
+    x_t: Float[Tensor, "sigmas channels height width"]
+    x0_hat: Float[Tensor, "sigmas channels height width"]
+    pixels: Float[Tensor, "sigmas targets height width"]
+    windows: Int[Tensor, "sigmas targets"]
+    conditions: Float[Tensor, "sigmas removed height width"]
+    removed: tuple[Any, ...]
+
+
+def profile(
+    denoise: Denoiser,
+    x0: Float[Tensor, "channels height width"],
+    eps: Float[Tensor, "channels height width"],
+    sigmas: Sequence[float],
+    cond: Any,
+    without: Mapping[Any, Any],
+    targets: Targets,
+    chunk: int = CHUNK,
+) -> Profile:
+    """Eqs. (9), (10) and the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be empty."""
+    rows = []
+    for sigma in sigmas:
+        x_t = x0 + sigma * eps
+        with torch.no_grad():
+            x0_hat = denoise(x_t[None], x_t.new_full((1,), float(sigma)), cond)[0]
+        pixels = pixel_influence(denoise, x_t, sigma, cond, targets, chunk)
+        empty = x_t.new_zeros(0, *x_t.shape[1:])
+        conditions = condition_influence(denoise, x_t, sigma, cond, without, chunk) if without else empty
+        rows.append((x_t, x0_hat, pixels, locality_window(pixels, targets), conditions))
+    return Profile(tuple(map(float, sigmas)), *map(torch.stack, zip(*rows)), tuple(without))

@@ -1,0 +1,186 @@
+"""Eqs. (9) and (10) against exact Jacobians: linear, additive, Gaussian, product and blob denoisers, and who is not local."""
+
+import pytest
+import torch
+
+from lcs_utils import diffusion, locality
+from lcs_utils.theory import blobs as toy
+from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
+
+C, H, W = 2, 4, 5
+TARGETS = [(0, 0), (1, 3), (3, 4), (2, 2)]
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+A = normal(C * H * W, C * H * W, seed=1)
+
+
+def linear(x, sigma, cond):
+    return (x.flatten(1) @ A.T).reshape(x.shape)
+
+
+def additive(x, sigma, cond):
+    """D = x / (1 + sigma^2) + sum_k c_k b_k: the influence of condition k is c_k ||b_k[u]||, whatever x is."""
+    b = normal(3, *x.shape[1:], seed=2)
+    return x / (1 + diffusion.expand(sigma, x) ** 2) + torch.einsum("bk,kchw->bchw", cond.double().expand(len(x), -1), b)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 16])
+def test_pixel_influence_of_a_linear_denoiser_is_its_matrix(chunk):
+    found = locality.pixel_influence(linear, normal(C, H, W), 0.7, None, TARGETS, chunk)
+    exact = A.reshape(C, H, W, C, H, W).abs().mean((0, 3))
+    torch.testing.assert_close(found, torch.stack([exact[r, c] for r, c in TARGETS]))
+
+
+def test_all_targets_share_one_forward_pass_and_no_pass_is_larger_than_its_chunk():
+    batches = []
+
+    def counted(x, sigma, cond):
+        batches.append(len(x))
+        return additive(x, sigma, cond)
+
+    cond = torch.ones(3)
+    locality.pixel_influence(counted, normal(C, H, W), 1.0, cond, TARGETS, chunk=2)
+    assert batches == [1]
+    locality.condition_influence(counted, normal(C, H, W), 1.0, cond, locality.without_each(cond), chunk=2)
+    assert batches == [1, 3, 1]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 16])
+def test_condition_influence_of_an_additive_denoiser_is_its_term(chunk):
+    cond = torch.tensor([2.0, 0.0, 1.0])
+    found = locality.condition_influence(additive, normal(C, H, W), 3.0, cond, locality.without_each(cond), chunk)
+    b = normal(3, C, H, W, seed=2)
+    torch.testing.assert_close(found, torch.stack([2 * b[0], b[2]]).square().sum(1).sqrt())
+
+
+def test_conditions_may_be_sets():
+    def denoise(x, sigma, J):
+        return x + sum(10.0**j for j in J)
+
+    J = frozenset({0, 1})
+    found = locality.condition_influence(denoise, normal(C, H, W), 1.0, J, {j: J - {j} for j in sorted(J)})
+    torch.testing.assert_close(found[:, 0, 0], C**0.5 * torch.tensor([1.0, 10.0], dtype=torch.float64))
+
+
+def field(side=15, length=2.0):
+    """A correlated Gaussian field on a line of `side` pixels, covariance exp(-distance / length)."""
+    at = torch.arange(side, dtype=torch.float64)
+    return gaussian(torch.zeros(side, dtype=torch.float64), torch.exp(-(at[:, None] - at).abs() / length))
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 10.0])
+def test_gaussian_jacobian_in_closed_form(sigma):
+    p = field()
+    exact = p.covs[0] @ torch.linalg.inv(p.covs[0] + sigma**2 * torch.eye(p.n, dtype=torch.float64))
+    found = locality.pixel_influence(p.denoise, normal(1, 1, p.n), sigma, None, [(0, 7), (0, 0)])
+    torch.testing.assert_close(found[:, 0], exact[[7, 0]].abs())
+
+
+def test_the_denoiser_widens_with_noise_and_the_score_hides_it():
+    """Why D and not the score: at high noise the score's own diagonal holds over 90 % for any distribution."""
+    p, target = field(), [(0, 7)]
+
+    def width(denoise, sigma):
+        return int(locality.locality_window(locality.pixel_influence(denoise, normal(1, 1, p.n), sigma, None, target), target)[0])
+
+    widths = [width(p.denoise, s) for s in (0.05, 0.3, 1.0, 10.0)]
+    assert widths == sorted(widths) and widths[0] == 1 and widths[-1] >= 9
+    assert width(lambda x, sigma, cond: diffusion.score(p.denoise, x, sigma), 10.0) == 1
+
+
+def test_a_product_is_local_and_a_mixture_is_not():
+    """Blocks of a product never see each other (Lemma 1); two scenes that differ everywhere do."""
+    block = gaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]])
+    local = Product(((0, 1), (2, 3), (4, 5), (6, 7)), (block,) * 4)
+    found = locality.pixel_influence(local.denoise, normal(1, 1, 8), 1.0, None, [(0, 3)])[0, 0]
+    assert bool((found[[0, 1, 4, 5, 6, 7]] == 0).all()) and float(found[2]) > 0.1
+    assert locality.locality_window(found[None, None], [(0, 3)]).item() == 3
+    ends = torch.stack([-torch.ones(8), torch.ones(8)]).double()
+    mixture = GaussianMixture(torch.tensor([0.5, 0.5]), ends, 0.01 * torch.eye(8).expand(2, -1, -1))
+    found = locality.pixel_influence(mixture.denoise, 0.1 * normal(1, 1, 8), 2.0, None, [(0, 3)])
+    assert locality.locality_window(found, [(0, 3)]).item() == 9
+
+
+BLOBS = toy.Blobs(grid_size=6, cell=2)
+CELLS = [7, 10, 25, 28]
+
+
+def blob_influence(labels, reading="any", sigma=1.0):
+    cond = torch.zeros(BLOBS.cells)
+    cond[CELLS] = 1
+    x0, _ = BLOBS.scenes(1, torch.Generator().manual_seed(0))
+    x_t = x0[0] + sigma * normal(*x0[0].shape, seed=3)
+    denoise = toy.denoiser(BLOBS, labels, reading=reading)
+    return locality.condition_influence(denoise, x_t, sigma, cond, locality.without_each(cond))
+
+
+def test_full_labels_are_conditionally_local_and_one_label_is_not():
+    """Fig. 2 in closed form: with all objects labeled a cell hears its own condition only; with one, all of them."""
+    full, one = blob_influence("all"), blob_influence("one", "any")
+    share = lambda influence, reach: locality.conditional_locality(influence, CELLS, BLOBS.grid_size, reach)
+    assert share(full, 0) == share(full, 2) == 1.0
+    assert share(one, 0) < 0.6
+    elsewhere = BLOBS.to_cells(full[:1, None].expand(-1, 3, -1, -1))[0].sum(1)
+    assert elsewhere.nonzero().flatten().tolist() == [CELLS[0]]
+
+
+def brute_window(influence, row, column, share):
+    for radius in range(max(influence.shape)):
+        rows = slice(max(0, row - radius), row + radius + 1)
+        columns = slice(max(0, column - radius), column + radius + 1)
+        if influence[rows, columns].sum() >= share * influence.sum() * (1 - 1e-9):
+            return 2 * radius + 1
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])
+def test_window_against_growing_squares(share):
+    maps = normal(len(TARGETS), H, W, seed=5).abs() ** 3
+    expected = [brute_window(m, *t, share) for m, t in zip(maps, TARGETS)]
+    assert locality.locality_window(maps, TARGETS, share).tolist() == expected
+
+
+def test_window_at_ties_borders_and_silence():
+    flat = torch.ones(1, 3, 3)
+    assert locality.locality_window(flat, [(1, 1)], 1 / 9).item() == 1  # exactly the share is enough
+    assert locality.locality_window(flat, [(1, 1)], 1 / 9 + 1e-6).item() == 3
+    assert locality.locality_window(flat, [(0, 0)], 1.0).item() == 5  # the square reaches over the border
+    assert locality.locality_window(0 * flat, [(1, 1)]).item() == 0
+
+
+def test_profile_is_its_parts():
+    x0, eps, cond = normal(C, H, W), normal(C, H, W, seed=7), torch.tensor([1.0, 0.0, 1.0])
+    without = locality.without_each(cond)
+    found = locality.profile(additive, x0, eps, (0.1, 2.0), cond, without, TARGETS)
+    assert found.sigmas == (0.1, 2.0) and found.removed == (0, 2)
+    torch.testing.assert_close(found.x_t[1], x0 + 2 * eps)
+    torch.testing.assert_close(found.conditions[1], locality.condition_influence(additive, found.x_t[1], 2.0, cond, without))
+    assert found.windows.tolist() == [[1] * 4] * 2
+    assert locality.profile(additive, x0, eps, (0.1,), cond, {}, TARGETS).conditions.shape == (1, 0, H, W)
+
+
+def test_wrong_use_says_what_is_wrong():
+    x, cond = normal(C, H, W), torch.tensor([1.0, 0.0, 1.0])
+    weight = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"\(4, 0\), \(0, -1\) lie outside 4 x 5"):
+        locality.pixel_influence(linear, x, 1.0, None, [(4, 0), (0, 0), (0, -1)])
+    with pytest.raises(ValueError, match="there is none"):
+        locality.pixel_influence(linear, x, 1.0, None, [])
+    for cut in (lambda x, s, c: x.detach(), torch.no_grad()(linear), lambda x, s, c: weight * x.detach()):
+        with pytest.raises(ValueError, match="detaches its input"):
+            locality.pixel_influence(cut, x, 1.0, None, [(0, 0)])
+    with pytest.raises(ValueError, match=r"\[1\] are not active .*\[0, 2\]"):
+        locality.without_each(cond, [0, 1])
+    with pytest.raises(ValueError, match=r"\['a'\] are not active"):
+        locality.condition_influence(additive, x, 1.0, cond, {"a": cond.clone()})
+    with pytest.raises(ValueError, match="no condition"):
+        locality.condition_influence(additive, x, 1.0, cond, {})
+    with pytest.raises(ValueError, match="share"):
+        locality.locality_window(torch.ones(1, 3, 3), [(1, 1)], 0.0)
+    with pytest.raises(ValueError, match="finite"):
+        locality.locality_window(torch.full((1, 3, 3), float("nan")), [(1, 1)])
+    with pytest.raises(ValueError, match="grid_size"):
+        locality.conditional_locality(torch.ones(1, 4, 4), [0], 3, 1)
