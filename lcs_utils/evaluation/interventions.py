@@ -138,3 +138,10 @@ def split(net: str) -> tuple[str, Intervention | None]:
     if slash and not checkpoints.folder(net).exists():
         raise ValueError(f"unknown intervention {change!r} in {net!r}; allowed: {', '.join(INTERVENTIONS)}")
     return net, None
+
+
+def denoiser(net: str, preset: str = "small") -> tuple[Denoiser, int]:
+    """The denoiser of a checkpoint or of NET/INTERVENTION, and its resolution. Raises as `split` and `checkpoints.load` do."""
+    base, change = split(net)
+    pipeline = checkpoints.load(base, preset)
+    return change.change(pipeline.denoiser) if change else pipeline.denoiser, pipeline.config.resolution

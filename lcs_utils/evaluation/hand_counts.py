@@ -1,0 +1,250 @@
+"""Objects counted by looking, blind to net and K, and how far the counter agrees: Cohen's kappa and confusion (App. E.2).
+
+    python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets exp1 exp2 --k 0-9 --samples 10
+    python -m lcs_utils.evaluation.hand_counts record runs/sheets answers.txt --counted-by "who or what"
+    python -m lcs_utils.evaluation.hand_counts agreement
+
+`sheets` draws numbered, enlarged samples in random order; `record` stores a text file of lines `number count [?]`, where
+`?` says that the image does not look like CLEVR. In a notebook, `widgets.hand_count.HandCounter` asks one by one.
+"""
+
+import argparse
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+
+from lcs_utils import checkpoints, paths
+from lcs_utils.evaluation import interventions
+from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
+from lcs_utils.plotting import to_uint8
+
+COUNTS = paths.COUNTS / "hand_counts.csv"
+COLUMNS, ROWS, ZOOM = 5, 4, 7  # of a sheet
+
+
+class Shown(NamedTuple):
+    """Which sample somebody looks at: the fields that find it among the rows."""
+
+    net: str
+    weights: str
+    k: int
+    sample: int
+    seed: int
+    solver: str
+    steps: int
+
+
+class HandCount(NamedTuple):
+    """One sample counted by looking; `counted_by` says who or what looked."""
+
+    net: str
+    weights: str
+    k: int
+    sample: int
+    seed: int
+    solver: str
+    steps: int
+    count: int
+    plausible: int  # 1 or 0
+    counted_by: str
+
+    @property
+    def shown(self) -> Shown:
+        """What was looked at."""
+        return Shown(*self[: len(Shown._fields)])
+
+
+def choose(nets, ks, samples: int, seed: int = 0, solver: str = "dpmpp_2m", steps: int = 14, preset="small") -> list[Shown]:
+    """The first `samples` samples of each net at each K, in random order: neither net nor K can be read off the order."""
+    weights = {net: checkpoints.row(interventions.split(net)[0], preset)["sha256"][:12] for net in nets}
+    found = [Shown(net, weights[net], k, i, seed, solver, steps) for net in nets for k in ks for i in range(samples)]
+    return [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
+
+
+def images_of(shown: list[Shown], preset: str = "small") -> list[Tensor]:
+    """The samples themselves [3 resolution resolution] in [-1, 1]: kept ones are read, others drawn and kept."""
+    wanted: dict[tuple, int] = {}
+    for s in shown:
+        group = (s.net, s.weights, s.k, s.seed, s.solver, s.steps)
+        wanted[group] = max(wanted.get(group, 0), s.sample + 1)
+    drawn = {}
+    for group, n in wanted.items():
+        net, weights, k, seed, solver, steps = group
+        denoise, side = interventions.denoiser(net, preset)
+        place = lg.samples_path(net, preset, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights)
+        drawn[group] = [x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part]
+    return [drawn[(s.net, s.weights, s.k, s.seed, s.solver, s.steps)][s.sample] for s in shown]
+
+
+def sheet(images: list[Tensor], first: int, zoom: int = ZOOM) -> Image.Image:
+    """Images enlarged `zoom` times, COLUMNS beside each other, each with its number and nothing else."""
+    side, gap, head = images[0].shape[-1] * zoom, 8, 22
+    rows = math.ceil(len(images) / COLUMNS)
+    page = Image.new("RGB", (COLUMNS * (side + gap) + gap, rows * (side + head + gap) + gap), "white")
+    draw, font = ImageDraw.Draw(page), ImageFont.load_default(18)
+    for i, image in enumerate(images):
+        x, y = gap + i % COLUMNS * (side + gap), gap + i // COLUMNS * (side + head + gap)
+        draw.text((x, y), f"{first + i}", fill="black", font=font)
+        page.paste(Image.fromarray(to_uint8(image)).resize((side, side), Image.BICUBIC), (x, y + head))
+    return page
+
+
+def read_counts(path=COUNTS) -> list[HandCount]:
+    """The stored hand counts; none when there is no file. Raises ValueError when a line does not parse."""
+    if not Path(path).exists():
+        return []
+    lines = csv.DictReader(line for line in Path(path).read_text().splitlines() if not line.startswith("#"))
+    try:
+        return [HandCount(**{name: kind(line[name]) for name, kind in HandCount.__annotations__.items()}) for line in lines]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{Path(path).name} holds a line that is no hand count ({error}); restore it with git") from error
+
+
+def write_counts(counts: list[HandCount], path=COUNTS) -> None:
+    """Write all hand counts, sorted, whole or not at all; the first line says how they came about."""
+    text = io.StringIO()
+    text.write("# python -m lcs_utils.evaluation.hand_counts record FOLDER ANSWERS --counted-by WHO\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HandCount._fields)
+    writer.writerows(sorted(counts))
+    paths.write_text(path, text.getvalue())
+
+
+def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUNTS) -> None:
+    """Add one count to the file at once; the same person's earlier count of the same sample is replaced.
+
+    Raises ValueError for a negative count or nobody.
+    """
+    if count < 0 or not counted_by:
+        raise ValueError(f"a hand count needs a count >= 0 and who counted, got {count} and {counted_by!r}")
+    with lg.exclusive(Path(path)):
+        others = [c for c in read_counts(path) if (c.shown, c.counted_by) != (shown, counted_by)]
+        write_counts([*others, HandCount(*shown, count, int(plausible), counted_by)], path)
+
+
+def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
+    """{number: (count, plausible)} from lines `number count [?]`. Raises ValueError naming a bad line or number."""
+    found: dict[int, tuple[int, bool]] = {}
+    for line in filter(str.strip, text.splitlines()):
+        words = line.split()
+        if not (2 <= len(words) <= 3 and all(w.isdigit() for w in words[:2]) and words[2:] in ([], ["?"])):
+            raise ValueError(f"a line must be `number count` or `number count ?`, got {line!r}")
+        if int(words[0]) >= n or int(words[0]) in found:
+            raise ValueError(f"numbers are 0..{n - 1}, each once; got {words[0]}")
+        found[int(words[0])] = (int(words[1]), len(words) == 2)
+    return found
+
+
+def confusion(hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "samples"]) -> Int[np.ndarray, "n n"]:
+    """How often hands saw i objects (row) and the counter j (column)."""
+    n = int(max(hands.max(), counter.max())) + 1
+    table = np.zeros((n, n), int)
+    np.add.at(table, (hands, counter), 1)
+    return table
+
+
+def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
+    """Cohen's kappa: agreement beyond chance, 1 is perfect, 0 chance. `power` 0: equal or not; 1, 2: |i - j|^power counts.
+
+    Raises ValueError for an empty table; nan where both always give one and the same count.
+    """
+    if table.sum() == 0:
+        raise ValueError("kappa needs at least one sample that both have counted")
+    i, j = np.indices(table.shape)
+    cost = (i != j) if power == 0 else np.abs(i - j) ** power
+    chance = (cost * np.outer(table.sum(1), table.sum(0))).sum() / table.sum()
+    return float(1 - (cost * table).sum() / chance) if chance else math.nan
+
+
+class Agreement(NamedTuple):
+    """Hands against counter: `pairs` (hand count, row), confusion of counts, and of "plausible" (rows and columns no, yes)."""
+
+    pairs: list[tuple[HandCount, Row]]
+    counts: Int[np.ndarray, "n n"]
+    plausible: Int[np.ndarray, "2 2"]
+
+    def lines(self) -> list[str]:
+        """The agreement in words and numbers."""
+        n, difference = len(self.pairs), np.array([row.count - hand.count for hand, row in self.pairs])
+        said = [
+            f"{n} samples; same count {np.mean(difference == 0):.3f}, within one {np.mean(np.abs(difference) <= 1):.3f}, "
+            f"counter minus hands {difference.mean():+.2f}",
+            f"Cohen's kappa {kappa(self.counts):.3f}, linearly weighted {kappa(self.counts, 1):.3f}, "
+            f"quadratically {kappa(self.counts, 2):.3f}; of plausible or not {kappa(self.plausible):.3f}",
+        ]
+        for what in ("net", "k"):
+            for value in sorted({getattr(hand, what) for hand, _ in self.pairs}):
+                part = np.array([row.count - hand.count for hand, row in self.pairs if getattr(hand, what) == value])
+                said.append(f"  {what} {value}: {len(part)} samples, same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}")
+        return said
+
+
+def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
+    """Hand counts joined with the counter's rows of the same samples. Raises ValueError when none meet."""
+    by_sample = {Shown(*(getattr(r, name) for name in Shown._fields)): r for r in rows if r.family == "test"}
+    pairs = [(hand, by_sample[hand.shown]) for hand in hands if hand.shown in by_sample]
+    if not pairs:
+        raise ValueError(f"none of {len(hands)} hand counts meets a row of the counter; measure those nets and K again")
+    column = lambda pick: np.array([pick(*pair) for pair in pairs])
+    counts = confusion(column(lambda hand, row: hand.count), column(lambda hand, row: row.count))
+    table = np.zeros((2, 2), int)
+    np.add.at(table, (column(lambda h, r: h.plausible), column(lambda h, r: int(r.plausibility >= PLAUSIBLE))), 1)
+    return Agreement(pairs, counts, table)
+
+
+def _sheets(args) -> None:
+    low, _, high = args.k.partition("-")
+    shown = choose(args.nets, range(int(low), int(high or low) + 1), args.samples, args.seed)
+    images, folder = images_of(shown), Path(args.folder)
+    for first in range(0, len(images), COLUMNS * ROWS):
+        with paths.atomic_path(folder / f"sheet_{first:04d}.png") as temporary:
+            sheet(images[first : first + COLUMNS * ROWS], first).save(temporary)
+    paths.write_json(folder / "order.json", shown)
+    print(f"{len(images)} samples on sheets in {folder}; order.json says which they are, for `record`")
+
+
+def _record(args) -> None:
+    shown = [Shown(*s) for s in json.loads((Path(args.folder) / "order.json").read_text())]
+    found = answers(Path(args.answers).read_text(), len(shown))
+    new = [HandCount(*shown[i], count, int(plausible), args.counted_by) for i, (count, plausible) in sorted(found.items())]
+    taken = {(c.shown, c.counted_by) for c in new}
+    with lg.exclusive(COUNTS):
+        write_counts([c for c in read_counts() if (c.shown, c.counted_by) not in taken] + new)
+    print(f"{len(new)} of {len(shown)} counts stored in {COUNTS.relative_to(paths.ROOT)}")
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.hand_counts", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    sheets = commands.add_parser("sheets", help="draw numbered samples to be counted")
+    sheets.add_argument("folder")
+    sheets.add_argument("--nets", nargs="+", required=True)
+    sheets.add_argument("--k", default="0-9")
+    sheets.add_argument("--samples", type=int, default=10, help="samples of each net and K")
+    sheets.add_argument("--seed", type=int, default=0)
+    stored = commands.add_parser("record", help="store the counts of a text file")
+    stored.add_argument("folder")
+    stored.add_argument("answers")
+    stored.add_argument("--counted-by", required=True, help="who or what looked")
+    commands.add_parser("agreement", help="print how far the counter agrees")
+    args = parser.parse_args(arguments)
+    try:
+        if args.command == "agreement":
+            print("\n".join(agreement(read_counts(), read_rows(rows_path())).lines()))
+        else:
+            {"sheets": _sheets, "record": _record}[args.command](args)
+    except (ValueError, OSError, checkpoints.CheckpointError) as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()
