@@ -86,6 +86,12 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
     assert (exp1.labels, exp2.labels) == ("all", "single")
 
 
+def test_our_k_wants_every_cell_within_training_and_all_but_one_beyond():
+    good = lambda *numbers: rates.OUR_RULE.succeeds(sample("exp1", *numbers), rates.trained("exp1"))
+    assert good(3, 3, 3) and not good(3, 2, 2) and not good(1, 0, 0)  # success forgives one empty cell, K does not
+    assert good(4, 3, 3) and not good(4, 2, 2)
+
+
 def test_the_experiment_behind_a_net():
     assert rates.trained("exp2/unit") == rates.trained("exp2@88000") == rates.trained("exp2_seed1/near") == rates.trained("exp2")
     assert rates.trained("exp1_1-6_seed2").objects == (1, 6)

@@ -62,13 +62,11 @@ def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2
 
 
 def success(row: Row, trained_maximum: int) -> bool:
-    """Every conditioned cell holds an object (all but one, beyond the trained maximum), few others, plausible (App. E.2).
+    """At least K-1 conditioned cells hold an object, at most (trained maximum - 1) objects stand elsewhere, plausible.
 
-    Choice: the paper's tolerances (App. E.2) are not known; ours are one empty cell when K > trained maximum, and at most
-    (trained maximum - 1) objects elsewhere.
+    Choice: the paper's tolerances (App. E.2) are not known; these are ours.
     """
-    needed = row.k - (row.k > trained_maximum)
-    return row.placed >= needed and row.extras <= trained_maximum - 1 and row.plausibility >= PLAUSIBLE
+    return row.placed >= row.k - 1 and row.extras <= trained_maximum - 1 and row.plausibility >= PLAUSIBLE
 
 
 def rows_path(preset: str = "small") -> Path:
