@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebooks, paths
-from lcs_utils.experiments import EXPERIMENTS, PRESETS
+from lcs_utils.experiments import EXPERIMENTS, PRESETS, TABLE_1, TABLE_2
 
 PRESET = config.get("preset", "small")
 GPUS = int(config.get("gpus", 1))
@@ -55,8 +55,21 @@ for NAME in notebooks.names():
         shell: "{params.command}"
 
 
+# Each net is a job of its own; those whose checkpoint exists are left as they are.
+CHECKPOINTS = paths.CHECKPOINTS if PRESET == "small" else paths.RUNS / PRESET / "checkpoints"
+TRAINED = {name for name in EXPERIMENTS if (CHECKPOINTS / name / "row.json").exists()}
+
+
 rule train:
     input: [done("train", name) for name in EXPERIMENTS]
+
+
+rule table1:
+    input: [done("train", e.name) for e in TABLE_1]
+
+
+rule table2:
+    input: [done("train", e.name) for e in TABLE_2]
 
 
 rule render:
@@ -67,11 +80,11 @@ for NAME, EXPERIMENT in EXPERIMENTS.items():
 
     rule:
         name: f"train_{NAME}"
-        input: done("render", 3 if EXPERIMENT.objects[1] <= 3 else 6)
+        input: [] if NAME in TRAINED else done("render", 3 if EXPERIMENT.objects[1] <= 3 else 6)
         output: touch(done("train", NAME))
         params:
             launcher=f"-m accelerate.commands.launch --num_processes {GPUS} --multi_gpu" if GPUS > 1 else "",
-            command=f"-m lcs_utils.training {NAME} --preset {PRESET}",
+            command=f"-m lcs_utils.training {NAME} --preset {PRESET} --missing",
         threads: 4
         resources: gpu=GPUS, mem_mb=64000 if PAPER else 12000, runtime=2880 if PAPER else 360
         shell: PYTHON + " {params.launcher} {params.command}"

@@ -1,6 +1,7 @@
 """Training of every net: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU or several through accelerate.
 
     python -m lcs_utils.training exp1 --preset small
+    python -m lcs_utils.training table1 --preset small   # every net of Table 1 that is missing, one after the other
 
 A run saves its whole state every few minutes, resumes where it was after a kill, and ends with the same bytes.
 """
@@ -25,7 +26,7 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr import conditions, dataset
 from lcs_utils.diffusion import add_noise, training_sigmas
-from lcs_utils.experiments import EXPERIMENTS, PRESETS, Experiment, Preset, experiment, preset
+from lcs_utils.experiments import EXPERIMENTS, PRESETS, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
@@ -34,6 +35,7 @@ from lcs_utils.models.unet import EDM2UNet, renormalize_
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
 SAVE_EVERY = 120.0  # seconds between saved states
+TABLES = {"table1": TABLE_1, "table2": TABLE_2}
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
 
 
@@ -270,18 +272,36 @@ def run(
         export(state, exp, size, output, rows, command)
 
 
+def chosen(name: str) -> tuple[Experiment, ...]:
+    """The experiments of a name or of a table (Tables 1, 2). Raises ValueError listing the allowed names."""
+    try:
+        return TABLES.get(name) or (experiment(name),)
+    except ValueError as error:
+        raise ValueError(f"{error}; or all nets of a table: {', '.join(TABLES)}") from None
+
+
+def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
+    """Whether the checkpoint is there and whole. Raises CheckpointError when it is altered, rather than train over it."""
+    name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
+    return (checkpoints.folder(name, size.name) / "row.json").exists() and bool(checkpoints.row(name, size.name))
+
+
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
-    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}")
+    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {', '.join(TABLES)}: all its missing nets")
     parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
     parser.add_argument("--images", type=int, help="training images in all (default: the preset's)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--missing", action="store_true", help="do nothing when the checkpoint exists (always so for tables)")
     parser.add_argument("--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES")
     parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
-    args = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    args = parser.parse_args(words)
     try:
-        exp, size = experiment(args.experiment), preset(args.preset)
-    except ValueError as error:
+        exps, size = chosen(args.experiment), preset(args.preset)
+        if args.missing or args.experiment in TABLES:
+            exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
+    except (ValueError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
     if args.images is not None:
         if args.images < size.batch:
@@ -289,8 +309,11 @@ def main(arguments=None) -> None:
         size = replace(size, images=args.images)
     if args.threads:
         torch.set_num_threads(args.threads)
-    command = "python -m lcs_utils.training " + shlex.join(sys.argv[1:] if arguments is None else arguments)
-    run(exp, size, args.seed, workers=args.threads or torch.get_num_threads(), command=command, snapshots=args.snapshots)
+    print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
+    for exp in exps:
+        command = shlex.join(exp.name if word == args.experiment else word for word in words)
+        workers = args.threads or torch.get_num_threads()
+        run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,76 @@
+"""Training a whole table: only what is missing, in order, each net with the command that makes it alone."""
+
+import json
+
+import pytest
+
+from lcs_utils import checkpoints, paths, training
+from lcs_utils.experiments import EXPERIMENTS, TABLE_1, TABLE_2
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """Nets are trained by writing their name; stop[0] stops the training of that net."""
+    order, stop = [], [None]
+
+    def run(exp, size, seed, workers, command, snapshots):
+        if exp.name == stop[0]:
+            raise KeyboardInterrupt
+        order.append((exp.name, size.name, size.images, command))
+        place = checkpoints.folder(exp.name if seed == 0 else f"{exp.name}_seed{seed}", size.name)
+        (place / checkpoints.WEIGHTS).parent.mkdir(parents=True)
+        (place / checkpoints.WEIGHTS).write_text(exp.name)
+        (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS)}))
+
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(training, "run", run)
+    return order, stop
+
+
+@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2)])
+def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, table, nets):
+    order, stop = trained
+    stop[0] = nets[2].name
+    with pytest.raises(KeyboardInterrupt):
+        training.main([table, "--preset", "small", "--images", "640"])
+    assert [name for name, *_ in order] == [e.name for e in nets[:2]]
+    stop[0] = None
+    training.main([table, "--preset", "small", "--images", "640"])
+    assert [name for name, *_ in order] == [e.name for e in nets]
+    assert order[-1][1:] == ("small", 640, f"python -m lcs_utils.training {nets[-1].name} --preset small --images 640")
+    training.main([table])
+    assert len(order) == len(nets)
+
+
+def test_other_seeds_are_other_nets_and_one_net_is_trained_again_unless_only_missing_ones_are(trained, monkeypatch):
+    order, _ = trained
+    training.main(["exp1"])
+    training.main(["exp1", "--missing"])
+    training.main(["exp1", "--missing", "--seed", "1"])
+    assert [name for name, *_ in order] == ["exp1", "exp1"]
+    again = []
+    monkeypatch.setattr(training, "run", lambda exp, *args, **kwargs: again.append(exp.name))
+    training.main(["exp1"])
+    assert again == ["exp1"]
+
+
+def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
+    training.main(["table2"])
+    (checkpoints.folder("random_1-2") / checkpoints.WEIGHTS).write_text("altered")
+    with pytest.raises(SystemExit):
+        training.main(["table2"])
+    assert "random_1-2/net/diffusion_pytorch_model.safetensors is truncated or altered" in capsys.readouterr().err
+
+
+def test_unknown_names_list_the_allowed(trained, capsys):
+    with pytest.raises(SystemExit) as stop:
+        training.main(["table3"])
+    message = capsys.readouterr().err
+    assert stop.value.code == 2 and not trained[0]
+    assert "unknown experiment 'table3'; allowed: exp1, exp2" in message and "or all nets of a table: table1, table2" in message
+
+
+def test_the_tables_are_the_papers():
+    assert {e.name for e in TABLE_1 + TABLE_2} == set(EXPERIMENTS)
+    assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
+    assert {e.labels for e in TABLE_2} == {"random", "drop_one"}
