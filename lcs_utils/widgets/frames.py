@@ -3,9 +3,12 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import numpy as np
+import traitlets
 from PIL import Image
 
 
@@ -42,29 +45,25 @@ class Pictured:
         return {**data, "image/png": self.png, "text/plain": self.text}
 
 
+class FrameSlider(anywidget.AnyWidget):
+    """A slider over `frames` (PNGs), at the stop `shown`; all of them are in the browser, so sliding needs no kernel."""
+
+    _esm = Path(__file__).with_name("frames.js")
+    frames = traitlets.List().tag(sync=True)
+    labels = traitlets.List().tag(sync=True)
+    description = traitlets.Unicode("").tag(sync=True)
+    shown = traitlets.Int(0).tag(sync=True)
+
+
 def frame_slider(frames: Sequence[Any], labels: Sequence[str], description: str, shown: int | None = None) -> Pictured:
     """A slider that shows `frames[i]` (uint8 [height width 3]) at the stop `labels[i]`; without a kernel, one frame.
 
     Arrow keys move it; screen readers hear `description` and the label, which the picture carries too. `shown` is the
     frame shown first, by default the middle one. Raises ValueError when frames and labels disagree in number.
     """
-    import ipywidgets
-
     if not frames or len(frames) != len(labels):
         raise ValueError(f"need one label for each frame, got {len(frames)} frames and {len(labels)} labels")
     shown = len(frames) // 2 if shown is None else range(len(frames))[shown]
     pictures = [png_bytes(frame) for frame in frames]
-    slider = ipywidgets.SelectionSlider(
-        options=[(label, i) for i, label in enumerate(labels)], value=shown, description=description,
-        style={"description_width": "initial"}, layout={"width": "min(100%, 520px)"},
-    )
-    picture = ipywidgets.Image(value=pictures[shown], format="png", layout={"max_width": "100%"})
-
-    def show(change=None):
-        picture.value = pictures[slider.value]
-        picture.tooltip = f"{description}: {labels[slider.value]}"  # becomes the picture's accessible name
-
-    slider.observe(show, "value")
-    show()
-    text = f"{description}: {labels[shown]} ({len(frames)} stops)"
-    return Pictured(ipywidgets.VBox([slider, picture]), pictures[shown], text)
+    widget = FrameSlider(frames=pictures, labels=list(labels), description=description, shown=shown)
+    return Pictured(widget, pictures[shown], f"{description}: {labels[shown]} ({len(frames)} stops)")
