@@ -157,4 +157,5 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
         control.observe(edit, "value")
     show()
     panel = w.VBox([*fresh.values(), *edits.values(), note])
-    return Pictured(w.HBox([image, panel], layout={"flex_flow": "row wrap"}), image.value, describe(first))
+    box = w.HBox([image, panel], layout={"flex_flow": "row wrap"})
+    return Pictured(box, png_bytes(picture(first, resolution)), describe(first))

@@ -1,0 +1,122 @@
+"""Set conditions by clicking on the grid, sample, and see how many objects there are (Figs. 1 and 9)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
+from lcs_utils.diffusion import Denoiser, karras_sigmas, sample
+from lcs_utils.plotting import to_uint8
+from lcs_utils.widgets.canvas import ClickCanvas
+from lcs_utils.widgets.drawing import CONDITION_COLORS, Sheet
+from lcs_utils.widgets.explorer import quick_png
+from lcs_utils.widgets.frames import Pictured, png_bytes
+
+
+def render(
+    cells: Sequence[int], image: Tensor | None, centers: Sequence[tuple[float, float]], size: int = 32, scale: int = 9
+) -> UInt8[np.ndarray, "height width 3"]:
+    """The sample (gray without one), the grid of conditions over it, and a disc at each object found (x, y in [0, 1])."""
+    sheet, m = Sheet(size, size, scale), size // GRID_SIZE
+    sheet.panel(np.full((size, size, 3), 225, np.uint8) if image is None else to_uint8(image), 0, 0)
+    for k in range(1, GRID_SIZE):
+        at = k * m * scale
+        sheet.draw.line([at, 0, at, size * scale], fill=(165, 165, 165))
+        sheet.draw.line([0, at, size * scale, at], fill=(165, 165, 165))
+    for k, cell in enumerate(cells):
+        row, column = (v * m for v in divmod(cell, GRID_SIZE))
+        sheet.square((row, column, row + m, column + m), (0, 0, size, size), CONDITION_COLORS[k % len(CONDITION_COLORS)])
+    for x, y in centers:
+        sheet.disc(y * size, x * size, 0.6, (255, 255, 255), 1.0)
+    return sheet.array()
+
+
+class ConditionSampler:
+    """Click cells, press Sample, read the count. `nets` are denoisers by title, `counter` an `ObjectCounter`.
+
+    `cells` (default: the first `k` test locations) is where it starts; `toggle(cell)` and `draw_samples()` are what clicks
+    and the button do. Shows itself in a notebook, as a PNG where no kernel runs.
+    """
+
+    def __init__(
+        self,
+        nets: dict[str, Denoiser],
+        counter: Callable[[Tensor], Any],
+        k: int = 5,
+        resolution: int = 32,
+        seed: int = 0,
+        steps: int = 14,
+    ):
+        self.nets, self.counter, self.size, self.steps = dict(nets), counter, resolution, steps
+        self.cells = tuple(test_condition(k).nonzero().flatten().tolist())
+        self.drawn: dict[str, tuple[Tensor, list, int]] = {}  # title -> image, centers, count
+        label = lambda title: f"{title}: condition grid and sample; choose a cell to toggle its condition"
+        self.canvases = {t: ClickCanvas(rows=GRID_SIZE, columns=GRID_SIZE, label=label(t)) for t in nets}
+        self.captions = {title: ipywidgets.HTML() for title in nets}
+        self.seed = ipywidgets.BoundedIntText(seed, min=0, max=10**6, description="seed", layout={"width": "150px"})
+        self.sampler = ipywidgets.Button(description="Sample", tooltip="sample from this condition and count", icon="play-circle")
+        self.clearer = ipywidgets.Button(description="Clear", tooltip="remove all conditions", icon="trash")
+        self.progress = ipywidgets.IntProgress(0, 0, steps * len(nets), layout={"width": "160px", "visibility": "hidden"})
+        for canvas in self.canvases.values():
+            canvas.observe(lambda change: self.toggle(change.new[0] * GRID_SIZE + change.new[1]), "chosen")
+        self.sampler.on_click(lambda button: self.draw_samples())
+        self.clearer.on_click(lambda button: self.set_cells(()))
+        boxes = [ipywidgets.VBox([self.captions[t], self.canvases[t]], layout={"margin": "0 12px 0 0"}) for t in nets]
+        buttons = ipywidgets.HBox([self.sampler, self.clearer, self.seed, self.progress], layout={"flex_flow": "row wrap"})
+        self.widget = ipywidgets.VBox([buttons, ipywidgets.HBox(boxes, layout={"flex_flow": "row wrap"})])
+        self.show()
+
+    def toggle(self, cell: int) -> None:
+        """Add the condition in `cell` (row * 16 + column), or remove it; samples of other conditions go."""
+        self.set_cells(tuple(sorted(set(self.cells) ^ {cell})))
+
+    def set_cells(self, cells: Sequence[int]) -> None:
+        """Make `cells` the active ones. Raises ValueError for one outside the grid."""
+        outside = [c for c in cells if not 0 <= c < GRID_SIZE**2]
+        if outside:
+            raise ValueError(f"cells are 0..{GRID_SIZE**2 - 1}, got {outside}")
+        self.cells, self.drawn = tuple(cells), {}
+        self.show()
+
+    def draw_samples(self) -> None:
+        """One sample of every net from the same noise, and its count."""
+        self.sampler.disabled, self.progress.value, self.progress.layout.visibility = True, 0, "visible"
+        noise = torch.randn(1, 3, self.size, self.size, generator=torch.Generator().manual_seed(self.seed.value))
+        cond = torch.zeros(1, GRID_SIZE**2)
+        cond[0, list(self.cells)] = 1
+        try:
+            for title, denoise in self.nets.items():
+                for step in sample(denoise, noise, karras_sigmas(self.steps), cond, "dpmpp_2m"):
+                    self.progress.value += 1
+                image = step.x_t.clamp(-1, 1)
+                found = self.counter(image)
+                centers = [tuple(c) for c in found.centers[0].tolist() if c[0] == c[0]]  # padded with nan
+                self.drawn[title] = image[0], centers, int(found.count[0])
+        finally:
+            self.sampler.disabled, self.progress.layout.visibility = False, "hidden"
+        self.show()
+
+    def show(self) -> None:
+        """Draw the grids, the samples and the counts."""
+        self.frames, said = [], []
+        for title, canvas in self.canvases.items():
+            image, centers, count = self.drawn.get(title, (None, [], None))
+            asked = f"{title}: asked for {len(self.cells)}"
+            words = f"{asked}, counted {count}" if image is not None else f"{asked}, press Sample"
+            frame = render(self.cells, image, centers, self.size)
+            self.captions[title].value = f"<b>{words}</b>"
+            canvas.set_trait("status", words)
+            canvas.set_trait("png", quick_png(frame))
+            self.frames.append(frame)
+            said.append(words)
+        self.text = "; ".join(said)
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        gap = np.full((self.frames[0].shape[0], 12, 3), 255, np.uint8)
+        row = [part for frame in self.frames for part in (frame, gap)][:-1]
+        return Pictured(self.widget, png_bytes(np.concatenate(row, 1)), self.text)._repr_mimebundle_()

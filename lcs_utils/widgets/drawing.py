@@ -1,0 +1,98 @@
+"""Pictures made of numpy and Pillow only, fast enough to follow a slider: panels, heat maps, squares, discs, text."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float, UInt8
+from matplotlib.font_manager import findfont
+from PIL import Image, ImageDraw, ImageFont
+
+from lcs_utils.plotting import COLORS
+
+INK, PAPER = (20, 20, 20), (255, 255, 255)
+CONDITION_COLORS = tuple(
+    tuple(int(COLORS[name][i : i + 2], 16) for i in (1, 3, 5))
+    for name in ("orange", "sky", "green", "yellow", "blue", "vermilion", "purple")
+)
+
+
+@lru_cache
+def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
+    """DejaVu Sans, which matplotlib carries, at `size` pixels."""
+    return ImageFont.truetype(findfont("DejaVu Sans:bold" if bold else "DejaVu Sans"), size)
+
+
+@lru_cache
+def _heat_colors() -> np.ndarray:
+    return (matplotlib.colormaps["inferno"](np.linspace(0, 1, 256))[:, :3] * 255).round()
+
+
+def heat(influence: Float[np.ndarray, "height width"]) -> UInt8[np.ndarray, "height width 3"]:
+    """Influence >= 0 as color, black for none, the square root of its share of the maximum (small shares stay visible)."""
+    top = influence.max()
+    share = np.sqrt(influence / top) if top > 0 else np.zeros_like(influence)
+    return _heat_colors()[(share * 255).astype(int)].astype(np.uint8)
+
+
+def mix(influence: Float[np.ndarray, "removed height width"]) -> UInt8[np.ndarray, "height width 3"]:
+    """Each condition's influence in its own color, weighed by share, as bright as the pixel responds at all (square root)."""
+    if not len(influence):
+        return np.zeros((*influence.shape[1:], 3), np.uint8)
+    colors = np.array([CONDITION_COLORS[k % len(CONDITION_COLORS)] for k in range(len(influence))], float)
+    total = influence.sum(0)
+    share = influence / np.maximum(total, 1e-30)
+    light = np.sqrt(total / max(total.max(), 1e-30))
+    return (np.einsum("khw,kc->hwc", share, colors) * light[..., None]).round().astype(np.uint8)
+
+
+class Sheet:
+    """A white picture in units of `scale` pixels, on which panels and text are put by unit (row, column)."""
+
+    def __init__(self, rows: int, columns: int, scale: int):
+        self.scale = scale
+        self.image = Image.new("RGB", (columns * scale, rows * scale), PAPER)
+        self.draw = ImageDraw.Draw(self.image)
+
+    def panel(self, rgb: UInt8[np.ndarray, "height width 3"], row: int, column: int) -> None:
+        """An image, one unit per pixel."""
+        big = np.repeat(np.repeat(rgb, self.scale, 0), self.scale, 1)
+        self.image.paste(Image.fromarray(np.ascontiguousarray(big)), (column * self.scale, row * self.scale))
+
+    def text(self, words: str, row: float, column: float, size: int = 13, bold: bool = False, anchor: str = "la") -> None:
+        """`words` at a place; "la" reads it as their left top corner, "ma" as their middle top."""
+        self.draw.text((column * self.scale, row * self.scale), words, INK, font(size, bold), anchor)
+
+    def square(self, box: tuple[int, int, int, int], inside: tuple[int, int, int, int], color=PAPER) -> None:
+        """The outline of (top, left, bottom, right), with a dark rim, cut at the panel `inside`."""
+        area = self.image.crop(self._pixels(inside))
+        top, left, bottom, right = (v - o for v, o in zip(box, (inside[0], inside[1]) * 2))
+        pen = ImageDraw.Draw(area)
+        for width, tone in ((4, INK), (2, color)):
+            corners = [left * self.scale, top * self.scale, right * self.scale - 1, bottom * self.scale - 1]
+            pen.rectangle(corners, outline=tone, width=width)
+        self.image.paste(area, self._pixels(inside)[:2])
+
+    def _pixels(self, box):
+        top, left, bottom, right = box
+        return tuple(v * self.scale for v in (left, top, right, bottom))
+
+    def disc(self, row: float, column: float, radius: float, fill, share: float = 1.0) -> None:
+        """A disc around a place, its area filled to `share` from the center, the rest an outline."""
+        y, x = row * self.scale, column * self.scale
+        ring, core = radius * self.scale, radius * self.scale * max(share, 0) ** 0.5
+        self.draw.ellipse([x - ring - 1, y - ring - 1, x + ring + 1, y + ring + 1], outline=INK, width=3)
+        self.draw.ellipse([x - ring, y - ring, x + ring, y + ring], outline=PAPER, width=1)
+        if core >= 1:
+            self.draw.ellipse([x - core, y - core, x + core, y + core], fill=fill, outline=INK)
+
+    def array(self) -> UInt8[np.ndarray, "height width 3"]:
+        """The picture so far."""
+        return np.asarray(self.image)
+
+
+def lines(sheet: Sheet, words: Sequence[tuple[str, bool]], row: float, column: float, step: float) -> None:
+    """Several lines of text, (words, bold), one under the other."""
+    for k, (line, bold) in enumerate(words):
+        sheet.text(line, row + k * step, column, bold=bold)

@@ -1,0 +1,56 @@
+// One picture after the other, without a word about where it comes from; a key or a click says how many objects it shows.
+function render({ model, el }) {
+  const make = (tag, parent, properties = {}) => parent.appendChild(Object.assign(document.createElement(tag), properties));
+  const box = make("div", el, { tabIndex: 0, role: "group" });
+  box.setAttribute("aria-label", "Count the objects: press 0 to 9, or the buttons; ? marks an image that does not look right");
+  const progress = make("div", box);
+  progress.setAttribute("aria-live", "polite");
+  const image = make("img", box);
+  Object.assign(image.style, { maxWidth: "100%", display: "block", margin: "4px 0" });
+  const bar = make("div", box);
+  const buttons = [];
+  let doubtful = false;
+  let url = null;
+
+  function answer(count) {
+    if (model.get("position") >= model.get("total")) return;
+    model.set("answer", [model.get("position"), count, doubtful ? 0 : 1]);
+    model.save_changes();
+  }
+  function doubt(value) {
+    doubtful = value;
+    question.setAttribute("aria-pressed", String(value));
+    question.style.fontWeight = value ? "bold" : "normal";
+  }
+  function back() {
+    model.set("back", model.get("back") + 1);
+    model.save_changes();
+  }
+  for (let n = 0; n <= 14; n++) buttons.push(make("button", bar, { textContent: String(n), onclick: () => answer(n) }));
+  const question = make("button", bar, { textContent: "? not plausible", onclick: () => doubt(!doubtful) });
+  make("button", bar, { textContent: "back", onclick: back });
+  box.onkeydown = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (/^[0-9]$/.test(event.key)) answer(Number(event.key));
+    else if (/^[a-e]$/.test(event.key)) answer(10 + event.key.charCodeAt(0) - 97); // a..e are 10..14
+    else if (event.key === "?") doubt(!doubtful);
+    else if (event.key === "Backspace") back();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  function show() {
+    const [position, total] = [model.get("position"), model.get("total")];
+    progress.textContent = position < total ? `${position + 1} of ${total}` : `all ${total} counted`;
+    if (url) URL.revokeObjectURL(url);
+    url = URL.createObjectURL(new Blob([model.get("png")], { type: "image/png" }));
+    image.src = url;
+    image.alt = `sample ${position + 1}`;
+    for (const button of buttons) button.disabled = position >= total;
+    doubt(false);
+  }
+  model.on("change:position", show);
+  show();
+  return () => url && URL.revokeObjectURL(url);
+}
+export default { render };
