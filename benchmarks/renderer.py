@@ -1,35 +1,128 @@
-"""Images per core-second of the fast renderer: `python benchmarks/renderer.py [--threads 2]`."""
+"""The renderer's speed, Cycles beside it, both cores, and memory: `python benchmarks/renderer.py [speed cycles ...]`.
+
+Rates are per second of processor time, so that other work on the machine counts little (it still shares caches and
+memory). Cycles needs bpy, here or in the interpreter that LCS_BPY_PYTHON names.
+"""
 
 import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
 import time
+from dataclasses import replace
 
 import numba
 
+from lcs_utils.clevr import fidelity
+from lcs_utils.clevr.blender import render_cycles
 from lcs_utils.clevr.render import render
-from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.clevr.scenes import Scene, sample_scene
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--threads", type=int, default=1)
-threads = parser.parse_args().threads
-numba.set_num_threads(threads)
+TARGETS = {128: 35, 64: 140, 32: 400}  # images per core-second
+SCENES = [sample_scene(1, i, 1 + i % 3) for i in range(400)]
+MEMORY = """
+import resource, sys
+from lcs_utils.clevr.dataset import generate
+from lcs_utils.clevr.loading import ShardDataset
+folder, n = sys.argv[1], int(sys.argv[2])
+generate(folder, counts=(2,), per_count=n, resolution=32, antialias=1, shard_size=1024, progress=False)
+made = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+data = ShardDataset(folder)
+own = lambda: next(int(l.split()[1]) / 1024 for l in open("/proc/self/status") if l.startswith("RssAnon"))
+before = own()
+for i in range(len(data)):
+    data[(i * 7919) % len(data)]
+print(made, own() - before)
+"""
 
 
 def rate(work, n, repeats=3):
-    """Best images per second of processor time (other work on the machine does not count) and of wall time."""
-    best = wall = 0.0
+    """Best images per second of processor time, and of wall time."""
+    cpu = wall = 0.0
     for _ in range(repeats):
         start, start_cpu = time.perf_counter(), time.process_time()
         work()
-        best, wall = max(best, n / (time.process_time() - start_cpu)), max(wall, n / (time.perf_counter() - start))
-    return best, wall
+        cpu, wall = max(cpu, n / (time.process_time() - start_cpu)), max(wall, n / (time.perf_counter() - start))
+    return cpu, wall
 
 
-scenes = [sample_scene(1, i, 1 + i % 3) for i in range(400)]
-render(scenes[:2], 32)  # compile
-per_core, _ = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)
-print(f"sampling 1-3 objects: {per_core:.0f} scenes per core-second")
-print(f"px   antialias  images per core-second, images per second with {threads} thread(s)")
-for resolution, n in ((32, 400), (64, 120), (128, 32)):
+def speed():
+    """Images per core-second at each antialiasing, what fidelity that gives, and where the time goes."""
+    numba.set_num_threads(1)
+    per_core, _ = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)
+    print(f"sampling scenes of 1-3 objects: {per_core:.0f} per core-second")
+    print("images per core-second" + "".join(f"{px:>7} px" for px in TARGETS) + "   against Cycles: mean and lowest PSNR, SSIM")
+    print("target                " + "".join(f"{target:>10}" for target in TARGETS.values()) + "   38 and 34 dB, 0.98")
     for antialias in (2, 3, 4):
-        per_core, wall = rate(lambda: render(scenes[:n], resolution, antialias), n)
-        print(f"{resolution:<4} {antialias}x{antialias}        {per_core:.0f}, {wall:.0f}")
+        rates = [rate(lambda: render(SCENES[:n], px, antialias), n)[0] for px, n in ((128, 32), (64, 120), (32, 400))]
+        found = fidelity.measure(antialias)
+        quality = f"{found['psnr'].mean():.1f} and {found['psnr'].min():.1f} dB, {found['ssim'].mean():.3f}"
+        print(f"{antialias}x{antialias} samples           " + "".join(f"{r:>10.0f}" for r in rates) + f"   {quality}")
+    made_of = lambda kind: [replace(s, objects=tuple(replace(o, material=kind) for o in s.objects)) for s in SCENES[:32]]
+    cost = {name: 1000 / rate(lambda s=s: render(s, 128), 32)[0]
+            for name, s in (("empty floor", [Scene(())] * 32), ("rubber", made_of("rubber")), ("metal", made_of("metal")))}  # fmt: skip
+    print("128 px, ms per image: " + ", ".join(f"{name} {ms:.1f}" for name, ms in cost.items()))
+    free = cost["empty floor"] / (0.5 * (cost["rubber"] + cost["metal"]))
+    print(f"limit: the floor alone is {free:.0%} of an image; the rest is antialiasing^2 (on silhouettes and metal 4 times as "
+          "many) samples of objects and shadows, each with shadow and reflection rays against every object")  # fmt: skip
+
+
+def cycles():
+    """Cycles and the fast renderer on the same scenes in one run, 128 px."""
+
+    def child(n):
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        render_cycles(SCENES[:n], 128, 16, threads=1)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.perf_counter() - start
+
+    try:
+        (one, _), (nine, wall) = child(1), child(9)
+    except RuntimeError as error:
+        print(f"Cycles not measured: {error}")
+        return
+    slow, fast = 8 / (nine - one), rate(lambda: render(SCENES[:9], 128), 9)[0]
+    print(f"128 px: Cycles (16 samples, denoised, masks too) {slow:.2f}, fast {fast:.0f} images per core-second: {fast / slow:.0f} times")
+    print(f"limit of Cycles: path tracing and denoising; starting Blender costs {one - 1 / slow:.1f} core-seconds once (9 images: {wall:.0f} s)")
+
+
+def scaling(threads):
+    """Wall time on one core and on several; other work on the machine lowers it."""
+    found = {}
+    for n in (1, threads):
+        numba.set_num_threads(n)
+        found[n] = rate(lambda: render(SCENES[:200], 64), 200)
+    numba.set_num_threads(1)
+    (_, one), (cpu, many) = found[1], found[threads]
+    print(f"64 px: {one:.0f} images per second on 1 core, {many:.0f} on {threads}: {many / one:.2f} times (target 1.8 of 2); "
+          f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {cpu:.0f} images per core-second")  # fmt: skip
+    print("limit: scenes are independent and nothing is shared but memory, so scaling below the number of cores is other work")
+
+
+def memory():
+    """Peak memory of generating and of reading 2,048 and 8,192 images."""
+    with tempfile.TemporaryDirectory() as folder:
+        for n in (2048, 8192):
+            command = [sys.executable, "-c", MEMORY, f"{folder}/{n}", str(n)]
+            peak, grown = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+            print(f"{n} images: peak {peak:.0f} MB while rendering; reading all of them at random adds {grown:.1f} MB")
+    print("limit: one shard of images and its scenes at a time, beside Python, numba and LLVM; reading maps the files")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {"speed": speed, "cycles": cycles, "scaling": None, "memory": memory}
+    parser.add_argument("parts", nargs="*", help=f"any of {', '.join(parts)} (default: all)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of `scaling`")
+    options = parser.parse_args()
+    if set(options.parts) - set(parts):
+        parser.error(f"parts are {', '.join(parts)}, got {', '.join(options.parts)}")
+    render(SCENES[:2], 32)  # compile
+    for name in options.parts or parts:
+        scaling(options.threads) if name == "scaling" else parts[name]()
+
+
+if __name__ == "__main__":
+    main()

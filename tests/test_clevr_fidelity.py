@@ -1,5 +1,6 @@
 """The fast renderer against Cycles' pictures of the same scenes; no Blender is needed."""
 
+import os
 import sys
 
 import numpy as np
@@ -9,9 +10,9 @@ from lcs_utils.clevr import blender, fidelity
 from lcs_utils.clevr.scenes import ALLOWED, Scene
 
 
-@pytest.fixture(scope="module")
-def found():
-    return fidelity.measure()
+@pytest.fixture(scope="module", params=[2, 3])
+def found(request):
+    return fidelity.measure(request.param)  # 2: the faster pattern, at which the speed is stated too
 
 
 def test_the_picture_is_that_of_cycles(found):
@@ -36,6 +37,14 @@ def test_references_are_the_fixed_scenes_and_hold_everything():
     for key, values in ALLOWED.items():
         assert {getattr(o, key) for o in objects} == set(values)
     assert images.shape == (24, 128, 128, 3) and masks.max() == 9
+
+
+@pytest.mark.skipif(blender.PYTHON_VARIABLE not in os.environ, reason=f"{blender.PYTHON_VARIABLE} names no Python with bpy")
+def test_the_references_are_what_blender_draws():
+    scenes, images, masks = fidelity.load_references()
+    drawn, ids = blender.render_cycles(scenes[2:3], fidelity.RESOLUTION)  # 16 samples here, 64 there
+    assert fidelity.psnr(drawn[0], images[2]) > 43 and min(fidelity.mask_ious(ids[0], masks[2])) > 0.99
+    assert fidelity.psnr(drawn[0], images[3]) < 30
 
 
 def test_missing_blender_says_how_to_install_it(monkeypatch):
