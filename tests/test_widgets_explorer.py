@@ -1,0 +1,173 @@
+"""The explorer's picture is a pure function of its state; clicks, slides and toggles change the state and nothing else."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from lcs_utils import widgets
+from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.diffusion import expand
+from lcs_utils.models.local_patch import LocalPatchDenoiser
+from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.widgets import drawing, explorer, maps
+from lcs_utils.widgets.condition_grid import ConditionSampler
+
+CELLS = (17, 40, 200)
+
+
+def local(x, sigma, cond):
+    """Shrinks each pixel, and each active cell is darkened by its own condition: as local as can be."""
+    dark = cond.expand(len(x), -1).reshape(-1, 1, GRID_SIZE, GRID_SIZE).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    return x / (1 + expand(sigma, x) ** 2) - 0.5 * dark
+
+
+def spread(x, sigma, cond):
+    """Every pixel hears the mean of all pixels and all conditions alike."""
+    return x.mean((2, 3), keepdim=True).expand_as(x) - 0.1 * cond.expand(len(x), -1).sum(1)[:, None, None, None]
+
+
+@pytest.fixture(scope="module")
+def both():
+    return maps.Maps({"A: local": local, "B: spread": spread}, (0.1, 1.0, 10.0), 32)
+
+
+def panels(both, view):
+    return [both.panel(net, view) for net in both.nets]
+
+
+def test_panels_hold_the_exact_maps(both):
+    view = maps.View(1, (2, 3), CELLS)
+    near, far = panels(both, view)
+    assert near.window == 1 and far.window > 32  # a corner target: nine tenths of a flat map reach the far side
+    assert maps.nearby_share(near, view) == 1.0 and maps.nearby_share(far, view) == pytest.approx(1 / 3)
+    assert float(near.conditions[0].nonzero().float().mean(0)[0]) == 2.5  # cell 17: rows 2 and 3
+
+
+def test_the_picture_is_a_pure_function_of_its_state(both):
+    view = maps.View(1, (2, 3), CELLS)
+    frame = maps.render(panels(both, view), view, 1.0)
+    rows, columns = maps.layout(2, 32)
+    assert frame.shape == (5 * rows, 5 * columns, 3) and frame.dtype == np.uint8
+    np.testing.assert_array_equal(frame, maps.render(panels(both, view), view, 1.0))
+    for other in (view._replace(noise=2), view._replace(target=(20, 20)), view._replace(cells=CELLS[:2]), view._replace(seed=1)):
+        assert (maps.render(panels(both, other), other, both.sigmas[other.noise]) != frame).any()
+    empty = view._replace(cells=())
+    assert maps.render(panels(both, empty), empty, 1.0).shape == frame.shape
+
+
+def test_a_click_finds_its_pixel_in_every_panel():
+    for i in range(2):
+        for j in range(len(maps.COLUMNS)):
+            top, left = maps.HEAD + i * 34, maps.LABEL + j * 34
+            assert maps.locate(top, left, 2, 32) == (0, 0) and maps.locate(top + 31, left + 7, 2, 32) == (31, 7)
+            assert maps.locate(top + 32, left, 2, 32) is None
+    assert maps.locate(0, 0, 2, 32) is None and maps.locate(maps.HEAD, maps.LABEL - 1, 2, 32) is None
+    assert maps.locate(*maps.layout(2, 32), 2, 32) is None
+
+
+def test_a_local_net_is_asked_only_where_it_can_answer():
+    torch.manual_seed(0)
+    net = EDM2UNet(cond_dim=11, channels=8, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2).eval()
+    for parameter in net.parameters():  # gains start at 0, which would hear nothing
+        parameter.data.add_(0.3 * (parameter.ndim == 0))
+    denoise = LocalPatchDenoiser(net, radius=1)
+    both = maps.Maps({"C: net": denoise}, (1.0,), 32)
+    cells = (0, 18, 200)
+    quick = both.conditions("C: net", 0, cells, 0)
+    cond, x_t = both.grid(cells), both.noisy(0, cells, 0)
+    from lcs_utils import locality
+
+    torch.testing.assert_close(
+        quick, locality.condition_influence(denoise, x_t, 1.0, cond, locality.without_each(cond)), atol=1e-6, rtol=1e-4
+    )
+    assert float(quick.max()) > 0
+    whole = locality.pixel_influence(denoise, x_t, 1.0, cond, [(5, 5)])
+    torch.testing.assert_close(both.pixels("C: net", 0, cells, 0, (5, 5))[0], whole[0], atol=1e-7, rtol=1e-4)
+
+
+class Box:
+    """What a checkpoint's pipeline shows of itself."""
+
+    def __init__(self, denoiser):
+        self.denoiser, self.config = denoiser, type("Config", (), {"resolution": 32})
+
+
+@pytest.fixture
+def live(monkeypatch):
+    nets = {"exp1": local, "exp2": spread}
+    monkeypatch.setattr(explorer.checkpoints, "load", lambda name, preset: Box(nets[name]))
+    return widgets.LocalityExplorer(("exp1", "exp2"), sigmas=(0.1, 2.0, 10.0), cells=CELLS, steps=3)
+
+
+def test_slide_click_toggle_seed_and_reset_change_the_state(live):
+    first, frame = live.view, live.picture.png
+    assert first == maps.View(1, (11, 11), CELLS, 0)
+    live.slider.value = 2
+    assert live.view == first._replace(noise=2) and live.picture.png != frame
+    live.picture.chosen = [maps.HEAD + 8, maps.LABEL + 9, 1]
+    assert live.view.target == (8, 9) and "target row 8, column 9" in live.picture.status
+    live.picture.chosen = [0, 0, 2]  # the heading: nothing moves
+    assert live.view.target == (8, 9)
+    live.grid.chosen = [1, 1, 1]  # cell 17, active: goes
+    assert live.view.cells == (40, 200)
+    live.grid.chosen = [0, 3, 2]
+    assert live.view.cells == (3, 40, 200) and live.grid.status == "3 conditions active"
+    live.seed.value = 5
+    assert live.view.seed == 5
+    live.resetter.click()
+    assert live.view == first and live.picture.png == frame and live.slider.value == 1 and live.seed.value == 0
+
+
+def test_samples_come_from_this_condition_and_go_with_it(live):
+    live.sampler.click()
+    assert set(live.samples) == {"Exp. 1: all labels", "Exp. 2: one label"} and live.progress.value == 6
+    assert not live.sampler.disabled and live.progress.layout.visibility == "hidden"
+    live.slider.value = 0
+    assert live.samples
+    live.grid.chosen = [5, 5, 1]
+    assert not live.samples
+
+
+def test_the_explorer_is_a_widget_a_picture_and_words(live):
+    bundle = live._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(bundle["image/png"]))), live.frame)
+    assert bundle["text/plain"].startswith("noise level 2, target row 11")
+    assert live.picture.label and live.grid.label and live.sampler.tooltip
+
+
+def test_the_sampler_counts_what_it_draws():
+    def counter(images):
+        from lcs_utils.evaluation.counter import Counts
+
+        dark = images[0, 0] < -0.25
+        center = dark.nonzero().float().mean(0).flip(0)[None, None] / 32
+        one = torch.ones(1)
+        return Counts(torch.tensor([1]), center, dark.reshape(1, -1), one, one)
+
+    live = ConditionSampler({"A": local}, counter, k=1, steps=2)
+    (cell,) = live.cells
+    live.sampler.click()
+    image, centers, count = live.drawn["A"]
+    assert (count, live.text) == (1, "A: asked for 1, counted 1")
+    assert centers[0] == pytest.approx(((cell % 16 + 0.25) / 16, (cell // 16 + 0.25) / 16), abs=0.02)
+    live.canvases["A"].chosen = [0, 0, 1]
+    assert live.cells == (0, cell) and not live.drawn and live.text == "A: asked for 2, press Sample"
+    live.clearer.click()
+    assert live.cells == ()
+    with pytest.raises(ValueError, match="256"):
+        live.set_cells((256,))
+    assert "image/png" in live._repr_mimebundle_()
+
+
+def test_heat_and_mix_at_their_ends():
+    influence = np.array([[0.0, 1.0], [0.25, 4.0]])
+    colors = drawing.heat(influence)
+    assert tuple(colors[0, 0]) == (0, 0, 4) and colors[1, 1].sum() > colors[0, 1].sum() > colors[1, 0].sum()
+    assert not drawing.heat(0 * influence)[..., 0].any()
+    mixed = drawing.mix(np.stack([influence, 0 * influence]))
+    assert tuple(mixed[1, 1]) == drawing.CONDITION_COLORS[0] and not mixed[0, 0].any()
+    assert not drawing.mix(np.zeros((0, 2, 2))).any()
