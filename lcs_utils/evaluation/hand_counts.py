@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int, UInt8
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
@@ -129,6 +129,31 @@ def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUN
     with lg.exclusive(Path(path)):
         others = [c for c in read_counts(path) if (c.shown, c.counted_by) != (shown, counted_by)]
         write_counts([*others, HandCount(*shown, count, int(plausible), counted_by)], path)
+
+
+class Session(NamedTuple):
+    """A round of counting for `widgets.hand_count.HandCounter(s.pictures, s.record, s.done)`; each answer is stored at once.
+
+    `shown` are in random order; those that `counted_by` has already counted come first, so that a round goes on.
+    """
+
+    shown: list[Shown]
+    pictures: list[UInt8[np.ndarray, "height width 3"]]
+    done: int
+    counted_by: str
+    path: Path
+
+    def record(self, i: int, count: int, plausible: bool) -> None:
+        """Store the count of the i-th picture."""
+        record(self.shown[i], count, plausible, self.counted_by, self.path)
+
+
+def session(shown: list[Shown], counted_by: str, path=COUNTS, preset: str = "small") -> Session:
+    """A round over `shown` (from `choose`), where `counted_by` left off (App. E.2)."""
+    before = {c.shown for c in read_counts(path) if c.counted_by == counted_by}
+    order = sorted(shown, key=lambda s: s not in before)  # sorting keeps the random order within each part
+    pictures = [to_uint8(image) for image in images_of(order, preset)]
+    return Session(order, pictures, sum(s in before for s in order), counted_by, Path(path))
 
 
 def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:

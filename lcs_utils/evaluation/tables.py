@@ -1,0 +1,138 @@
+"""Tables 1 and 2 from stored rows: the paper's K beside ours by two rules, each with its interval, as text and as figures."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, LargestK, by_k, largest_k, rates, trained
+from lcs_utils.evaluation.rows import Row
+from lcs_utils.plotting import COLORS
+
+COMMAND = "python -m lcs_utils.evaluation.length_generalization"
+
+
+class Paper(NamedTuple):
+    """The paper's K, and the extras that it writes in parentheses (lowest, highest)."""
+
+    k: int
+    extras: tuple[int, int] = (0, 0)
+
+
+PAPER = {  # Tables 1 and 2; trained on one object, one label is all labels, so that exp1_1 stands for Exp. 2 too
+    "exp1_1": Paper(1), "exp1_1-2": Paper(5), "exp1": Paper(9),
+    "exp1_1-4": Paper(10), "exp1_1-5": Paper(10), "exp1_1-6": Paper(11),
+    "exp2_1-2": Paper(1, (0, 1)), "exp2": Paper(1, (0, 2)),
+    "exp2_1-4": Paper(1, (0, 3)), "exp2_1-5": Paper(1, (0, 4)), "exp2_1-6": Paper(1, (0, 5)),
+    "exp3_1": Paper(6), "exp3": Paper(9, (0, 2)), "exp3_1-5": Paper(10, (0, 2)),
+    "random_1-2": Paper(3), "random_1-3": Paper(5), "random_1-4": Paper(6), "random_1-5": Paper(8), "random_1-6": Paper(9),
+    "drop_one_1-3": Paper(3, (0, 1)), "drop_one_1-4": Paper(8, (0, 1)),
+    "drop_one_1-5": Paper(9, (0, 1)), "drop_one_1-6": Paper(10, (0, 1)),
+}  # fmt: skip
+LABELS = {"all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped"}
+
+
+class Cell(NamedTuple):
+    """One net of Table 1 or 2: the paper's K (None: not in its tables), ours by both rules (None: no rows)."""
+
+    net: str
+    column: str
+    trained_on: str
+    paper: Paper | None
+    eight: LargestK | None
+    ours: LargestK | None
+    samples: int
+
+
+def column(net: str) -> str:
+    """The table's column: which labels, and whether the net is local."""
+    exp = trained(net)
+    change = net.partition("/")[2]
+    return LABELS[exp.labels] + (", local" if exp.radius is not None else "") + (f" ({change})" if change else "")
+
+
+def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0) -> list[Cell]:
+    """Tables 1 and 2, one cell per net, whether or not it was measured; raises ValueError for an unknown net."""
+    found, measured = [], {row.net for row in rows if row.family == "test" and row.k == 1}
+    for net in nets:
+        low, high = trained(net).objects
+        have = net in measured
+        found.append(
+            Cell(
+                net, column(net), f"{low}" if low == high else f"{low}-{high}", PAPER.get(net),
+                largest_k(rows, net, PAPER_RULE, seed=seed) if have else None,
+                largest_k(rows, net, OUR_RULE, seed=seed) if have else None,
+                min(map(len, by_k(rows, net).values())) if have else 0,
+            )
+        )  # fmt: skip
+    return found
+
+
+def say(k: LargestK | None) -> str:
+    """`5 [4, 6]`, with `>=` where success reached the largest K measured; a dash for what was not measured."""
+    return "–" if k is None else f"{'≥ ' if k.capped else ''}{k.value} [{k.low}, {k.high}]"
+
+
+def markdown(found: Sequence[Cell]) -> str:
+    """The cells as a Markdown table, the paper's number beside ours (Tables 1 and 2)."""
+    lines = [
+        "| trained on | labels | K, paper (8 samples, by eye) | K, its rule (8 samples) | K, our rule (all samples) | samples for each K |",
+        "|---|---|---|---|---|---|",
+    ]
+    for cell in found:
+        extras = "" if cell.paper is None or cell.paper.extras == (0, 0) else " + ({}–{})".format(*cell.paper.extras)
+        paper = "–" if cell.paper is None else f"{cell.paper.k}{extras}"
+        said = (cell.trained_on, cell.column, paper, say(cell.eight), say(cell.ours), str(cell.samples or "not measured"))
+        lines.append("| " + " | ".join(said) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def draw_k(found: Sequence[Cell]) -> Figure:
+    """K of every measured net (Tables 1 and 2): ours by both rules with bootstrap intervals, the paper's as diamonds."""
+    shown = [cell for cell in found if cell.ours is not None]
+    figure, axes = plt.subplots(figsize=(7.0, 0.42 * len(shown) + 1.3))
+    styles = (("ours", "o", "blue", -0.14, "our rule, all samples"), ("eight", "s", "orange", 0.14, "the paper's rule, 8 samples"))
+    for name, marker, color, shift, label in styles:
+        values = [getattr(cell, name) for cell in shown]
+        place = [i + shift for i in range(len(shown))]
+        axes.hlines(place, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2.2, alpha=0.7)
+        axes.plot([v.value for v in values], place, marker, color=COLORS[color], ms=6, label=label, ls="none")
+    told = [(cell.paper.k, i) for i, cell in enumerate(shown) if cell.paper is not None]
+    axes.plot(*zip(*told), "D", mfc="none", mec="black", ms=8, ls="none", label="the paper, 8 samples by eye") if told else None
+    axes.set_yticks(range(len(shown)), [f"{cell.column}, {cell.trained_on}" for cell in shown])
+    axes.set(xlabel="K, the largest number of locations that succeeds", xlim=(-0.4, 12.4), xticks=range(13))
+    axes.invert_yaxis()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.9 / (0.42 * len(shown) + 0.6)), ncols=3, fontsize=8)
+    return figure
+
+
+def draw_rates(
+    found: dict[str, dict[int, dict[str, Interval]]], measures: Sequence[str], labels: dict[str, str], colors: dict[str, str]
+) -> Figure:
+    """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
+
+    `found` is {net: rates(rows, net)}; `labels` and `colors` by net. Raises KeyError for an unknown measure.
+    """
+    words = {
+        "exact": "exactly K objects", "within_one": "K-1 to K+1 objects", "at_places": "every cell filled",
+        "filled": "share of cells filled", "count": "objects", "extras": "objects elsewhere",
+        "plausible": "plausible images", "success": "samples that succeed",
+    }  # fmt: skip
+    figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
+    markers = dict(zip(found, "osD^vP*X"))
+    for axes, measure in zip(panels[0], measures, strict=True):
+        for net, table in found.items():
+            ks = [k for k in table if k > 0]
+            value, low, high = zip(*(table[k][measure] for k in ks))
+            axes.plot(ks, value, marker=markers.get(net, "o"), ms=4.5, color=colors[net], label=labels[net])
+            axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
+        axes.set(xlabel="K, conditioned locations", title=words[measure], xticks=range(0, 13, 3))
+        axes.set_ylim(*((0, None) if measure in ("count", "extras") else (-0.03, 1.03)))
+    panels[0][0].legend(fontsize=8)
+    return figure
+
+
+def net_rates(rows: Sequence[Row], nets: Iterable[str], seed: int = 0) -> dict[str, dict[int, dict[str, Interval]]]:
+    """{net: {K: {measure: Interval}}} for `draw_rates` (App. E.2)."""
+    return {net: rates(rows, net, seed=seed) for net in nets}

@@ -1,0 +1,191 @@
+"""The verdict page: each claim of the paper with our number, its interval, the paper's number and the command that decides it.
+
+    python -m lcs_utils.evaluation.verdicts                # writes figures/small/verdicts.md
+    python -m lcs_utils.evaluation.verdicts --check        # fails when the page does not say what the rows say
+
+A claim that was not measured is untested; nothing is reproduced without rows.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from lcs_utils import paths
+from lcs_utils.evaluation.rates import LEVEL, OUR_RULE, PAPER_RULE, Interval, by_k, intervals, measures, resampled, trained
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path
+from lcs_utils.evaluation.tables import COMMAND, PAPER, Cell, cells, say
+
+YES, NO, OPEN, SEE = "reproduced", "not reproduced", "untested", "see the notebook"
+
+
+class Verdict(NamedTuple):
+    """One claim, what the paper reports, what we measured, and the command whose rows decide it."""
+
+    claim: str
+    paper: str
+    ours: str
+    verdict: str
+    command: str
+
+
+def mean_over(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int], seed: int = 0) -> Interval | None:
+    """The mean of `measure` over several K, each K weighing the same, with its bootstrap interval; None without rows."""
+    groups = {row.k for row in rows if (row.net, row.family) == (net, "test")}
+    if not set(ks) <= groups:
+        return None
+    found = by_k(rows, net)
+    values = [measures(found[k], trained(net).objects[1])[measure] for k in ks]
+    if len(ks) == 1:
+        return intervals(values[0][:, None], seed)[0]
+    draws = np.mean([resampled(v, seed + i) for i, v in enumerate(values)], axis=0)
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(*(round(float(v), 3) for v in (np.mean([v.mean() for v in values]), low, high)))
+
+
+def _said(value: Interval) -> str:
+    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def more(rows, claim: str, better: str, worse: str, measure: str, ks: Sequence[int], paper: str) -> Verdict:
+    """`better` has more of `measure` than `worse` over `ks`: reproduced when the intervals do not touch."""
+    a, b = (mean_over(rows, net, measure, ks) for net in (better, worse))
+    command = f"{COMMAND} {better} {worse} --k {ks[0]}-{ks[-1]}"
+    if a is None or b is None:
+        return Verdict(claim, paper, "no rows", OPEN, command)
+    said = f"{better} {_said(a)}, {worse} {_said(b)} ({measure}, K = {ks[0]}–{ks[-1]})"
+    return Verdict(claim, paper, said, YES if a.low > b.high else NO, command)
+
+
+def of_cell(cell: Cell) -> Verdict:
+    """A cell of Table 1 or 2: reproduced when the paper's K lies in the interval of its own rule, or of ours."""
+    extras = "" if cell.paper.extras == (0, 0) else " + ({}–{})".format(*cell.paper.extras)
+    claim, paper = f"K of a net trained on {cell.trained_on}, {cell.column}", f"{cell.paper.k}{extras}"
+    command = f"{COMMAND} {cell.net} --k 0-12"
+    if cell.ours is None:
+        return Verdict(claim, paper, "no rows", OPEN, f"python -m lcs_utils.training {cell.net} && {command}")
+    inside = any(k.low <= cell.paper.k <= k.high or (k.capped and cell.paper.k >= k.value) for k in (cell.eight, cell.ours))
+    said = f"its rule, 8 samples: {say(cell.eight)}; our rule, {cell.samples}: {say(cell.ours)}"
+    return Verdict(claim, paper, said, YES if inside else NO, command)
+
+
+def beyond(found: dict[str, Cell], net: str, claim: str, yes: bool, paper: str) -> Verdict:
+    """K is larger than any number of objects in training, in the whole interval of our rule (`yes`), or is not."""
+    cell, most = found[net], trained(net).objects[1]
+    command = f"{COMMAND} {net} --k 0-12"
+    if cell.ours is None:
+        return Verdict(claim, paper, "no rows", OPEN, command)
+    holds = cell.ours.low > most if yes else cell.ours.high <= most
+    return Verdict(claim, paper, f"K = {say(cell.ours)}, trained on at most {most}", YES if holds else NO, command)
+
+
+def extras(rows, net: str) -> Verdict:
+    """Unlabeled objects appear beside the asked ones, within the paper's range on average over K = 1..3 (Table 2)."""
+    low, high = PAPER[net].extras
+    value = mean_over(rows, net, "extras", [1, 2, 3])
+    claim, command = f"extras of {net}: objects that nobody asked for, K = 1–3", f"{COMMAND} {net} --k 1-3"
+    if value is None:
+        return Verdict(claim, f"{low}–{high}", "no rows", OPEN, command)
+    return Verdict(claim, f"{low}–{high}", _said(value), YES if low <= value.value <= high else NO, command)
+
+
+NOTEBOOKS = (  # claims that a notebook asserts (by a part of its name): it does not run through when they fail
+    ("Lemma 1, Fig. 3: a compositional distribution has a local conditional score", "cpc_is_lcs"),
+    ("Lemmas 2, 3, Claims 1, 2, Corollary 1: approximate, at high noise, in feature space", "noise_and_features"),
+    ("Fig. 2, 10, eqs. (9), (10): Exp. 1 and 3 are local in pixels and conditions, Exp. 2 in pixels only", "locality"),
+    ("Fig. 12: images with one centered subject are not local at high noise", "locality"),
+    ("Fig. 5, 11, eq. (3): color-conditioned nets length-generalize partly, in a feature space", "color"),
+    ("Fig. 6, 7, 13, App. G: SDXL", "sdxl"),
+)
+
+
+def asserted() -> list[Verdict]:
+    """Claims that notebooks assert, by whether the notebook exists."""
+    found = []
+    for claim, part in NOTEBOOKS:
+        names = sorted(path.stem for path in paths.NOTEBOOKS.glob(f"[0-9][0-9]_*{part}*.py"))
+        if names:
+            said, command = f"notebook {names[0]} measures it and asserts what holds", f"python -m lcs_utils.notebooks run {names[0]}"
+        found.append(Verdict(claim, "–", said, SEE, command) if names else Verdict(claim, "–", "no notebook yet", OPEN, "none"))
+    return found
+
+
+def verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """Every claim about length generalization (Fig. 1, 4, 8, Tables 1, 2), then those that notebooks assert."""
+    table = {cell.net: cell for cell in cells(rows)}
+    return [
+        beyond(table, "exp1", "Fig. 1: Exp. 1 (all labels) length-generalizes", True, "yes"),
+        beyond(table, "exp2", "Fig. 1: Exp. 2 (one label) does not", False, "yes"),
+        more(rows, "Fig. 1: the labels make the difference", "exp1", "exp2", "success", [4, 5, 6], "yes"),
+        more(rows, "Fig. 1: a local net, Exp. 3, repairs Exp. 2", "exp3", "exp2", "success", [4, 5, 6], "yes"),
+        more(rows, "Fig. 1: Exp. 3 fills the conditioned cells", "exp3", "exp2", "filled", [4, 5, 6, 7, 8], "yes"),
+        beyond(table, "exp3", "Table 1: Exp. 3 length-generalizes", True, "yes"),
+        more(rows, "Fig. 4: trained on one object, a local net places several", "exp3_1", "exp1_1", "filled", [2, 3, 4], "yes"),
+        extras(rows, "exp2"),
+        extras(rows, "exp3"),
+        *(of_cell(cell) for cell in table.values()),
+        *asserted(),
+    ]
+
+
+def controls(rows: Sequence[Row]) -> list[str]:
+    """Lines on the controls that the paper lacks: nets with an intervention, beside the net itself."""
+    lines = []
+    for net in sorted({row.net for row in rows if "/" in row.net}):
+        base = net.partition("/")[0]
+        ks = [k for k in (4, 5, 6) if all(mean_over(rows, n, "filled", [k]) for n in (net, base))]
+        if not ks:
+            continue
+        pair = lambda measure, ks=ks, base=base, net=net: " against ".join(
+            _said(mean_over(rows, n, measure, ks)) for n in (net, base)
+        )
+        samples = min(map(len, by_k(rows, net).values()))
+        lines.append(f"| {net} | {ks[0]}–{ks[-1]} | {pair('filled')} | {pair('extras')} | {pair('success')} | {samples} |")
+    return lines
+
+
+def page(rows: Sequence[Row]) -> str:
+    """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
+    found = verdicts(rows)
+    number = {name: sum(v.verdict == name for v in found) for name in (YES, NO, OPEN)}
+    lines = [
+        "# Verdicts", "",
+        "Made by `python -m lcs_utils.evaluation.verdicts` from the rows in `data/counts/length_generalization.csv`. "
+        f"{number[YES]} reproduced, {number[NO]} not reproduced, {number[OPEN]} untested.", "",
+        f"K is the largest number of locations up to which a net succeeds; {PAPER_RULE.words}; {OUR_RULE.words}. Numbers in "
+        "brackets are 95 % bootstrap intervals over samples. A K is reproduced when the paper's lies in the interval of its own "
+        "rule or of ours; a difference is, when the two intervals do not touch.", "",
+        "| claim | paper | ours | verdict | command |", "|---|---|---|---|---|",
+        *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{v.command}` |" for v in found),
+    ]  # fmt: skip
+    extra = controls(rows)
+    if extra:
+        lines += [
+            "", "## Controls that the paper lacks", "",
+            "The same net, sampled otherwise (`evaluation.interventions`); with the intervention against without.", "",
+            "| net | K | cells filled | objects elsewhere | success | samples for each K |", "|---|---|---|---|---|---|", *extra,
+        ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def place(preset: str = "small") -> Path:
+    """Where the page of a preset is written."""
+    return paths.FIGURES / preset / "verdicts.md"
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.verdicts", description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="small", choices=("small", "paper"))
+    parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")
+    args = parser.parse_args(arguments)
+    text, path = page(read_rows(rows_path(args.preset))), place(args.preset)
+    if not args.check:
+        paths.write_text(path, text)
+    elif not path.exists() or path.read_text() != text:
+        parser.error(f"figures/{args.preset}/verdicts.md does not say what the rows say; run this command without --check")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Counting by looking: blind, resumable, row by row; and agreement measures on tables worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from lcs_utils.evaluation import hand_counts as hc
+from lcs_utils.evaluation.rows import Row
+from lcs_utils.widgets.hand_count import HandCounter
+
+SHOWN = [hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in ("exp1", "exp2") for k in (1, 4) for i in (0, 1)]
+
+
+def test_kappa_of_tables_worked_out_by_hand():
+    table = np.array([[20, 5], [10, 15]])  # Cohen's textbook example: 0.7 observed, 0.5 by chance
+    assert hc.kappa(table) == pytest.approx(0.4)
+    assert hc.kappa(np.diag([3, 4, 5])) == 1 and hc.kappa(np.full((2, 2), 5)) == pytest.approx(0)
+    assert hc.kappa(np.array([[0, 5], [5, 0]])) == pytest.approx(-1)
+    ordered = np.array([[10, 0, 0], [0, 0, 10], [0, 0, 10]])  # only neighbors are confused
+    assert hc.kappa(ordered) == pytest.approx(0.5) and hc.kappa(ordered, 2) == pytest.approx(1 - 10 / 50)
+    assert hc.kappa(ordered) < hc.kappa(ordered, 1) < hc.kappa(ordered, 2)
+    assert math.isnan(hc.kappa(np.array([[7]])))
+    with pytest.raises(ValueError, match="at least one sample"):
+        hc.kappa(np.zeros((2, 2), int))
+
+
+def test_confusion_counts_pairs():
+    table = hc.confusion(np.array([0, 2, 2, 1]), np.array([0, 2, 3, 1]))
+    assert table.shape == (4, 4) and table.sum() == 4 and table[2, 3] == 1 and np.trace(table) == 3
+
+
+def rows(difference=0, plausibility=1.0):
+    return [Row(s.net, s.weights, "c" * 12, s.seed, s.solver, s.steps, s.k, s.sample, s.k + difference, s.k, plausibility) for s in SHOWN]
+
+
+def test_agreement_joins_the_same_samples():
+    hands = [hc.HandCount(*s, s.k, 1, "me") for s in SHOWN]
+    same = hc.agreement(hands, rows())
+    assert hc.kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
+    other = hc.agreement(hands, rows(1, 0.1))
+    assert hc.kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]] and "hands +1.00" in other.lines()[0]
+    with pytest.raises(ValueError, match="none of 8 hand counts meets a row"):
+        hc.agreement(hands, [r._replace(weights="f" * 12) for r in rows()])
+
+
+def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
+    path = tmp_path / "counts.csv"
+    hc.record(SHOWN[0], 3, True, "me", path)
+    hc.record(SHOWN[1], 2, False, "a model, blind", path)
+    hc.record(SHOWN[0], 4, True, "me", path)
+    hc.record(SHOWN[0], 5, True, "you", path)
+    assert [(c.count, c.plausible, c.counted_by) for c in hc.read_counts(path)] == [
+        (4, 1, "me"), (5, 1, "you"), (2, 0, "a model, blind")
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="count >= 0 and who counted"):
+        hc.record(SHOWN[0], -1, True, "me", path)
+    path.write_text(path.read_text().replace("heun,2,4", "heun,2,four"))
+    with pytest.raises(ValueError, match="holds a line that is no hand count"):
+        hc.read_counts(path)
+
+
+def test_answers_are_read_and_bad_lines_named():
+    assert hc.answers("0 3\n\n2 11 ?\n", 3) == {0: (3, True), 2: (11, False)}
+    for text, message in (("0 three", "number count"), ("3 1", "numbers are 0..2"), ("0 1\n0 2", "each once"), ("0 1 x", "number")):
+        with pytest.raises(ValueError, match=message):
+            hc.answers(text, 3)
+
+
+def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(hc, "images_of", lambda shown, preset: [torch.full((3, 4, 4), s.k / 4) for s in shown])
+    monkeypatch.setattr(hc.checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
+    shown = hc.choose(["exp1", "exp2"], [1, 4], 2, seed=1, solver="heun", steps=2)
+    assert sorted(s._replace(seed=0) for s in shown) == sorted(SHOWN) and shown != sorted(shown)
+    assert shown == hc.choose(["exp1", "exp2"], [1, 4], 2, 1, "heun", 2) != hc.choose(["exp1", "exp2"], [1, 4], 2, 2, "heun", 2)
+    path = tmp_path / "counts.csv"
+    widget = HandCounter(*(lambda s: (s.pictures, s.record, s.done))(hc.session(shown, "me", path)))
+    for position, count in enumerate((5, 0, 2)):
+        widget.answer = [position, count, 1]
+    widget.answer = [2, 9, 1]  # too late: the third picture is answered
+    widget.back += 1
+    widget.answer = [2, 1, 0]
+    assert widget.position == 3 and {(c.shown, c.count, c.plausible) for c in hc.read_counts(path)} == {
+        (shown[0], 5, 1), (shown[1], 0, 1), (shown[2], 1, 0)
+    }  # fmt: skip
+    sent = repr(widget.get_state(["png", "position", "total", "answer", "back"]))
+    assert "exp" not in sent and "heun" not in sent
+    again = hc.session(shown, "me", path)
+    assert again.done == 3 and again.shown == shown
+    assert hc.session(shown, "you", path).done == 0
+    with pytest.raises(ValueError, match="need pictures"):
+        HandCounter([], again.record)
+
+
+def test_sheets_show_numbers_only():
+    page = hc.sheet([torch.zeros(3, 32, 32)] * 7, first=20)
+    assert page.size == (5 * 232 + 8, 2 * (224 + 22 + 8) + 8)

@@ -1,0 +1,89 @@
+"""The verdict page says what the rows say: synthetic rows with known truth, and the shipped page against the shipped rows."""
+
+import pytest
+
+from lcs_utils import paths
+from lcs_utils.evaluation import tables, verdicts
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path
+
+
+def made(net, largest, n=16, extras=0, to=12):
+    """A net that fills every cell up to K = `largest` and none beyond, with `extras` objects elsewhere."""
+    good = lambda k: k if k <= largest else 0
+    return [
+        Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, i, good(k) + extras, good(k), 1.0) for k in range(to + 1) for i in range(n)
+    ]
+
+
+PAPERS = [row for net, paper in tables.PAPER.items() for row in made(net, paper.k, extras=paper.extras[1] and 1)]
+
+
+def by_claim(rows):
+    return {v.claim: v for v in verdicts.verdicts(rows)}
+
+
+def test_rows_as_in_the_paper_reproduce_it():
+    found = by_claim(PAPERS)
+    measured = [v for v in found.values() if "length_generalization" in v.command]
+    assert len(measured) == 9 + len(tables.PAPER) and {v.verdict for v in measured} == {verdicts.YES}
+    assert {v.verdict for v in found.values() if v not in measured} <= {verdicts.SEE, verdicts.OPEN}
+    assert "K = 9 [9, 9], trained on at most 3" in {v.ours for v in found.values()}
+
+
+def test_without_rows_nothing_is_reproduced():
+    assert all(v.verdict in (verdicts.OPEN, verdicts.SEE) for v in verdicts.verdicts([]))
+    some = by_claim(made("exp1", 9))
+    assert some["Fig. 1: Exp. 1 (all labels) length-generalizes"].verdict == verdicts.YES
+    assert some["Fig. 1: the labels make the difference"].verdict == verdicts.OPEN
+
+
+def test_rows_against_the_paper_are_said_to_be():
+    failing = by_claim(made("exp1", 3) + made("exp2", 3, extras=2) + made("exp3", 3, extras=4))
+    assert failing["Fig. 1: Exp. 1 (all labels) length-generalizes"].verdict == verdicts.NO
+    assert failing["Fig. 1: the labels make the difference"].verdict == verdicts.NO  # 0 against 0
+    assert failing["K of a net trained on 1-3, all labels"].verdict == verdicts.NO
+    assert failing["extras of exp3: objects that nobody asked for, K = 1–3"].verdict == verdicts.NO
+    assert failing["extras of exp2: objects that nobody asked for, K = 1–3"].verdict == verdicts.YES
+
+
+def test_controls_stand_beside_their_net():
+    assert "## Controls" not in verdicts.page(PAPERS)
+    text = verdicts.page(PAPERS + made("exp2/unit", 6))
+    assert "| exp2/unit | 4–6 | 1.00 [" in text and "against 0.00 [0.00, 0.00]" in text
+
+
+def test_the_page_is_the_same_for_the_same_rows_and_the_check_can_fail(tmp_path, monkeypatch):
+    assert verdicts.page(PAPERS) == verdicts.page(list(reversed(PAPERS)))
+    monkeypatch.setattr(paths, "FIGURES", tmp_path)
+    with pytest.raises(SystemExit):
+        verdicts.main(["--check"])
+    verdicts.main([])
+    verdicts.main(["--check"])
+    page = verdicts.place()
+    page.write_text(page.read_text().replace("reproduced", "refuted", 1))
+    with pytest.raises(SystemExit):
+        verdicts.main(["--check"])
+
+
+@pytest.mark.skipif(not verdicts.place().exists(), reason="no page yet: python -m lcs_utils.evaluation.verdicts")
+def test_the_shipped_page_says_what_the_shipped_rows_say():
+    assert verdicts.place().read_text() == verdicts.page(read_rows(rows_path()))
+
+
+def test_a_table_has_both_rules_and_the_papers_number():
+    text = tables.markdown(tables.cells(made("exp1", 9), ["exp1", "exp2", "exp3_1"]))
+    assert "| 1-3 | all labels | 9 | 9 [9, 9] | 9 [9, 9] | 16 |" in text
+    assert "| 1-3 | one label | 1 + (0–2) | – | – | not measured |" in text and "one label, local" in text
+    assert tables.say(tables.cells(made("exp1", 12), ["exp1"])[0].ours) == "≥ 12 [12, 12]"
+    with pytest.raises(ValueError, match="unknown experiment 'exp9'"):
+        tables.cells([], ["exp9"])
+
+
+def test_tables_and_rates_are_drawn():
+    figure = tables.draw_k(tables.cells(PAPERS))
+    assert len(figure.axes[0].get_yticklabels()) == len(tables.PAPER)
+    found = tables.net_rates(PAPERS, ["exp1", "exp2"])
+    figure = tables.draw_rates(found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
+    assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
+    with pytest.raises(KeyError):
+        tables.draw_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
