@@ -164,6 +164,20 @@ def test_other_settings_are_refused(folder):
         main(["--objects", "1-2", "--per-count", "10", "--resolution", "24", "--out", str(folder)])
 
 
+def test_the_command_line_verifies_and_refuses(folder, capsys):
+    main(["--verify", "--out", str(folder)])
+    assert capsys.readouterr().out.startswith("6 shards in")
+    for words, message in (
+        (["--crop", "round"], "invalid choice: 'round' (choose from"), (["--with", "normals"], "invalid choice: 'normals'"),
+        (["--part", "2"], "'2' is not a part like 2/8"), (["--objects", "1-x"], "neither a number, a range like 1-3"),
+        (["--objects", "30"], "no placement of 30 objects with margin 0.4"), (["--part", "3/2"], "1 <= i <= n"),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as stop:
+            main([*words, "--per-count", "1", "--out", str(folder / "none")])
+        assert stop.value.code == 2 and message in capsys.readouterr().err
+    assert not (folder / "none").exists()
+
+
 def test_damage_is_named(folder, tmp_path):
     copy = tmp_path / "damaged"
     shutil.copytree(folder, copy)

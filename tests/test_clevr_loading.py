@@ -95,3 +95,10 @@ def test_huggingface_round_trip(folder, tmp_path, monkeypatch):
             assert np.array_equal(np.reshape(row["boxes"], (n, 4)), arrays["boxes"][i, :n])
             assert [o["color"] for o in json.loads(row["scene"])["objects"]] == [COLORS[c] for c in row["colors"]]
     assert not np.array_equal(np.asarray(table[0]["image"]), np.asarray(table[9]["image"]))
+    other = tmp_path / "data"  # the same folder, made again from another seed: the cache must not answer for it
+    for seed in (1, 2):
+        shutil.rmtree(other, ignore_errors=True)
+        generate(other, **{**SETTINGS, "counts": (1,), "per_count": 2}, seed=seed)
+        row = to_huggingface(other, cache_dir=tmp_path / "cache")[0]
+        assert set(row) == {"image", "locations", "colors", "n_objects", "scene"}
+        assert np.array_equal(np.asarray(row["image"]).transpose(2, 0, 1), load(other)["images"][0])

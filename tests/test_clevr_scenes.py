@@ -135,6 +135,16 @@ def test_bad_input_is_named():
     ):
         with pytest.raises(ValueError, match=message):
             scene_from_json({**good, "objects": [good["objects"][0], {**good["objects"][1], **change}]})
+    for change, message in (
+        ({"objects": 3}, "scene: 'objects' must be a list, got int"),
+        ({"objects": [4]}, "object 0: expected a JSON object, got int"),
+        ({"camera": {"location": [1, 2, 3], "crop": ["center"]}}, "camera: 'crop' is .*; allowed: center, squash, native"),
+        ({"camera": {"location": [1, 2, True], "crop": "center"}}, "camera: 'location' must be 3 finite numbers"),
+        ({"lamps": {"key": [0, 0, 1], "fill": [0, 0, 1]}}, "lamps: key 'back' is missing"),
+        ({"seed": "a"}, "scene: 'seed' must be a whole number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scene_from_json({**good, **change})
     broken = {k: v for k, v in good["objects"][0].items() if k != "color"}
     with pytest.raises(ValueError, match="object 0: key 'color' is missing"):
         scene_from_json({**good, "objects": [broken]})
@@ -142,6 +152,19 @@ def test_bad_input_is_named():
         SceneObject("cube", "large", "metal", "pink", (0, 0, 0.7), 0.0)
     with pytest.raises(ValueError, match=r"shape \[K, 2\]"):
         scene_at([0.5, 0.5], 0, 0)
+
+
+def test_bad_files_are_named_with_scene_object_and_key(tmp_path):
+    good = scene_to_json(sample_scene(0, 0, 2))
+    bad = {**good, "objects": [good["objects"][0], {**good["objects"][1], "size": "huge"}]}
+    for content, message in (
+        (json.dumps({"scenes": [good, bad]}), "scene 1: object 1: 'size' is 'huge'; allowed: large, small"),
+        (json.dumps({"scenes": 5}), "'scenes' must be a list, got int"),
+        ('{"scenes": [', "not JSON"),
+    ):
+        (tmp_path / "file.json").write_text(content)
+        with pytest.raises(ValueError, match=f"file.json: {message}"):
+            read_scenes(tmp_path / "file.json")
 
 
 def test_impossible_placements_end_with_count_and_margin():

@@ -1,6 +1,8 @@
 """A folder of shards as a torch Dataset that stays on disk, and as a table of Hugging Face's `datasets`."""
 
+import atexit
 import json
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -77,8 +79,8 @@ class ShardDataset(Dataset):
         return {**self.__dict__, "_open": {}}  # each worker of a DataLoader maps the files by itself
 
 
-def _rows(shards: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """The table's rows of some shards, without the padding of absent objects."""
+def _rows(shards: Sequence[Path], digests: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The table's rows of some shards, without the padding of absent objects; `digests` only mark a cache as theirs."""
     for path in shards:
         arrays = map_arrays(path)
         with open(path.with_suffix(".jsonl")) as lines:
@@ -94,12 +96,16 @@ def to_huggingface(folder, counts: Sequence[int] | None = None, cache_dir=None, 
     """The folder as a `datasets.Dataset`, offline; from there save_to_disk, to_parquet or push_to_hub.
 
     Columns: image (Image), locations, colors (ClassLabel) and boxes with one entry per object, n_objects, masks and depth
-    (Array2D), scene (JSON text). Rows are written to `cache_dir` (default: a new temporary folder) as they are read, so
-    memory stays flat. Raises as `dataset.verify` does.
+    (Array2D), scene (JSON text). Rows are written to `cache_dir` as they are read, so memory stays flat; by default that
+    is a temporary folder, removed when Python ends. Raises as `dataset.verify` does.
     """
     import datasets
 
     shards = verify(folder, counts, check)
+    entries = json.loads((Path(folder) / MANIFEST).read_text())["shards"]
+    if cache_dir is None:
+        cache_dir = tempfile.mkdtemp(prefix="clevr")
+        atexit.register(shutil.rmtree, cache_dir, ignore_errors=True)
     first = map_arrays(shards[0])
     features = {
         "image": datasets.Image(),
@@ -112,7 +118,5 @@ def to_huggingface(folder, counts: Sequence[int] | None = None, cache_dir=None, 
         "scene": datasets.Value("string"),
     }
     kept = {name: kind for name, kind in features.items() if name in ("image", "scene", *first)}
-    return datasets.Dataset.from_generator(
-        _rows, features=datasets.Features(kept), gen_kwargs={"shards": shards},
-        cache_dir=str(cache_dir or tempfile.mkdtemp(prefix="clevr")),
-    )  # fmt: skip
+    given = {"shards": shards, "digests": [entries[path.name]["sha256"] for path in shards]}
+    return datasets.Dataset.from_generator(_rows, features=datasets.Features(kept), gen_kwargs=given, cache_dir=str(cache_dir))

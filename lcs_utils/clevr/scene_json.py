@@ -61,9 +61,13 @@ def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: in
     }  # fmt: skip
 
 
+def _is_number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _numbers(holder, key, n, where):
     value = _get(holder, key, where)
-    good = isinstance(value, list) and all(isinstance(v, int | float) and math.isfinite(v) for v in value)
+    good = isinstance(value, list) and all(_is_number(v) for v in value)
     if not good or len(value) != n:
         raise ValueError(f"{where}: {key!r} must be {n} finite numbers, got {value!r}")
     return tuple(value)
@@ -93,13 +97,16 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
             if _get(o, key, where) not in allowed:
                 raise ValueError(f"{where}: {key!r} is {o[key]!r}; allowed: {', '.join(allowed)}")
         rotation = _get(o, "rotation", where)
-        if not isinstance(rotation, int | float) or not math.isfinite(rotation):
+        if not _is_number(rotation):
             raise ValueError(f"{where}: 'rotation' must be a finite number, got {rotation!r}")
         pixels = _numbers(o, "pixel_coords", 3, where) if "pixel_coords" in o else None
         coords = _numbers(o, "3d_coords", 3, where)
         objects.append(SceneObject(o["shape"], o["size"], o["material"], o["color"], coords, rotation, pixels))
     if "camera" in data:
-        camera = Camera(_numbers(data["camera"], "location", 3, "camera"), _get(data["camera"], "crop", "camera"))
+        crop = _get(data["camera"], "crop", "camera")
+        if not isinstance(crop, str) or crop not in CROPS:
+            raise ValueError(f"camera: 'crop' is {crop!r}; allowed: {', '.join(CROPS)}")
+        camera = Camera(_numbers(data["camera"], "location", 3, "camera"), crop)
     elif objects and all(o.pixel_coords for o in objects):
         crop = next((name for name, (fx, fy) in CROPS.items() if math.isclose(fx * width, fy * height)), "v1")
         camera = fit_camera([o.coords for o in objects], [o.pixel_coords for o in objects], width, height, crop)
@@ -108,7 +115,11 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
     lamps = Lamps()
     if "lamps" in data:
         lamps = Lamps(**{k: _numbers(data["lamps"], k, 3, "lamps") for k in ("key", "fill", "back")})
-    return Scene(tuple(objects), camera, lamps, data.get("seed", 0), data.get("image_index", 0))
+    numbers = [data.get(key, 0) for key in ("seed", "image_index")]
+    for key, value in zip(("seed", "image_index"), numbers, strict=True):
+        if not isinstance(value, int) or value < 0:
+            raise ValueError(f"scene: {key!r} must be a whole number of at least 0, got {value!r}")
+    return Scene(tuple(objects), camera, lamps, *numbers)
 
 
 def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") -> Camera:
@@ -154,6 +165,8 @@ def read_scenes(path) -> list[Scene]:
             data = [json.loads(line) for line in text.splitlines() if line.strip()]
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
+    if not isinstance(data, list):
+        raise ValueError(f"{path}: 'scenes' must be a list, got {type(data).__name__}")
     scenes = []
     for i, entry in enumerate(data):
         try:
