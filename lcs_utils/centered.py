@@ -7,12 +7,13 @@ denoisers do not. The paper says that this is why. The two nets here differ in n
 """
 
 import argparse
+import json
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from lcs_utils import paths
+from lcs_utils import checkpoints, paths
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import scene_at
@@ -49,6 +50,13 @@ def data(name: str, count: int = SCENES, seed: int = 0, resolution: int = 32) ->
     return Data(*(torch.from_numpy(np.ascontiguousarray(a)) for a in (images, nowhere, labels["colors"])))
 
 
+def describe(folder) -> None:
+    """Say in row and card of a checkpoint that labels were withheld; the training loop knows no such policy."""
+    row = json.loads((folder / "row.json").read_text()) | {"labels": "withheld"}
+    paths.write_json(folder / "row.json", row)
+    paths.write_text(folder / "README.md", checkpoints.model_card(folder.name, row))
+
+
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.centered", description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="+", choices=tuple(SPREAD))
@@ -58,6 +66,7 @@ def main(arguments=None) -> None:
     for name in args.nets:
         command = f"python -m lcs_utils.centered {name} --threads {args.threads}"
         run(Experiment(name, objects=(1, 1)), size(), command=command, data=data(name), output=paths.CHECKPOINTS / name)
+        describe(paths.CHECKPOINTS / name)
 
 
 if __name__ == "__main__":

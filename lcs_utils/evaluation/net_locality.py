@@ -21,8 +21,8 @@ from lcs_utils import checkpoints, locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
-from lcs_utils.evaluation.rates import Interval, intervals
-from lcs_utils.evaluation.rows import exclusive
+from lcs_utils.evaluation.rates import Interval, intervals, rates
+from lcs_utils.evaluation.rows import Row, exclusive
 from lcs_utils.models.focus import focus
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
@@ -96,32 +96,32 @@ def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tens
     return torch.from_numpy(shown).float().mean(-1) / 127.5 - 1
 
 
-def path():
-    """Where the rows are stored."""
-    return paths.COUNTS / "locality.csv"
+def path(preset: str = "small"):
+    """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
+    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / "locality.csv"
 
 
-def read() -> list[LocalityRow]:
+def read(preset: str = "small") -> list[LocalityRow]:
     """The stored rows; none when there is no file. Raises ValueError when a line does not parse."""
-    if not path().exists():
+    if not path(preset).exists():
         return []
     kinds = LocalityRow.__annotations__
-    with open(path()) as file:
+    with open(path(preset)) as file:
         try:
             lines = csv.DictReader(line for line in file if not line.startswith("#"))
             return [LocalityRow(**{name: kind(line[name]) for name, kind in kinds.items()}) for line in lines]
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path().name} holds a line that is no row ({error}); restore it with git") from error
+            raise ValueError(f"{path(preset).name} holds a line that is no row ({error}); restore it with git") from error
 
 
-def write(rows: Iterable[LocalityRow]) -> None:
+def write(rows: Iterable[LocalityRow], preset: str = "small") -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
     text = io.StringIO()
     text.write(f"# {COMMAND}\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(LocalityRow._fields)
     writer.writerows(sorted(rows))
-    paths.write_text(path(), text.getvalue())
+    paths.write_text(path(preset), text.getvalue())
 
 
 def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "small") -> dict[str, list[LocalityRow]]:
@@ -148,6 +148,20 @@ def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Inter
     return intervals(np.array(values))[0]
 
 
+def filled_k(rows: Iterable[Row], net: str, share: float = 0.75) -> int:
+    """The largest K with at least `share` of the conditioned cells filled, on average, at every k = 1..K (App. E.2).
+
+    Choice: extras and looks do not count, so that it measures placing what was asked for and nothing else. It cannot exceed
+    the largest K measured.
+    """
+    largest = 0
+    for k, found in sorted(rates(rows, net).items()):
+        if k > 0 and (k != largest + 1 or found["filled"].value < share):
+            break
+        largest = k
+    return largest
+
+
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     """Spearman's rank correlation in [-1, 1], ties at their mean rank. Raises ValueError unless both vary over >= 3 points."""
     if len(a) != len(b) or len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
@@ -164,13 +178,13 @@ def main(arguments=None) -> None:
     threads = torch.get_num_threads()
     for net in args.nets:
         pipeline, weights = checkpoints.load(net, args.preset), checkpoints.row(net, args.preset)["sha256"][:12]
-        if sum((row.net, row.weights) == (net, weights) for row in read()) >= IMAGES * len(SIGMAS):
+        if sum((row.net, row.weights) == (net, weights) for row in read(args.preset)) >= IMAGES * len(SIGMAS):
             continue
         images = test_scenes(K, IMAGES, pipeline.config.resolution)
         torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it
         rows = list(tqdm(net_rows(net, pipeline.denoiser, images, weights), desc=net, total=IMAGES * len(SIGMAS)))
-        with exclusive(path()):
-            write([row for row in read() if row.net != net] + rows)
+        with exclusive(path(args.preset)):
+            write([row for row in read(args.preset) if row.net != net] + rows, args.preset)
 
 
 if __name__ == "__main__":

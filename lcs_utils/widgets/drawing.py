@@ -57,8 +57,11 @@ class Sheet:
 
     def panel(self, rgb: UInt8[np.ndarray, "height width 3"], row: int, column: int) -> None:
         """An image, one unit per pixel."""
-        big = np.repeat(np.repeat(rgb, self.scale, 0), self.scale, 1)
-        self.image.paste(Image.fromarray(np.ascontiguousarray(big)), (column * self.scale, row * self.scale))
+        self.picture(np.repeat(np.repeat(rgb, self.scale, 0), self.scale, 1), row, column)
+
+    def picture(self, rgb: UInt8[np.ndarray, "height width 3"], row: int, column: int) -> None:
+        """An image in the sheet's own pixels."""
+        self.image.paste(Image.fromarray(np.ascontiguousarray(rgb)), (column * self.scale, row * self.scale))
 
     def text(self, words: str, row: float, column: float, size: int = 13, bold: bool = False, anchor: str = "la") -> None:
         """`words` at a place; "la" reads it as their left top corner, "ma" as their middle top."""

@@ -124,6 +124,54 @@ def nearby_share(panel: Panel, view: View, reach: int = 2) -> float:
     return float(heard[near].sum() / heard.sum()) if heard.sum() > 0 else 0.0
 
 
+def over(image: Tensor, color: np.ndarray) -> np.ndarray:
+    """A map laid over the gray denoised image, opaque where it is bright."""
+    gray = to_uint8(image).mean(-1, keepdims=True)
+    alpha = 0.35 + 0.65 * color.max(-1, keepdims=True) / 255
+    return (gray * (1 - alpha) + color * alpha).round().astype(np.uint8)
+
+
+def pixel_map(panel: Panel, view: View, scale: int = 5, on_image: bool = False) -> UInt8[np.ndarray, "height width 3"]:
+    """Eq. (9) for the target, with the square that holds 90 % of it (Fig. 2)."""
+    size, (row, column) = panel.x_t.shape[-1], view.target
+    color, r = heat(panel.pixels.numpy()), panel.window // 2
+    sheet = Sheet(size, size, scale)
+    sheet.panel(over(panel.x0_hat, color) if on_image else color, 0, 0)
+    if panel.window:
+        sheet.square((row - r, column - r, row + r + 1, column + r + 1), (0, 0, size, size))
+    mark(sheet, view, (255, 255, 255))
+    return sheet.array()
+
+
+def condition_map(panel: Panel, view: View, scale: int = 5, on_image: bool = False) -> UInt8[np.ndarray, "height width 3"]:
+    """Eq. (10): pixels in the colors of the conditions they listen to; discs filled by the target's shares (Fig. 2)."""
+    size, (row, column) = panel.x_t.shape[-1], view.target
+    color, m = mix(panel.conditions.numpy()), cell_size(size)
+    sheet = Sheet(size, size, scale)
+    sheet.panel(over(panel.x0_hat, color) if on_image else color, 0, 0)
+    heard = panel.conditions[:, row, column].double()
+    shares = (heard / heard.sum().clamp_min(1e-30)).tolist()
+    for k, cell in enumerate(view.cells):
+        y, x = divmod(cell, GRID_SIZE)
+        sheet.disc((y + 0.5) * m, (x + 0.5) * m, 0.056 * size, CONDITION_COLORS[k % len(CONDITION_COLORS)], shares[k])
+    mark(sheet, view, (255, 255, 255))
+    return sheet.array()
+
+
+def mark(sheet: Sheet, view: View, color) -> None:
+    """The target pixel, outlined."""
+    (row, column), (height, width) = view.target, (v // sheet.scale for v in sheet.image.size)
+    sheet.square((row, column, row + 1, column + 1), (0, 0, height, width), color)
+
+
+def plain(image: Tensor, view: View, scale: int = 5) -> UInt8[np.ndarray, "height width 3"]:
+    """An image with the target outlined."""
+    sheet = Sheet(*image.shape[1:], scale)
+    sheet.panel(to_uint8(image), 0, 0)
+    mark(sheet, view, (255, 80, 80))
+    return sheet.array()
+
+
 COLUMNS = ("noisy", "denoised", "listens to pixels", "listens to conditions", "sample")
 LABEL, GAP, HEAD = 26, 2, 5  # units (image pixels): the labels' column, between panels, above them
 
@@ -150,10 +198,10 @@ def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarra
     """
     size = panels[0].x_t.shape[-1]
     sheet = Sheet(*layout(len(panels), size), scale=max(1, 160 // size))
-    m, (row, column) = size // GRID_SIZE, view.target
+    left = lambda j: LABEL + j * (size + GAP)
     sheet.text(f"noise σ = {sigma:g}", 0.8, 0.5, bold=True)
     for j, name in enumerate(COLUMNS):
-        sheet.text(name, 0.8, LABEL + j * (size + GAP) + size / 2, anchor="ma")
+        sheet.text(name, 0.8, left(j) + size / 2, anchor="ma")
     for i, panel in enumerate(panels):
         top = HEAD + i * (size + GAP)
         share = f"{100 * nearby_share(panel, view):.0f} %" if view.cells else "-"
@@ -161,28 +209,15 @@ def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarra
                  (f"{panel.window} px", True), ("", False), ("from conditions", False), ("≤ 2 cells away", False), (share, True)]
         lines(sheet, words, top + 0.2, 0.5, 3.1)
         # strong noise is shown smaller than it is: its pixels would all be fully on or off otherwise
-        shown = [to_uint8(panel.x_t / max(1.0, 2.5 * sigma)), to_uint8(panel.x0_hat), heat(panel.pixels.numpy()),
-                 mix(panel.conditions.numpy()), None if panel.sample is None else to_uint8(panel.sample)]
-        for j, rgb in enumerate(shown):
-            left = LABEL + j * (size + GAP)
-            if rgb is None:
-                sheet.panel(np.full((size, size, 3), 240, np.uint8), top, left)
-                sheet.text("press Sample", top + size / 2 - 1, left + size / 2, anchor="ma")
-                continue
-            sheet.panel(rgb, top, left)
-            box, inside = (top + row, left + column, top + row + 1, left + column + 1), (top, left, top + size, left + size)
-            if j == 2 and panel.window:
-                r = panel.window // 2
-                sheet.square((box[0] - r, box[1] - r, box[2] + r, box[3] + r), inside)
-            if j == 3:
-                heard = panel.conditions[:, row, column]
-                for k, cell in enumerate(view.cells):
-                    y, x = divmod(cell, GRID_SIZE)
-                    color = CONDITION_COLORS[k % len(CONDITION_COLORS)]
-                    share_k = float(heard[k] / heard.sum()) if float(heard.sum()) else 0.0
-                    sheet.disc(top + (y + 0.5) * m, left + (x + 0.5) * m, 1.8, color, share_k)
-            if j < 4:
-                sheet.square(box, inside, (255, 80, 80) if j < 2 else (255, 255, 255))
+        shown = [plain(panel.x_t / max(1.0, 2.5 * sigma), view, sheet.scale), plain(panel.x0_hat, view, sheet.scale),
+                 pixel_map(panel, view, sheet.scale), condition_map(panel, view, sheet.scale)]
+        for j, picture in enumerate(shown):
+            sheet.picture(picture, top, left(j))
+        if panel.sample is not None:
+            sheet.panel(to_uint8(panel.sample), top, left(4))
+        else:
+            sheet.panel(np.full((size, size, 3), 240, np.uint8), top, left(4))
+            sheet.text("press Sample", top + size / 2 - 1, left(4) + size / 2, anchor="ma")
     return sheet.array()
 
 
