@@ -95,10 +95,11 @@ def scaling(threads):
         numba.set_num_threads(n)
         found[n] = rate(lambda: render(SCENES[:200], 64), 200)
     numba.set_num_threads(1)
-    (_, one), (cpu, many) = found[1], found[threads]
-    print(f"64 px: {one:.0f} images per second on 1 core, {many:.0f} on {threads}: {many / one:.2f} times (target 1.8 of 2); "
-          f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {cpu:.0f} images per core-second")  # fmt: skip
-    print("limit: scenes are independent and nothing is shared but memory, so scaling below the number of cores is other work")
+    (cpu_one, one), (cpu, many) = found[1], found[threads]
+    print(f"64 px: {one:.0f} images per second on 1 core, {many:.0f} on {threads}: {many / one:.2f} times (target 1.8 of 2), at a load "
+          f"of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
+    print(f"       {cpu_one:.0f} and {cpu:.0f} images per core-second: {threads * cpu / cpu_one:.2f} times if no other work held the cores")
+    print("limit: scenes are independent and share only memory bandwidth, so what is missing is other work on the cores")
 
 
 def memory():

@@ -14,7 +14,7 @@ import pytest
 from lcs_utils import paths
 from lcs_utils.clevr import card
 from lcs_utils.clevr.annotations import trace, visible_pixels
-from lcs_utils.clevr.dataset import INDEX_STRIDE, MANIFEST, generate, load, main, verify
+from lcs_utils.clevr.dataset import INDEX_STRIDE, MANIFEST, default_folder, generate, load, main, verify
 from lcs_utils.clevr.render import object_ids, render
 from lcs_utils.clevr.scene_json import read_scenes
 from lcs_utils.clevr.scenes import project, sample_scene
@@ -164,12 +164,17 @@ def test_other_settings_are_refused(folder):
         main(["--objects", "1-2", "--per-count", "10", "--resolution", "24", "--out", str(folder)])
 
 
-def test_the_command_line_verifies_and_refuses(folder, capsys):
+def test_the_command_line_verifies_and_refuses(folder, capsys, tmp_path, monkeypatch):
     main(["--verify", "--out", str(folder)])
     assert capsys.readouterr().out.startswith("6 shards in")
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    main(["--objects", "1-6", "--per-count", "1", "--resolution", "16", "--antialias", "1", "--workers", "1"])
+    assert len(verify(tmp_path / "data" / "clevr16_1-6")) == 6
+    assert default_folder(32, range(1, 4)) == tmp_path / "data" / "clevr32"
     for words, message in (
         (["--crop", "round"], "invalid choice: 'round' (choose from"), (["--with", "normals"], "invalid choice: 'normals'"),
         (["--part", "2"], "'2' is not a part like 2/8"), (["--objects", "1-x"], "neither a number, a range like 1-3"),
+        (["--objects", "3-1"], "'3-1' is neither a number"),
         (["--objects", "30"], "no placement of 30 objects with margin 0.4"), (["--part", "3/2"], "1 <= i <= n"),
     ):  # fmt: skip
         with pytest.raises(SystemExit) as stop:

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils import paths
 from lcs_utils.clevr.annotations import EXTRAS, annotate, check_extras
-from lcs_utils.clevr.card import card
+from lcs_utils.clevr.card import card, format_counts
 from lcs_utils.clevr.render import LOOK, render
 from lcs_utils.clevr.scene_json import scene_to_json
 from lcs_utils.clevr.scenes import COLORS, CROPS, project, sample_scene
@@ -189,6 +189,12 @@ def _run(folder, settings, todo, workers):
             yield future.result()
 
 
+def default_folder(resolution: int, counts) -> Path:
+    """Where scenes of these object counts are kept: runs/data/clevr32 for 1-3 objects at 32 px, clevr32_1-6 and so on."""
+    name = format_counts(sorted(set(counts)))
+    return paths.RUNS / "data" / (f"clevr{resolution}" + ("" if name == "1-3" else f"_{name}"))
+
+
 def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
     """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
 
@@ -241,7 +247,10 @@ def load(folder, counts=None) -> dict[str, np.ndarray]:
 def _parse_counts(text):
     try:
         ranges = [(int(low), int(high or low)) for low, _, high in (piece.partition("-") for piece in text.split(","))]
-        return tuple(n for low, high in ranges for n in range(low, high + 1))
+        counts = tuple(n for low, high in ranges for n in range(low, high + 1))
+        if counts:
+            return counts
+        raise ValueError
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number, a range like 1-3 nor a list like 1,3") from None
 
@@ -271,9 +280,10 @@ def main(arguments=None):
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
     parser.add_argument("--part", type=_parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
     parser.add_argument("--verify", action="store_true", help="check an existing folder instead")
-    parser.add_argument("--out", required=True)
+    parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
     options = vars(parser.parse_args(arguments))
     folder, check, options["counts"] = options.pop("out"), options.pop("verify"), options.pop("objects")
+    folder = folder or default_folder(options["resolution"], options["counts"])
     try:
         if check:
             print(f"{len(verify(folder))} shards in {folder} are whole")
