@@ -72,9 +72,10 @@ def test_the_shipped_page_says_what_the_shipped_rows_say():
 
 def test_a_table_has_both_rules_and_the_papers_number():
     text = tables.markdown(tables.cells(made("exp1", 9), ["exp1", "exp2", "exp3_1"]))
-    assert "| 1-3 | all labels | 9 | 9 [9, 9] | 9 [9, 9] | 16 |" in text
-    assert "| 1-3 | one label | 1 + (0–2) | – | – | not measured |" in text and "one label, local" in text
+    assert "| 1-3 | all labels | 9 | 9 [9, 9] | 9 [9, 9] | 9 [9, 9] | 16 |" in text
+    assert "| 1-3 | one label | 1 + (0–2) | – | – | – | not measured |" in text and "one label, local" in text
     assert tables.say(tables.cells(made("exp1", 12), ["exp1"])[0].ours) == "≥ 12 [12, 12]"
+    assert tables.column("exp2/nearest") == "one label; each cell sees the nearest condition only"
     with pytest.raises(ValueError, match="unknown experiment 'exp9'"):
         tables.cells([], ["exp9"])
 

@@ -6,10 +6,12 @@ from typing import NamedTuple
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils.evaluation.interventions import INTERVENTIONS
 from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, LargestK, by_k, largest_k, rates, trained
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.plotting import COLORS
 
+RULES = (PAPER_RULE, PAPER_RULE._replace(samples=None), OUR_RULE)
 COMMAND = "python -m lcs_utils.evaluation.length_generalization"
 
 
@@ -34,13 +36,17 @@ LABELS = {"all": "all labels", "single": "one label", "random": "random number o
 
 
 class Cell(NamedTuple):
-    """One net of Table 1 or 2: the paper's K (None: not in its tables), ours by both rules (None: no rows)."""
+    """One net of Table 1 or 2: the paper's K (None: not in its tables), ours by each rule (None: no rows).
+
+    `eight` and `many` follow the paper's rule, on 8 samples as there and on all; `ours` is our rule on all.
+    """
 
     net: str
     column: str
     trained_on: str
     paper: Paper | None
     eight: LargestK | None
+    many: LargestK | None
     ours: LargestK | None
     samples: int
 
@@ -48,8 +54,9 @@ class Cell(NamedTuple):
 def column(net: str) -> str:
     """The table's column: which labels, and whether the net is local."""
     exp = trained(net)
-    change = net.partition("/")[2]
-    return LABELS[exp.labels] + (", local" if exp.radius is not None else "") + (f" ({change})" if change else "")
+    change = net.rpartition("/")[2] if "/" in net else ""
+    words = f"; {INTERVENTIONS[change].words}" if change else ""
+    return LABELS[exp.labels] + (", local" if exp.radius is not None else "") + words
 
 
 def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0) -> list[Cell]:
@@ -61,8 +68,7 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
         found.append(
             Cell(
                 net, column(net), f"{low}" if low == high else f"{low}-{high}", PAPER.get(net),
-                largest_k(rows, net, PAPER_RULE, seed=seed) if have else None,
-                largest_k(rows, net, OUR_RULE, seed=seed) if have else None,
+                *(largest_k(rows, net, rule, seed=seed) if have else None for rule in RULES),
                 min(map(len, by_k(rows, net).values())) if have else 0,
             )
         )  # fmt: skip
@@ -77,13 +83,15 @@ def say(k: LargestK | None) -> str:
 def markdown(found: Sequence[Cell]) -> str:
     """The cells as a Markdown table, the paper's number beside ours (Tables 1 and 2)."""
     lines = [
-        "| trained on | labels | K, paper (8 samples, by eye) | K, its rule (8 samples) | K, our rule (all samples) | samples for each K |",
-        "|---|---|---|---|---|---|",
+        "| trained on | labels | K, paper (8 samples, by eye) | its rule, 8 samples | its rule, all samples | our rule, all samples "
+        "| samples for each K |",
+        "|---|---|---|---|---|---|---|",
     ]
     for cell in found:
         extras = "" if cell.paper is None or cell.paper.extras == (0, 0) else " + ({}–{})".format(*cell.paper.extras)
         paper = "–" if cell.paper is None else f"{cell.paper.k}{extras}"
-        said = (cell.trained_on, cell.column, paper, say(cell.eight), say(cell.ours), str(cell.samples or "not measured"))
+        k = map(say, (cell.eight, cell.many, cell.ours))
+        said = (cell.trained_on, cell.column, paper, *k, str(cell.samples or "not measured"))
         lines.append("| " + " | ".join(said) + " |")
     return "\n".join(lines) + "\n"
 
@@ -91,8 +99,12 @@ def markdown(found: Sequence[Cell]) -> str:
 def draw_k(found: Sequence[Cell]) -> Figure:
     """K of every measured net (Tables 1 and 2): ours by both rules with bootstrap intervals, the paper's as diamonds."""
     shown = [cell for cell in found if cell.ours is not None]
-    figure, axes = plt.subplots(figsize=(7.0, 0.42 * len(shown) + 1.3))
-    styles = (("ours", "o", "blue", -0.14, "our rule, all samples"), ("eight", "s", "orange", 0.14, "the paper's rule, 8 samples"))
+    figure, axes = plt.subplots(figsize=(8.2, 0.5 * len(shown) + 1.3))
+    styles = (
+        ("ours", "o", "blue", -0.2, "our rule, all samples"),
+        ("many", "^", "green", 0.0, "the paper's rule, all samples"),
+        ("eight", "s", "orange", 0.2, "the paper's rule, 8 samples"),
+    )
     for name, marker, color, shift, label in styles:
         values = [getattr(cell, name) for cell in shown]
         place = [i + shift for i in range(len(shown))]
@@ -100,10 +112,10 @@ def draw_k(found: Sequence[Cell]) -> Figure:
         axes.plot([v.value for v in values], place, marker, color=COLORS[color], ms=6, label=label, ls="none")
     told = [(cell.paper.k, i) for i, cell in enumerate(shown) if cell.paper is not None]
     axes.plot(*zip(*told), "D", mfc="none", mec="black", ms=8, ls="none", label="the paper, 8 samples by eye") if told else None
-    axes.set_yticks(range(len(shown)), [f"{cell.column}, {cell.trained_on}" for cell in shown])
+    axes.set_yticks(range(len(shown)), [f"{cell.trained_on}: {cell.column.replace('; ', chr(10))}" for cell in shown])
     axes.set(xlabel="K, the largest number of locations that succeeds", xlim=(-0.4, 12.4), xticks=range(13))
     axes.invert_yaxis()
-    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.9 / (0.42 * len(shown) + 0.6)), ncols=3, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, columnspacing=1.2, handletextpad=0.3)
     return figure
 
 
