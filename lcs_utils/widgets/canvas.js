@@ -2,6 +2,7 @@
 function render({ model, el }) {
   const canvas = document.createElement("canvas");
   canvas.tabIndex = 0;
+  canvas.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes arrow keys and Enter before they arrive here
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-roledescription", "picture with places to choose");
   Object.assign(canvas.style, { maxWidth: "100%", height: "auto", imageRendering: "pixelated", cursor: "crosshair" });
