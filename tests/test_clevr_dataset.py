@@ -164,6 +164,16 @@ def test_other_settings_are_refused(folder):
         main(["--objects", "1-2", "--per-count", "10", "--resolution", "24", "--out", str(folder)])
 
 
+def test_a_lost_manifest_mixes_nothing(folder, tmp_path):
+    copy = tmp_path / "lost"
+    shutil.copytree(folder, copy)
+    for changes in ({"seed": 4}, {"resolution": 24}, {"extras": ["masks"]}, {"crop": "squash"}, {"shard_size": 5}):
+        (copy / MANIFEST).unlink(missing_ok=True)
+        with pytest.raises(ValueError, match="1_objects_00000000.npz holds other scenes than these settings give"):
+            generate(copy, **{**SETTINGS, **changes})
+    assert generate(copy, **SETTINGS) == json.loads((folder / MANIFEST).read_text())
+
+
 def test_the_command_line_verifies_and_refuses(folder, capsys, tmp_path, monkeypatch):
     main(["--verify", "--out", str(folder)])
     assert capsys.readouterr().out.startswith("6 shards in")

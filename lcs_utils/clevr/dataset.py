@@ -62,6 +62,21 @@ def _entry(path, size):
     return {"sha256": paths.sha256(path), "scenes_sha256": paths.sha256(scenes), "images": size}
 
 
+def _adopt(path, settings, count, start, size):
+    """The manifest entry of a finished shard that the manifest does not know: a part's, or a kill came before.
+
+    Raises ValueError if it holds something else than these settings give, so that a lost manifest mixes nothing.
+    """
+    scene = sample_scene(settings["seed"], count * INDEX_STRIDE + start, count, **{k: settings[k] for k in OPTIONS})
+    image = render([scene], settings["resolution"], settings["antialias"])[0].transpose(2, 0, 1)
+    with np.load(path, allow_pickle=False) as shard:
+        images, arrays = shard["images"], set(shard.files) - {"locations", "colors", "n_objects", "images"}
+    same = images.shape == (size, *image.shape) and np.abs(images[0] - image.astype(float)).mean() < 0.5
+    if not same or arrays != set(settings.get("extras", ())):
+        raise ValueError(f"{path} holds other scenes than these settings give; choose another folder")
+    return _entry(path, size)
+
+
 def _start_worker():
     import numba
 
@@ -155,8 +170,8 @@ def generate(
         if not (path.exists() and path.with_suffix(".jsonl").exists()):
             manifest["shards"].pop(path.name, None)
             todo.append((count, start, stop))
-        elif path.name not in manifest["shards"] and part == (1, 1):  # a part's, or a kill came before the manifest
-            manifest["shards"][path.name] = _entry(path, stop - start)
+        elif path.name not in manifest["shards"] and part == (1, 1):
+            manifest["shards"][path.name] = _adopt(path, settings, count, start, stop - start)
     if part == (1, 1):
         _remove_leftovers(folder)
         paths.write_json(folder / MANIFEST, manifest)
