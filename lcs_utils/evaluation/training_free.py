@@ -1,0 +1,112 @@
+"""Exp. 3 without training: the closed-form local score of rendered scenes, sampled and counted like nets (App. E.2).
+
+    python -m lcs_utils.evaluation.training_free
+
+A finite set of scenes with 1-3 objects, one of them labeled, and `theory.local_denoiser` on it: no net, nothing fitted.
+Rows live in data/counts/training_free.csv. Samples are kept under runs/, so that a new counter needs no new samples.
+"""
+
+import argparse
+import csv
+import hashlib
+import io
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, paths
+from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, choose_labels, location_grid
+from lcs_utils.clevr.dataset import INDEX_STRIDE, labels
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.evaluation.counter import ObjectCounter
+from lcs_utils.evaluation.length_generalization import count_rows, counter_hash, draw_samples
+from lcs_utils.evaluation.rows import Row
+from lcs_utils.theory.local_denoiser import patch_denoiser
+
+ROWS = paths.COUNTS / "training_free.csv"
+RESOLUTION, STEPS, SOLVER = 32, 14, "dpmpp_2m"  # as the rows of the nets
+SETTINGS = ((1, 1500), (2, 1500), (3, 1500), (GRID_SIZE - 1, 1500), (2, 6000))  # (radius in cells, scenes)
+
+
+def training_scenes(n: int, seed: int = 0) -> tuple[Float[Tensor, "n 3 32 32"], Float[Tensor, "n 256"]]:
+    """`n` scenes of 1, 2, 3, 1, ... objects in [-1, 1] and the grid of their one label each: the data of Exps. 2 and 3.
+
+    Raises ValueError for n < 1.
+    """
+    if n < 1:
+        raise ValueError(f"need at least 1 training scene, got {n}")
+    counts = [1 + i % 3 for i in range(n)]
+    scenes = [sample_scene(seed, count * INDEX_STRIDE + i // 3, count) for i, count in enumerate(counts)]
+    images = torch.from_numpy(render(scenes, RESOLUTION)).permute(0, 3, 1, 2)
+    known = labels(scenes, 3)
+    labeled = choose_labels(torch.from_numpy(known["colors"] >= 0), "single", torch.Generator().manual_seed(seed))
+    return images / 127.5 - 1, location_grid(torch.from_numpy(known["locations"]), labeled)
+
+
+def name(radius: int, n: int) -> str:
+    """What rows call the closed-form score over patches of `radius` cells of `n` training scenes."""
+    return f"patches_r{radius}_n{n}"
+
+
+def measure(radius: int, n: int, ks, samples: int, counter: ObjectCounter, seed: int = 0) -> list[Row]:
+    """Rows of the closed-form score at each K of `ks`, `samples` each; `weights` is the hash of its training set."""
+    images, grids = training_scenes(n, seed)
+    digest = hashlib.sha256(images.numpy().tobytes() + grids.numpy().tobytes()).hexdigest()[:12]
+    denoise, rows = patch_denoiser(images, grids, radius), []
+    key = dict(net=name(radius, n), weights=digest, counted_by=counter_hash(), seed=seed, solver=SOLVER, steps=STEPS)
+    for k in tqdm(ks, desc=f"{name(radius, n)}: K", disable=None):
+        kept = paths.RUNS / "training_free" / f"{name(radius, n)}_{digest}_seed{seed}_k{k}_{samples}.npy"
+        if not kept.exists():
+            drawn = draw_samples(denoise, RESOLUTION, k, samples, seed, STEPS, SOLVER, batch=8)
+            with paths.atomic_path(kept) as temporary, open(temporary, "wb") as file:
+                np.save(file, drawn.numpy())
+        rows += count_rows(torch.from_numpy(np.load(kept)), counter, k, **key)
+    return rows
+
+
+def filled(rows: list[Row], net: str) -> dict[int, float]:
+    """Share of the conditioned cells that hold an object, by K, over one net's rows with K >= 1 at the test locations.
+
+    Raises ValueError when there are none.
+    """
+    shares: dict[int, list[float]] = {}
+    for row in rows:
+        if row.net == net and row.k and row.family == "test":
+            shares.setdefault(row.k, []).append(row.placed / row.k)
+    if not shares:
+        raise ValueError(f"no rows for {net!r}; measure them: python -m lcs_utils.evaluation.training_free")
+    return {k: round(sum(values) / len(values), 4) for k, values in sorted(shares.items())}
+
+
+def write_rows(rows: list[Row], path: Path = ROWS) -> None:
+    """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
+    text = io.StringIO("# python -m lcs_utils.evaluation.training_free\n")
+    text.seek(0, io.SEEK_END)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row._fields)
+    writer.writerows(sorted(rows))
+    paths.write_text(path, text.getvalue())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Sample and count every setting (radius, scenes) and store the rows as CSV."""
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.training_free", description=main.__doc__)
+    parser.add_argument("--samples", type=int, default=24, help="samples per K")
+    parser.add_argument("--k", type=int, nargs="+", default=[1, 2, 3, 4, 6, 9], help="numbers of locations")
+    parser.add_argument("--output", type=Path, default=ROWS)
+    options = parser.parse_args(arguments)
+    if options.samples < 1 or not all(0 <= k <= len(TEST_LOCATIONS) for k in options.k):
+        most = len(TEST_LOCATIONS)
+        parser.error(f"need --samples >= 1 and --k within 0-{most}; got {options.samples} and {options.k}")
+    counter = ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+    rows = [row for radius, n in SETTINGS for row in measure(radius, n, options.k, options.samples, counter)]
+    write_rows(rows, options.output)
+
+
+if __name__ == "__main__":
+    main()
