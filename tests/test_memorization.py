@@ -26,23 +26,23 @@ def test_nearest_agrees_with_all_pairs(chunk, monkeypatch):
 
 
 def near(net, k, distances):
-    return [m.Near(net, k, i, 1, i, d, 2 * d) for i, d in enumerate(distances)]
+    return [m.Near(net, k, i, 1, i, *d) for i, d in enumerate(distances)]
 
 
 def test_copies_are_counted_and_fresh_images_are_not():
     train = training()
-    real = m.nearest(to_float(training(100, seed=2)), train)[1][:, 0].tolist()
-    fresh = m.nearest(to_float(training(20, seed=3)), train)[1][:, 0].tolist()
     noise = 0.02 * torch.randn(20, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    copies = m.nearest(to_float(train[:20]) + noise, train)[1][:, 0].tolist()
-    found = m.memorized(near(m.REAL, 1, real) + near("fresh", 1, fresh) + near("copier", 1, copies))
-    assert found["copier", 1] == (20, 20) and found["fresh", 1][0] <= 2
+    given = {m.REAL: to_float(training(100, seed=2)), "fresh": to_float(training(20, seed=3)), "copier": to_float(train[:20]) + noise}
+    given["gray"] = torch.zeros(20, 3, 8, 8)  # near to every image, a copy of none
+    rows = [row for net, images in given.items() for row in near(net, 1, m.nearest(images, train)[1].tolist())]
+    found = m.memorized(rows)
+    assert found["copier", 1] == (20, 20, 20) and found["fresh", 1].near <= 2 and found["gray", 1] == (20, 0, 20)
     with pytest.raises(ValueError, match="no held-out renders with 2 objects to compare fresh with"):
-        m.memorized(near(m.REAL, 1, real) + near("fresh", 2, fresh))
+        m.memorized([row for row in rows if row.net == m.REAL] + near("fresh", 2, [(0.5, 0.6)]))
 
 
 def test_rows_survive_their_file(tmp_path):
-    rows = near("exp1", 1, [0.1, 0.2]) + near(m.REAL, 1, [0.3])
+    rows = near("exp1", 1, [(0.1, 0.3), (0.2, 0.3)]) + near(m.REAL, 1, [(0.3, 0.4)])
     m.write_near(rows, tmp_path / "near.csv")
     assert m.read_near(tmp_path / "near.csv") == sorted(rows) and m.read_near(tmp_path / "none.csv") == []
     (tmp_path / "near.csv").write_text((tmp_path / "near.csv").read_text().replace("0.2", "two"))

@@ -2,7 +2,8 @@
 
     python -m lcs_utils.evaluation.memorization exp1 exp2 --k 1-3
 
-A sample is called memorized when it lies nearer to a training image than 99 % of held-out renders with as many objects do.
+A sample is a copy when it lies nearer to a training image than 99 % of held-out renders with as many objects do, and half as
+far as from the next one: an empty image is near to many others, a copy to one.
 Needs the training images under runs/data; the rows in data/counts/memorization.csv and the scenes they name do not.
 """
 
@@ -30,7 +31,8 @@ from lcs_utils.evaluation.hand_counts import Shown, images_of
 from lcs_utils.evaluation.rates import trained
 
 ROWS = paths.COUNTS / "memorization.csv"
-SHARE = 0.01  # of held-out renders that would be called memorized
+SHARE = 0.01  # of held-out renders that would be called near
+RATIO = 0.5  # a copy's distance from its original, as a share of that from the second nearest image
 CHUNK = 4096  # training images compared at a time
 REAL = "held-out renders"
 
@@ -82,20 +84,29 @@ def training_image(near: Near, resolution: int) -> Tensor:
     return torch.from_numpy(render([scene], resolution)[0].transpose(2, 0, 1).copy()).float() / 127.5 - 1
 
 
-def memorized(rows: Iterable[Near], share: float = SHARE) -> dict[tuple[str, int], tuple[int, int]]:
-    """{(net, K): (memorized samples, samples)}, by the `share` quantile of held-out renders with as many objects.
+class Memorized(NamedTuple):
+    """Of `samples`: `near` ones lie nearer to a training image than nearly all held-out renders, `copies` to that one alone."""
+
+    near: int
+    copies: int
+    samples: int
+
+
+def memorized(rows: Iterable[Near], share: float = SHARE, ratio: float = RATIO) -> dict[tuple[str, int], Memorized]:
+    """{(net, K): Memorized}, by the `share` quantile of held-out renders with as many objects.
 
     Raises ValueError when a K has no held-out renders.
     """
     rows = list(rows)
-    found: dict[tuple[str, int], tuple[int, int]] = {}
+    found: dict[tuple[str, int], Memorized] = {}
     for net, k in sorted({(r.net, r.k) for r in rows if r.net != REAL}):
         real = [r.distance for r in rows if (r.net, r.k) == (REAL, k)]
         if not real:
             raise ValueError(f"no held-out renders with {k} objects to compare {net} with; measure it again")
         limit = float(np.quantile(real, share))
-        distances = [r.distance for r in rows if (r.net, r.k) == (net, k)]
-        found[net, k] = (sum(d < limit for d in distances), len(distances))
+        mine = [r for r in rows if (r.net, r.k) == (net, k)]
+        near = [r for r in mine if r.distance < limit]
+        found[net, k] = Memorized(len(near), sum(r.distance < ratio * r.second for r in near), len(mine))
     return found
 
 
@@ -141,8 +152,8 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
             rows.append(Near(net, k, i, objects, index, round(float(distance[at, 0]), 5), round(float(distance[at, 1]), 5)))
             at += 1
     write_near(rows, path)
-    for (net, k), (copies, n) in memorized(rows).items():
-        print(f"{net} K = {k}: {copies} of {n} samples nearer to a training image than 99 % of held-out renders")
+    for (net, k), m in memorized(rows).items():
+        print(f"{net} K = {k}: {m.copies} copies, {m.near} near a training image, of {m.samples} samples")
 
 
 def draw(rows: Sequence[Near], net: str, columns: int = 8, preset: str = "small") -> Figure:
