@@ -8,6 +8,7 @@ Rows live in data/counts/locality.csv; those of the same weights are kept, those
 import argparse
 import csv
 import io
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -81,13 +82,21 @@ def net_rows(net: str, denoise, images: Float[Tensor, "count 3 height width"], w
             yield LocalityRow(net, weights, k, i, sigma, *(round(v, 4) for v in numbers))
 
 
-def gaussian_twin(images: Float[Tensor, "count height width"], floor: float = 0.01) -> GaussianMixture:
-    """The Gaussian with these images' mean and covariance: how far the best linear denoiser of the same data looks.
+def gaussian_twin(images: Float[Tensor, "count height width"], floor: float = 0.01) -> tuple[GaussianMixture, float]:
+    """A Gaussian field like these images, and its correlation length in pixels: how far a linear denoiser looks.
 
-    Choice: gray images, and pixel noise of standard deviation `floor` on top, which makes the covariance invertible.
+    Mean, variance and the correlation of neighboring pixels are the images'; correlations fall as exp(-distance / length).
+    Choice: gray images, and pixel noise of standard deviation `floor` on top. The images' full covariance, estimated from
+    a few hundred of them, would see distant pixels by chance.
     """
-    x = images.double().flatten(1)
-    return gaussian(x.mean(0), torch.cov(x.T) + floor**2 * torch.eye(x.shape[1], dtype=torch.float64))
+    x = images.double() - images.double().mean(0)
+    variance = float(x.square().mean())
+    neighbors = float(((x[:, 1:] * x[:, :-1]).mean() + (x[:, :, 1:] * x[:, :, :-1]).mean()) / 2)
+    length = -1 / math.log(neighbors / variance)
+    height, width = x.shape[1:]
+    at = torch.cartesian_prod(torch.arange(height), torch.arange(width)).double()
+    cov = variance * torch.exp(-torch.cdist(at, at) / length) + floor**2 * torch.eye(height * width, dtype=torch.float64)
+    return gaussian(images.double().mean(0).flatten(), cov), length
 
 
 def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tensor, "count height width"]:

@@ -29,9 +29,9 @@ def _heat_colors() -> np.ndarray:
     return (matplotlib.colormaps["inferno"](np.linspace(0, 1, 256))[:, :3] * 255).round()
 
 
-def heat(influence: Float[np.ndarray, "height width"]) -> UInt8[np.ndarray, "height width 3"]:
-    """Influence >= 0 as color, black for none, the square root of its share of the maximum (small shares stay visible)."""
-    top = influence.max()
+def heat(influence: Float[np.ndarray, "height width"], top: float | None = None) -> UInt8[np.ndarray, "height width 3"]:
+    """Influence >= 0 as color, black for none, the square root of its share of `top`, by default its maximum."""
+    top = influence.max() if top is None else top
     share = np.sqrt(influence / top) if top > 0 else np.zeros_like(influence)
     return _heat_colors()[(share * 255).astype(int)].astype(np.uint8)
 

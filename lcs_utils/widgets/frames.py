@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
+import ipywidgets
 import numpy as np
 import traitlets
 from PIL import Image
@@ -43,6 +44,12 @@ class Pictured:
         live = self.widget._repr_mimebundle_()
         data = live[0] if isinstance(live, tuple) else live
         return {**data, "image/png": self.png, "text/plain": self.text}
+
+
+class Picture(ipywidgets.Image):
+    """An image whose `tooltip` is its accessible name; ipywidgets draws no widget with a tooltip and no `description`."""
+
+    description = traitlets.Unicode("").tag(sync=True)
 
 
 class FrameSlider(anywidget.AnyWidget):

@@ -158,6 +158,16 @@ def condition_map(panel: Panel, view: View, scale: int = 5, on_image: bool = Fal
     return sheet.array()
 
 
+def relative(conditions: Tensor, k: int, view: View, scale: int = 5) -> UInt8[np.ndarray, "height width 3"]:
+    """Eq. (10) of one condition, as bright as its share of the strongest influence of any; its cell outlined."""
+    size, m = conditions.shape[-1], cell_size(conditions.shape[-1])
+    sheet = Sheet(size, size, scale)
+    sheet.panel(heat(conditions[k].numpy(), float(conditions.max())), 0, 0)
+    row, column = (v * m for v in divmod(view.cells[k], GRID_SIZE))
+    sheet.square((row, column, row + m, column + m), (0, 0, size, size), CONDITION_COLORS[k % len(CONDITION_COLORS)])
+    return sheet.array()
+
+
 def mark(sheet: Sheet, view: View, color) -> None:
     """The target pixel, outlined."""
     (row, column), (height, width) = view.target, (v // sheet.scale for v in sheet.image.size)

@@ -11,7 +11,7 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import (
     BEHIND, COLORS, MARGIN, MATERIALS, MIN_DISTANCE, RIGHT, SHAPES, SIZES, Scene, sample_scene,
 )  # fmt: skip
-from lcs_utils.widgets.frames import Pictured, png_bytes
+from lcs_utils.widgets.frames import Picture, Pictured, png_bytes
 
 MOST_OBJECTS = 8
 REACH = 3.0  # CLEVR places objects on [-3, 3]^2
@@ -126,7 +126,7 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
         "color": w.Dropdown(options=COLORS, description="color", **style, **layout),
         "turn": w.FloatSlider(0.0, min=-180, max=180, step=5, readout_format=".0f", description="key lamp °", **style, **layout),
     }
-    image = w.Image(format="png", layout={"width": "min(100%, 384px)", "max_width": "100%"})
+    image = Picture(format="png", layout={"width": "min(100%, 384px)", "max_width": "100%"})
     note = w.Label()
 
     def show():

@@ -1,0 +1,59 @@
+"""Figs. 2, 10 and 12 as rows of pictures for `plotting.image_grid`, drawn with the explorer's maps."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lcs_utils import locality
+from lcs_utils.widgets import maps
+from lcs_utils.widgets.drawing import heat
+from lcs_utils.widgets.maps import Maps, View
+
+
+def nearest(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
+    """Indices of the `values` closest to each of `wanted`."""
+    return [min(range(len(values)), key=lambda i: abs(values[i] - w)) for w in wanted]
+
+
+def _image(picture: np.ndarray) -> np.ndarray:
+    return picture.transpose(2, 0, 1)
+
+
+def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], dict]:
+    """A row per net: denoised image, pixel map, condition map at each noise level; column labels; the numbers (Fig. 2)."""
+    columns = [f"{what}\nσ = {found.sigmas[i]:g}" for i in noises for what in ("denoised", "pixels", "conditions")]
+    rows, numbers = [], {}
+    for net in found.nets:
+        row, numbers[net] = [], {}
+        for noise in noises:
+            state = view._replace(noise=noise)
+            panel = found.panel(net, state)
+            drawn = maps.plain(panel.x0_hat, state, 5), *(f(panel, state, 5, True) for f in (maps.pixel_map, maps.condition_map))
+            row += [_image(picture) for picture in drawn]
+            numbers[net][f"{found.sigmas[noise]:g}"] = {"window": panel.window, "within_2": maps.nearby_share(panel, state)}
+        rows.append(row)
+    return rows, columns, numbers
+
+
+def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], dict]:
+    """Per net a row of pixel maps with the 90 % square and a row for each condition, over noise; labels; numbers (Fig. 10)."""
+    rows, labels, numbers = [], [], {}
+    for net in found.nets:
+        states = [view._replace(noise=noise) for noise in noises]
+        panels = [found.panel(net, state) for state in states]
+        rows.append([_image(maps.pixel_map(p, s, 4)) for p, s in zip(panels, states)])
+        for k in range(len(view.cells)):
+            rows.append([_image(maps.relative(p.conditions, k, s, 4)) for p, s in zip(panels, states)])
+        labels += [f"{net.partition(':')[0]}, pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))]
+        heard = [p.conditions[:, view.target[0], view.target[1]] for p in panels]
+        numbers[net] = {"window": [p.window for p in panels], "influence_at_target": heard}
+    return rows, labels, numbers
+
+
+def fig12(profiles: Mapping[str, Sequence[locality.Profile]]) -> tuple[list, list[str]]:
+    """Two rows per net, for its first image: denoised, and where the first target looks, over noise; row labels (Fig. 12)."""
+    rows, labels = [], []
+    for net, (first, *_) in profiles.items():
+        rows += [list(first.x0_hat), [_image(heat(pixels[0].numpy())) for pixels in first.pixels]]
+        labels += [f"{net}: denoised", "pixel influence"]
+    return rows, labels

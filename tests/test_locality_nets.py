@@ -1,0 +1,99 @@
+"""Locality of nets: a DDPM as a denoiser, rows and K, the two one-object sets."""
+
+import pytest
+import torch
+from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
+
+from lcs_utils import centered, locality
+from lcs_utils.diffusion import expand
+from lcs_utils.evaluation import net_locality
+from lcs_utils.evaluation.rows import Row
+from lcs_utils.models import ddpm
+
+
+class GaussianEps:
+    """The exact eps of data N(mean, 1) in a variance-preserving process, by real-valued t through the schedule."""
+
+    def __init__(self, kept, mean):
+        self.kept, self.mean = kept, mean
+
+    def __call__(self, x, t):
+        kept = expand(self.kept[t.long()].to(x.dtype), x)  # abar
+        return (x - kept.sqrt() * self.mean) * (1 - kept).sqrt()
+
+
+def test_a_ddpm_is_the_exact_denoiser_of_its_data():
+    """x_vp ~ N(sqrt(abar) mean, 1), so D = (x_t + sigma^2 mean) / (1 + sigma^2) at every level of the schedule."""
+    scheduler = DDPMScheduler(num_train_timesteps=100)
+    denoise = ddpm.from_scheduler(GaussianEps(scheduler.alphas_cumprod.double(), 3.0), scheduler)
+    t = torch.tensor([0, 40, 99])
+    sigma = denoise.sigmas[t]
+    x = torch.randn(3, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    s2 = expand(sigma, x) ** 2
+    torch.testing.assert_close(denoise(x, sigma + 1e-9 * sigma), (x + s2 * 3) / (1 + s2), atol=1e-5, rtol=1e-5)
+    with pytest.raises(ValueError, match="knows sigma from 0.01"):
+        denoise(x, torch.tensor([0.001, 1.0, 1.0]))
+
+
+def test_a_saved_ddpm_of_the_same_classes_loads_and_has_maps(tmp_path):
+    torch.manual_seed(0)
+    net = UNet2DModel(
+        sample_size=8, block_out_channels=(8, 8), norm_num_groups=4, layers_per_block=1, attention_head_dim=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )  # fmt: skip
+    DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path)
+    denoise = ddpm.load_ddpm(str(tmp_path), revision=None)
+    at = torch.tensor([100, 900])
+    x, sigma = torch.randn(2, 3, 8, 8), denoise.sigmas[at].float()
+    with torch.no_grad():
+        eps = net.eval()(x / (1 + expand(sigma, x) ** 2).sqrt(), at).sample
+    found = (x - denoise(x, sigma).detach()) / expand(sigma, x)
+    torch.testing.assert_close(found, eps, atol=1e-4, rtol=1e-3)
+    found = locality.pixel_influence(denoise, x[0], 1.0, None, [(4, 4)])
+    assert found.shape == (1, 8, 8) and float(found.max()) > 0
+    with pytest.raises(ValueError, match="v_prediction"):
+        ddpm.from_scheduler(net, DDPMScheduler(prediction_type="v_prediction"))
+    assert len(ddpm.CIFAR10_REVISION) == 40
+
+
+def test_one_set_is_centered_and_the_other_is_not():
+    from lcs_utils.clevr.scenes import project
+
+    place = {name: torch.tensor([project(s)[0].tolist() for s in centered.scenes(name, 50)]) for name in centered.SPREAD}
+    far = {name: float((p - 0.5).abs().max()) for name, p in place.items()}
+    assert far["centered"] <= 0.04 + 1e-6 and 0.2 < far["scattered"] <= 0.3 + 1e-6
+    data = centered.data("centered", 2)
+    assert data.images.shape == (2, 3, 32, 32) and bool(data.locations.isnan().all()), "no label reaches the net"
+    with pytest.raises(ValueError, match="centered, scattered"):
+        centered.scenes("anywhere")
+
+
+def test_rank_correlation_with_ties():
+    assert net_locality.rank_correlation([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert net_locality.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert net_locality.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    with pytest.raises(ValueError, match="varying"):
+        net_locality.rank_correlation([1, 1, 1], [1, 2, 3])
+
+
+def test_k_by_filled_cells_stops_at_the_first_failure_and_at_gaps():
+    row = lambda k, placed: Row("exp1", "w", "c", 0, "dpmpp_2m", 14, k, 0, placed, placed, 1.0)
+    assert net_locality.filled_k([row(k, k) for k in range(5)], "exp1") == 4
+    assert net_locality.filled_k([row(1, 1), row(2, 2), row(3, 2), row(4, 4)], "exp1") == 2
+    assert net_locality.filled_k([row(1, 1), row(3, 3)], "exp1") == 1
+    assert net_locality.filled_k([row(1, 0), row(2, 2)], "exp1") == 0
+
+
+def test_rows_of_other_weights_are_refused():
+    with pytest.raises(ValueError, match="net_locality exp1"):
+        net_locality.current([net_locality.LocalityRow("exp1", "0" * 12, 5, 0, 1.0, 1.0, 1.0, 1.0, 1.0)], ["exp1"])
+
+
+def test_the_twin_field_has_the_images_correlation():
+    from lcs_utils.theory.distributions import gaussian
+
+    at = torch.cartesian_prod(torch.arange(6), torch.arange(6)).double()
+    p = gaussian(torch.zeros(36), 0.04 * torch.exp(-torch.cdist(at, at) / 3.0))
+    twin, length = net_locality.gaussian_twin(p.sample(4000, torch.Generator().manual_seed(0)).reshape(-1, 6, 6))
+    assert length == pytest.approx(3.0, rel=0.1)
+    torch.testing.assert_close(twin.cov, p.cov, atol=0.004, rtol=0)
