@@ -27,6 +27,10 @@ SLIDERS = {  # the slider's accessible name
     "02_theory_noise_and_features": "coupling",
     "11_swing_by": "training time",
 }
+LIVE = (  # widgets that need the kernel, alone: their notebooks take longer than a browser test should
+    "from lcs_utils import widgets\nwidgets.LocalityExplorer(sigmas=(0.2, 1.0, 5.0))",
+    "from lcs_utils.widgets.scene_controls import scene_controls\nscene_controls(seed=1, count=2)",
+)
 HARMLESS = (  # what JupyterLab says by itself; everything else fails a test
     "Could not restore the debugger state",  # the kernel was restarted while its debugger was asked
     "favicon",
@@ -51,6 +55,9 @@ def lab(tmp_path_factory):
     folder, token = tmp_path_factory.mktemp("lab"), secrets.token_hex(16)
     for name in SLIDERS:
         nbformat.write(shortened(name), folder / f"{name}.ipynb")
+    live = shortened(next(iter(SLIDERS)))
+    live.cells = [nbformat.v4.new_code_cell(source) for source in LIVE]
+    nbformat.write(live, folder / "live.ipynb")
     for name, text in SETTINGS.items():
         paths.write_text(folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings", text)
     with socket.socket() as free:
@@ -59,12 +66,11 @@ def lab(tmp_path_factory):
     options = [f"--ServerApp.root_dir={folder}", f"--port={port}", f"--IdentityProvider.token={token}", "--no-browser"]
     options += ["--ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root", "--log-level=WARN"]
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
-    own |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
+    own |= {f"JUPYTERLAB_{kind}_DIR": str(folder / kind.lower()) for kind in ("SETTINGS", "WORKSPACES")}
     own |= {"LCS_FIGURES": str(folder / "figures"), "IPYTHONDIR": str(folder / "ipython")}
     log = open(folder / "lab.log", "w")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", *options], env=os.environ | own, cwd=folder, stdout=log, stderr=log, start_new_session=True
-    )
+    command = [sys.executable, "-m", "jupyterlab", *options]
+    server = subprocess.Popen(command, env=os.environ | own, cwd=folder, stdout=log, stderr=log, start_new_session=True)
     address = f"http://127.0.0.1:{port}"
     try:
         deadline = time.monotonic() + PATIENCE
@@ -97,10 +103,10 @@ def pages(lab):
         context = browser.new_context(viewport={"width": 1200, "height": 900})
         context.set_default_timeout(PATIENCE * 1000)
         opened = {}
-        for name in SLIDERS:
+        for name in (*SLIDERS, "live"):
             page = context.new_page()
             said = []
-            page.on("console", lambda message, said=said: message.type == "error" and said.append(f"{message.text} {message.location}"))
+            page.on("console", lambda m, said=said: m.type == "error" and said.append(f"{m.text} {m.location}"))
             page.on("pageerror", lambda error, said=said: said.append(str(error)))
             try:
                 page.goto(f"{address}/doc/tree/{name}.ipynb?token={token}")
@@ -171,4 +177,41 @@ def test_run_all_then_slide_by_keys_and_mouse(pages, lab, name):
     natural = page.locator(".jp-OutputArea-output img[src^=blob]").evaluate("e => e.naturalWidth")
     assert natural > 300, "the picture is not drawn"
     page.screenshot(path=lab[2] / f"{name}_2.png")
+    assert not [text for text in said if not any(part in text for part in HARMLESS)]
+
+
+def test_explorer_and_scene_answer_to_clicks_and_keys(pages, lab):
+    page, said = pages["live"]
+    page.bring_to_front()
+    canvas = page.get_by_role("application", name=re.compile("target pixel"))
+    color = page.get_by_label("color", exact=True)
+    color.wait_for()
+    assert page.locator(".jupyter-widgets-error-widget").count() == 0, "a widget could not be drawn"
+    assert page.get_by_role("application", name=re.compile("Condition grid")).count() == 1
+    status = canvas.locator("xpath=following-sibling::*[@aria-live]")
+
+    def target(before):
+        """Row and column of the target that is read out, once they differ from `before`."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            found = re.search(r"target row (\d+), column (\d+)", status.inner_text())
+            if found and tuple(map(int, found.groups())) != before:
+                return tuple(map(int, found.groups()))
+            page.wait_for_timeout(50)
+        pytest.fail(f"the target stays at {before}")
+
+    canvas.scroll_into_view_if_needed()
+    box, first = canvas.bounding_box(), target(None)
+    canvas.click(position={"x": 0.2 * box["width"], "y": 0.2 * box["height"]})
+    clicked = target(first)
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert target(clicked) == (clicked[0] + 1, clicked[1] + 2)
+    page.screenshot(path=lab[2] / "live_explorer.png")
+
+    picture = page.locator("img.widget-image")
+    assert picture.evaluate("e => e.naturalWidth") > 100 and "yellow" not in picture.get_attribute("title")
+    color.select_option("yellow")
+    page.locator('img.widget-image[title*="yellow"]').wait_for()
+    page.screenshot(path=lab[2] / "live_scene.png")
     assert not [text for text in said if not any(part in text for part in HARMLESS)]
