@@ -57,7 +57,8 @@ def setup(app) -> dict:
             except MathError as error:
                 raise SiteError(f"a formula cannot be drawn ({error}): {node.astext()}") from None
             drawn = re.sub(r"<mo>([{}|‖])</mo>", r'<mo stretchy="false">\1</mo>', drawn)  # else as tall as the line
-            translator.body.append(f'<div class="math">{drawn}</div>' if block else f'<span class="math">{drawn}</span>')
+            tag = "div" if block else "span"
+            translator.body.append(f'<{tag} class="math">{drawn}</{tag}>')
             raise SkipNode
 
         return visit
@@ -67,7 +68,7 @@ def setup(app) -> dict:
 
 
 def spelled_out(tex: str) -> str:
-    """TeX with the braces that docutils needs and TeX does not: around the digits of \\frac12, around an accented letter."""
+    """TeX with the braces that docutils needs and TeX does not: around \\frac12's digits and accented letters."""
     tex = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", tex)
     return re.sub(r"\\(dot|hat|bar|tilde) *\{?(?<=[ {])(\w)\}?", r"{\\\1{\2}}{}", tex)
 
@@ -106,7 +107,8 @@ def numbers(values, name: str = "") -> list[str]:
     """A figure's values as Markdown tables: lists of one length stand side by side as columns."""
     if not isinstance(values, dict):
         values = {name or "values": values}
-    flat = {k: v for k, v in values.items() if isinstance(v, list) and v and not any(isinstance(i, (list, dict)) for i in v)}
+    lists = {k: v for k, v in values.items() if isinstance(v, list) and v}
+    flat = {k: v for k, v in lists.items() if not any(isinstance(item, (list, dict)) for item in v)}
     lengths = [len(v) for v in flat.values()]
     columns = {k: v for k, v in flat.items() if len(v) > 1 and lengths.count(len(v)) > 1 and len(v) == max(lengths)}
     single = {k: v for k, v in values.items() if k not in columns and not isinstance(v, dict)}
@@ -125,14 +127,16 @@ def figure_page(record: dict, title: str) -> str:
     """Markdown of one figure: picture, numbers, the command, what it rests on with hashes, package versions."""
     figure, made = record["figure"], record["provenance"]
     files = [[f"`{file}`", f"`{digest}`"] for file, digest in made["checkpoints"].items()]
-    source = f"notebook [{made['notebook']}](../../notebooks/{made['notebook']}.ipynb)" if made["notebook"] else "a session"
+    notebook = made["notebook"]
+    source = f"notebook [{notebook}](../../notebooks/{notebook}.ipynb)" if notebook else "an interactive run"
     lines = [
         f"# {title or figure}", "", f"`{figure}`, preset `{record['preset']}`, from {source}.", "",
         f"![{title}]({figure}.png)", "", "## Numbers", *numbers(record["values"]),
         f"All digits: [{figure}.json](path:{figure}.json)", "", "## Command", "", "```sh", made["command"], "```", "",
-        f"Seed {made['seed']}, threads: {made['threads']}. Code: `{made['code_sha256']}`; notebook: `{made['notebook_sha256']}`.",
+        f"Seed {made['seed']}, threads: {made['threads']}. Code: `{made['code_sha256']}`;",
+        f"notebook: `{made['notebook_sha256']}`.",
         "", "## Checkpoints and data",
-        *(table(["file", "SHA-256"], files) if files else ["", "None: everything is computed from the code above.", ""]),
+        *(table(["file", "SHA-256"], files) if files else ["", "None: all is computed from the code above.", ""]),
         "## Versions", *table(list(made["versions"]), [list(made["versions"].values())]),
     ]  # fmt: skip
     return "\n".join(lines) + "\n"
@@ -152,7 +156,8 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> None:
                 cell.metadata["mystnb"] = {"image": {"alt": last.replace("$", "")}}
         notebook.metadata.language_info["pygments_lexer"] = "python"
         pages[f"notebooks/{name}.ipynb"] = nbformat.writes(notebook)
-    gallery = ["# All figures", "", "Each with its numbers, its command and what it rests on.", "", '<div class="gallery">', ""]
+    gallery = ["# All figures", "", "Each with its numbers, its command and what it rests on.", ""]
+    gallery += ['<div class="gallery">', ""]
     for path in figures:
         record, place = json.loads(path.read_text()), path.relative_to(paths.FIGURES)
         title = titles.get(path.stem, path.stem)
@@ -165,18 +170,20 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> None:
     places = [path.relative_to(paths.FIGURES).with_suffix("").as_posix() for path in figures]
     pages["figures/index.md"] = "\n".join([*gallery, "</div>", "", toctree("", places)])
     notebook_pages = toctree("Notebooks", [f"notebooks/{name}" for name in names])
-    pages["index.md"] = "\n".join([(paths.ROOT / "README.md").read_text(), notebook_pages, toctree("Figures", ["figures/index"])])
+    readme = (paths.ROOT / "README.md").read_text()
+    pages["index.md"] = "\n".join([readme, notebook_pages, toctree("Figures", ["figures/index"])])
     for place, content in pages.items():
         paths.write_text(folder / place, content)
 
 
 def toctree(caption: str, documents: list[str]) -> str:
     """A hidden table of contents, which fills the navigation."""
-    return "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}" if caption else "", "", *documents, "```", ""])
+    options = [":hidden:", f":caption: {caption}" if caption else ""]
+    return "\n".join(["", "```{toctree}", *options, "", *documents, "```", ""])
 
 
 def build(output: Path = SITE, names: list[str] | None = None, figures: list[Path] | None = None) -> list[str]:
-    """Write the pages of the notebooks and figures (default: all of preset small) to `output`; returns Sphinx's warnings.
+    """Write the pages of notebooks and figures (default: all of preset small) to `output`; returns Sphinx's warnings.
 
     The folder appears whole or not at all. Raises SiteError when Sphinx cannot read a page.
     """
