@@ -17,7 +17,7 @@ from lcs_utils.clevr.tracer import FAR, MATERIAL, RED, X, Y, normal_change
 ALPHA_X, ALPHA_Y = 0.75, 1 / 0.75  # anisotropy 0.25: roughness around the axis and across it
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def _fresnel(cosine, ior):
     """Reflectance of a dielectric for unpolarized light."""
     g = math.sqrt(ior * ior - 1.0 + cosine * cosine)
@@ -26,19 +26,19 @@ def _fresnel(cosine, ior):
     return 0.5 * a * a * (1.0 + b * b)
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _masking(x, y, z, alpha_x, alpha_y):
     """Smith's masking of GGX for a direction (x, y, z) in the tangent frame, z > 0."""
     return 2.0 * z / (z + math.sqrt(z * z + alpha_x * alpha_x * x * x + alpha_y * alpha_y * y * y))
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _edge(x, a2):
     """Marginal of GGX's distribution of slopes: its integral from 0 to x, times 2."""
     return x / math.sqrt(x * x + a2)
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def _glints(px, py, pz, vx, vy, vz, nx, ny, nz, tangents, o, footprint, blocked, frames, out):
     """Add the lamps that the sharp lobe shows: squares blurred by the lobe, averaged over the sample's footprint.
 
@@ -110,7 +110,7 @@ def _glints(px, py, pz, vx, vy, vz, nx, ny, nz, tangents, o, footprint, blocked,
             out[c] += cover * (RADIANCE[l, c] if l < 3 else SUN_IRRADIANCE * INV_PI / (SUN_TAN * SUN_TAN))
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, footprint, h, i, rays, color):
     """Radiance toward the eye (unit vector v) of object `k` at a point with normal n, into `color`."""
     o = objects[k]

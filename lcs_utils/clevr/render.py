@@ -34,7 +34,7 @@ def _filter_offsets(antialias, width=3.0):
     return np.interp((np.arange(antialias) + 0.5) / antialias, cumulative, x) * width
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _direction(column, row, resolution, camera, axes):
     u, v = (column / resolution - 0.5) / camera[3], (0.5 - row / resolution) / camera[4]
     dx = u * axes[0, 0] + v * axes[1, 0] - axes[2, 0]
@@ -44,7 +44,7 @@ def _direction(column, row, resolution, camera, axes):
     return dx * scale, dy * scale, dz * scale
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _first(camera, dx, dy, dz, objects, n, candidates):
     best, seen = FAR, -1
     for k in range(n):
@@ -55,7 +55,7 @@ def _first(camera, dx, dy, dz, objects, n, candidates):
     return best, seen
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def _sample(column, row, resolution, camera, axes, frames, objects, n, candidates, spread, h, i, rays, color):
     """Radiance of one primary ray into `color`."""
     dx, dy, dz = _direction(column, row, resolution, camera, axes)
@@ -76,7 +76,7 @@ def _sample(column, row, resolution, camera, axes, frames, objects, n, candidate
         color[c] *= FLOOR_ALBEDO / math.pi
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def _kind(column, row, resolution, camera, axes, frames, objects, n, candidates, offsets):
     """What a pixel needs: 0 one sample (free floor), 1 the plain pattern, 2 the fine one (a silhouette or metal)."""
     aa = len(offsets)
@@ -99,7 +99,7 @@ def _kind(column, row, resolution, camera, axes, frames, objects, n, candidates,
     return 0
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def _render_scene(objects, n, camera, lamps, resolution, coarse, fine, image):
     axes, frames = camera_axes(camera[0], camera[1], camera[2]), lamp_frames(lamps)
     boxes = pixel_boxes(objects, n, camera, axes, camera[3], camera[4], resolution, resolution)

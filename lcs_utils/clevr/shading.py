@@ -29,7 +29,7 @@ GLOW = np.array([[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]])  # what rubber a
 INV_PI = 1.0 / math.pi
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, error_model="numpy", inline="always")
 def pixel_hash(a, b):
     """A well-mixed 32-bit number for a pixel."""
     h = np.uint32(a * 73856093) ^ np.uint32(b * 19349663)
@@ -38,7 +38,7 @@ def pixel_hash(a, b):
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, error_model="numpy", inline="always")
 def point(h, stream, i):
     """Point i of the R2 sequence, shifted by the pixel's hash; streams (lamps, lobes) have shifts of their own."""
     u = (h & np.uint32(0xFFFF)) / 65536.0 + 0.618034 * stream + 0.7548776662466927 * i
@@ -46,7 +46,7 @@ def point(h, stream, i):
     return u - math.floor(u), v - math.floor(v)
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def lamp_frames(lamps):
     """Per area lamp: position, normal toward the origin, two half edges; [3, 12]."""
     frames = np.empty((3, 12))
@@ -58,7 +58,7 @@ def lamp_frames(lamps):
     return frames
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def lamp(l, px, py, pz, frames):
     """Direction to lamp `l`, its distance, and its irradiance (area lamps: per unit radiance) on a facing surface."""
     if l == 3:
@@ -71,7 +71,7 @@ def lamp(l, px, py, pz, frames):
     return dx / d, dy / d, dz / d, d, max(cosine, 0.0) * EDGE[l] * EDGE[l] / d2
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def blockers(l, px, py, pz, frames, objects, n, skip):
     """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0: the lamp is free."""
     wx, wy, wz, distance, _ = lamp(l, px, py, pz, frames)
@@ -92,7 +92,7 @@ def blockers(l, px, py, pz, frames, objects, n, skip):
     return found
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
     """Share of lamp `l` that a point sees, by `rays` shadow rays; none is traced where `blockers` finds nothing."""
     found = blockers(l, px, py, pz, frames, objects, n, skip)
@@ -126,7 +126,7 @@ def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
     return seen / rays
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def indirect(px, py, pz, nx, ny, nz, objects, n, skip, light):
     """Add the irradiance of the floor's bounce, the ambient term and the neighbors as glowing spheres."""
     free = 1.0
@@ -147,7 +147,7 @@ def indirect(px, py, pz, nx, ny, nz, objects, n, skip, light):
         light[c] += free * ((1.0 - nz) * BOUNCE[kind, c] + AMBIENT[kind, c])
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays, light):
     """Irradiance at a point into `light`: the lamps, with shadows if rays > 0, and the indirect terms."""
     light[:] = 0.0
@@ -162,7 +162,7 @@ def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays, light):
     indirect(px, py, pz, nx, ny, nz, objects, n, skip, light)
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def environment(px, py, pz, dx, dy, dz, objects, n, skip, frames, h, i, depth, out):
     """Radiance along a reflected ray into `out`, and the first hit's distance; metal is followed `depth` more times."""
     tint, light, first = np.ones(3), np.empty(3), FAR
