@@ -213,5 +213,6 @@ def test_explorer_and_scene_answer_to_clicks_and_keys(pages, lab):
     assert picture.evaluate("e => e.naturalWidth") > 100 and "yellow" not in picture.get_attribute("title")
     color.select_option("yellow")
     page.locator('img.widget-image[title*="yellow"]').wait_for()
+    picture.scroll_into_view_if_needed()
     page.screenshot(path=lab[2] / "live_scene.png")
     assert not [text for text in said if not any(part in text for part in HARMLESS)]
