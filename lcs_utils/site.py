@@ -79,6 +79,11 @@ def heading(cell) -> str:
     return found[-1] if found else ""
 
 
+def executed() -> list[str]:
+    """The notebooks that have been built: their .ipynb is there."""
+    return [name for name in notebooks.names() if (paths.NOTEBOOKS / f"{name}.ipynb").exists()]
+
+
 def figure_titles(names: list[str]) -> dict[str, str]:
     """For each figure the heading in its notebook under which it is made."""
     titles = {}
@@ -190,7 +195,7 @@ def build(output: Path = SITE, names: list[str] | None = None, figures: list[Pat
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
-    names = notebooks.names() if names is None else names
+    names = executed() if names is None else names
     figures = sorted((paths.FIGURES / "small").glob("*.json")) if figures is None else figures
     warnings = io.StringIO()
     with tempfile.TemporaryDirectory() as scratch, paths.atomic_folder(output) as target:

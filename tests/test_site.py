@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from lcs_utils import notebooks, paths, site
+from lcs_utils import paths, site
 
 FIGURES = sorted((paths.FIGURES / "small").glob("*.json"))
 
@@ -45,7 +45,7 @@ def test_sphinx_finds_nothing_wrong(built):
 
 def test_nothing_is_loaded_from_elsewhere(built):
     pages = list(built[0].rglob("*.html"))
-    assert len(pages) >= 2 + len(notebooks.names()) + len(FIGURES)
+    assert len(pages) >= 2 + len(site.executed()) + len(FIGURES)
     for path in pages:
         assert not foreign(Page(path.read_text()).loaded), path.name
     for path in built[0].rglob("*.css"):
