@@ -42,8 +42,8 @@ def _to_depth(ids, depths, camera, fx, fy):
 def trace(scene, width: int, height: int) -> Seen:
     """Object ids and depths of a scene in its own crop, from one ray through each pixel center.
 
-    Depth is measured along the view axis in scene units, as the third of CLEVR's pixel_coords; the floor has its own,
-    and a pixel beyond the floor's edge has infinity. An object hidden by others has no pixel.
+    Choice: depth is measured along the view axis in scene units, as the third of CLEVR's pixel_coords (not along the
+    ray); the floor has its own, and a pixel beyond the floor's edge has infinity. A hidden object has no pixel.
     """
     rows, counts, cameras, _ = pack([scene])
     ids, depths, camera = np.empty((height, width), np.int64), np.empty((height, width)), cameras[0]
