@@ -1,0 +1,183 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 7 · Where each pixel of the score looks
+#
+# **Claim** (section 4, App. F, Figs. 2, 10, 12): nets that length-generalize have *local conditional* scores: at high noise a
+# pixel listens to the condition beside it. Nets that fail listen to conditions far away. Exp. 3 is local by construction.
+#
+# Two maps say so, on any denoiser. **Eq. (9)**: $G(u, v)$ = mean over channel pairs of $|\partial D_c(x_t)[u] / \partial x_{c'}[v]|$,
+# what pixel $u$ listens to among pixels. **Eq. (10)**: $I_k(u) = \|D(x_t; C)[u] - D(x_t; C \setminus c_k)[u]\|$, among conditions.
+# It is the denoiser $D$ that is differentiated: the Jacobian of a score is dominated by its own diagonal at high noise,
+# whatever the distribution (first figure). Uses the shipped nets and the rows in `data/counts/locality.csv`; about two minutes.
+# Preset `paper` needs nets trained at that size; it says how. `cifar = True` downloads a CIFAR-10 net (143 MB).
+
+# %% tags=["parameters"]
+preset: str = "small"
+seed: int = 0
+cifar: bool = False
+
+# %%
+import matplotlib.pyplot as plt
+import torch
+from lcs_utils import centered, checkpoints, diffusion, locality, notebooks, plotting, widgets
+from lcs_utils.evaluation import net_locality, rates
+from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.models.ddpm import load_ddpm
+from lcs_utils.widgets import figures
+
+notebooks.check_parameters(preset=preset)
+plotting.use_style()
+
+# %% [markdown]
+# ## Before any net: a Gaussian field like the images
+# It has their mean, variance and correlation between neighbors. Its denoiser is linear, its Jacobian known in closed form. It looks farther the more noise there is, for good
+# reason: averaging over correlated pixels removes noise. The score of the same Gaussian seems to see one pixel only.
+
+# %%
+sigmas = net_locality.SIGMAS
+images = net_locality.training_like(200)
+(gauss, length), side = net_locality.gaussian_twin(images), images.shape[-1]
+names = ["exp1", "exp2", "exp3", "exp1_1", "exp3_1"]
+targets = net_locality.cell_targets(locality.without_each(net_locality.test_condition(net_locality.K)), side)
+score = lambda x, s, cond: diffusion.score(gauss.denoise, x, s)
+width = lambda D, s: locality.locality_window(locality.pixel_influence(D, images[:1].double(), s, None, targets), targets)
+baseline = [float(width(gauss.denoise, s).double().mean()) for s in sigmas]
+of_score = [float(width(score, s).double().mean()) for s in sigmas]
+print(f"correlation length {length:.1f} px")
+print("side of the 90 % square: D", [round(b) for b in baseline], " score", [round(b) for b in of_score])
+
+# %% [markdown]
+# ## Explore
+# Choose a pixel, slide the noise, toggle conditions, sample. Without a kernel this is a picture.
+
+# %%
+explorer = widgets.LocalityExplorer(preset=preset, seed=seed)
+explorer
+
+# %% [markdown]
+# ## Fig. 2: pixel and condition maps over the denoised image, at low and high noise
+# White square: 90 % of the target's pixel influence. Each condition has a color; a pixel shows the colors of those it
+# listens to; a disc is filled by its share of the *target's* condition influence.
+
+# %%
+levels = explorer.maps.sigmas
+rows, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.nearest(levels, (0.2, 5.0)))
+nets = [net.replace(": ", "\n") for net in explorer.maps.nets]
+figure = plotting.image_grid(rows, nets, columns, cell=1.63)
+used = [f"data/checkpoints/{name}" for name in ("exp1", "exp2", "exp3")]
+plotting.save_figure(figure, "fig02", preset, numbers, seed, used);
+
+# %% [markdown]
+# ## Fig. 10: every condition over all noise levels
+# For each net: where the target looks among pixels (white: the 90 % square), then each of the five conditions' influence on all
+# pixels, brightness relative to the strongest of that net and noise level.
+
+# %%
+stops = figures.nearest(levels, (0.05, 0.2, 0.5, 1, 2, 5, 10, 40))
+rows, labels, numbers = figures.fig10(explorer.maps, explorer.first, stops)
+figure = plotting.image_grid(rows, labels, [f"σ = {levels[i]:g}" for i in stops], cell=0.67)
+plotting.save_figure(figure, "fig10", preset, numbers, seed, used);
+
+# %% [markdown]
+# ## The same as numbers
+# Eight images, five conditions, targets at all five. *Conditional locality*: of all the condition influence on pixels within two
+# cells of a condition, the share that comes from conditions at most two cells away. Bands: 95 % bootstrap intervals over images.
+
+# %%
+local = net_locality.current(net_locality.read(preset), names, preset)
+styles = {n: dict(color=plotting.EXPERIMENT_COLORS[n[:4]], ls="--" if "_" in n else "-") for n in names}
+titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.4))
+for axis, field in zip(axes, ("window", "within_2")):
+    for net in names:
+        curve = net_locality.against_noise(local[net], field)
+        axis.plot(sigmas, [i.value for i in curve.values()], label=titles[net], **styles[net])
+        axis.fill_between(sigmas, [i.low for i in curve.values()], [i.high for i in curve.values()], color=styles[net]["color"], alpha=0.2, lw=0)
+axes[0].plot(sigmas, baseline, "k-", lw=1.2, label="Gaussian, D")
+axes[0].plot(sigmas, of_score, "k:", lw=1.2, label="Gaussian, score")
+axes[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 38))
+axes[1].set(xscale="log", xlabel="noise σ", ylabel="share", title="condition influence from within 2 cells", ylim=(0, 1))
+figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
+curves = {n: {f: [list(i) for i in net_locality.against_noise(local[n], f).values()] for f in ("window", "within_1", "within_2")} for n in names}
+used = [f"data/checkpoints/{name}" for name in names] + ["data/counts/locality.csv", "data/counts/length_generalization.csv"]
+plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": curves}, seed, used);
+
+# %% [markdown]
+# ## The thesis in one picture: conditional locality at high noise against K
+# **K here**: the largest K at which, and below which, at least three quarters of the conditioned cells hold an object on average (64 or
+# 24 samples for every K). Extra objects and looks do not count. This rule was chosen after its numbers were known; two others are
+# printed beside it. One point per trained net.
+
+# %%
+counted = read_rows(rows_path(preset))
+K = {"cells filled": [net_locality.filled_k(counted, n) for n in names]}
+K |= {"our success rule": [rates.largest_k(counted, n).value for n in names]}
+K |= {"the paper's rule": [rates.largest_k(counted, n, rates.PAPER_RULE).value for n in names]}
+shares = {n: net_locality.at_high_noise(local[n]) for n in names}
+figure, axis = plt.subplots(figsize=(5.4, 3.6))
+for net, k in zip(names, K["cells filled"]):
+    share = shares[net]
+    axis.errorbar(share.value, k, xerr=[[share.value - share.low], [share.high - share.value]], fmt="s" if "_" in net else "o", ms=9, color=styles[net]["color"])
+    axis.annotate(titles[net], (share.value, k), (0, -19 if "_" in net else 10), textcoords="offset points", ha="center", fontsize=9)
+axis.set(xlabel="conditional locality at σ ≥ 1 (share from within 2 cells)", ylabel="K", xlim=(0.1, 0.95), ylim=(-1.6, 13))
+rho = {rule: net_locality.rank_correlation([shares[n].value for n in names], k) for rule, k in K.items() if len(set(k)) > 1}
+plotting.save_figure(figure, "locality_against_k", preset, {"locality": {n: list(s) for n, s in shares.items()}, "K": K, "spearman": rho}, seed, used);
+for rule, k in K.items():
+    print(f"{rule:17s}", dict(zip(names, k)), f"Spearman {rho[rule]:.2f}" if rule in rho else "all the same", f"({len(names)} nets)")
+
+# %% [markdown]
+# ## Fig. 12: why a CIFAR-10 net delocalizes
+# The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small nets of ours put it to the
+# test. Both were trained on scenes of ONE object, told nothing, the same number of steps; in one the object is always in
+# the middle, in the other anywhere. Both now denoise the same images (centered, unseen), the target is the middle.
+
+# %%
+tests = list(centered.data("centered", 6, seed + 1).images / 127.5 - 1)
+singles, images_of = {name: checkpoints.load(name).denoiser for name in centered.SPREAD}, {}
+if cifar:  # on its own samples, for it knows no CLEVR
+    singles["CIFAR-10"] = load_ddpm()
+    start = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
+    path = diffusion.sample(singles["CIFAR-10"], start, diffusion.karras_sigmas(18, 0.02, 80.0))
+    images_of["CIFAR-10"] = list(diffusion.final(path))
+noise = [torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(seed + i)) for i in range(6)]
+steps, middle, none = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0), [(16, 16)], torch.zeros(256)
+look = lambda D, x, e: locality.profile(D, x, e, steps, none, {}, middle)
+profiles = {n: [look(D, x, e) for x, e in zip(images_of.get(n, tests), noise)] for n, D in singles.items()}
+sides = {n: torch.stack([q.windows[:, 0] for q in p]).double() for n, p in profiles.items()}
+used = [f"data/checkpoints/{name}" for name in centered.SPREAD]
+rows, labels = figures.fig12(profiles)
+figure = plotting.image_grid(rows, labels, [f"σ = {s:g}" for s in steps], cell=1.0)
+plotting.save_figure(figure, "fig12", preset, {"sigmas": steps, "sides": sides}, seed, used);
+
+# %%
+for name, side in sides.items():
+    print(f"{name:10s} side of the 90 % square at sigma =", "  ".join(f"{s:g}: {v:.1f}" for s, v in zip(steps, side.mean(0).tolist())))
+
+# %% [markdown]
+# ## The claims, checked
+
+# %%
+at = {n: (shares[n].low, shares[n].high) for n in names}
+assert at["exp1"][0] > at["exp2"][1] + 0.1 and at["exp3"][0] > at["exp2"][1] + 0.1 and at["exp3_1"][0] > at["exp1_1"][1] + 0.1
+assert baseline == sorted(baseline) and of_score[-1] == 1 and baseline[-1] > 15
+assert rho["cells filled"] > 0
+print("nets that place objects beyond training have local conditional scores:", rho["cells filled"] > 0)
+
+# %% [markdown]
+# **What to look for**: in Exp. 1 a disc near the target fills up at high noise, in Exp. 2 far ones do, or nothing answers, as the
+# paper says. At low noise conditions hardly matter to any net. **What differs from the paper**: it finds both nets
+# pixel-local at all noise levels; by the 90 % square our whole-image nets are not: at high noise they look as far as
+# the Gaussian field does (the centers of their maps are bright, the rest is faint but wide). Exp. 3 is, by construction.
+# **Fig. 12's explanation is not confirmed here**: both one-object nets widen alike with noise (26 and 25 px at σ = 20), so a
+# centered subject alone does not delocalize nets of this size. A small net at 32 px that always widens cannot say more.
+# **Few points**: five nets, so the rank correlation is an illustration, and by rules for K that punish extra objects it is
+# weaker.
+# **Missing**: locality along training, for which snapshots of Exp. 1 and 2 would be needed; the CIFAR-10 net itself was not
+# run here (`cifar = True` does), only a small random one of the same classes, in the tests.
