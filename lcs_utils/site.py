@@ -109,19 +109,25 @@ def table(header: list[str], rows) -> list[str]:
 
 
 def numbers(values, name: str = "") -> list[str]:
-    """A figure's values as Markdown tables: lists of one length stand side by side as columns."""
+    """A figure's values as Markdown tables: lists of one length as columns, dicts of single numbers as rows."""
     if not isinstance(values, dict):
         values = {name or "values": values}
+    single = lambda row: isinstance(row, dict) and not any(isinstance(cell, (list, dict)) for cell in row.values())
+    if values and all(map(single, values.values())):
+        keys = {key: None for row in values.values() for key in row}
+        keys = sorted(keys, key=int) if all(key.isdigit() for key in keys) else list(keys)
+        rows = ([text(row), *(text(cells.get(key, "")) for key in keys)] for row, cells in values.items())
+        return [f"**{text(name)}**" if name else "", *table(["", *map(text, keys)], rows)]
     lists = {k: v for k, v in values.items() if isinstance(v, list) and v}
     flat = {k: v for k, v in lists.items() if not any(isinstance(item, (list, dict)) for item in v)}
     lengths = [len(v) for v in flat.values()]
     columns = {k: v for k, v in flat.items() if len(v) > 1 and lengths.count(len(v)) > 1 and len(v) == max(lengths)}
-    single = {k: v for k, v in values.items() if k not in columns and not isinstance(v, dict)}
+    others = {k: v for k, v in values.items() if k not in columns and not isinstance(v, dict)}
     lines = [f"**{text(name)}**"] if name else []
     if columns:
         lines += table([text(k) for k in columns], zip(*([text(i) for i in v] for v in columns.values())))
-    if single:
-        lines += table(["", "value"], ([text(k), text(v)] for k, v in single.items()))
+    if others:
+        lines += table(["", "value"], ([text(k), text(v)] for k, v in others.items()))
     for key, value in values.items():
         if isinstance(value, dict):
             lines += ["", *numbers(value, f"{name} / {key}" if name else key)]

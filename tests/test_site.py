@@ -96,6 +96,7 @@ def test_numbers_stand_in_tables():
     values = {"exp1": {"K": [1, 2], "rate": [0.5, 1 / 3], "n": 64}, "note": "a|b"}
     lines = site.numbers(values)
     assert "| 2 | 0.3333 |" in lines and "| n | 64 |" in lines and r"| note | a\|b |" in lines
+    assert "| b | 3 |  | 4 |" in site.numbers({"shares": {"a": {"9": 1, "10": 2}, "b": {"2": 3, "10": 4}}})
     assert "| a | none |" in site.numbers({"a": []})
     assert "(1, 2), (3, 4)" in " ".join(site.numbers([[1, 2], [3, 4]]))
 
