@@ -158,7 +158,7 @@ def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(toy, capsys):
     lg.write_rows(stale, toy.path)
     assert lg.read_rows(toy.path) == sorted(stale)
     lg.measure("toy", [1, 2], 2, steps=2, solver="heun")
-    assert "2 x 2 samples to count, 2 x 2 to draw, about" in capsys.readouterr().out
+    assert "toy: 4 samples to count, 4 of them to draw, about" in capsys.readouterr().out
     lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
     assert toy.drawn == [(1, 0, 2), (2, 0, 2), (3, 0, 2)]  # what was there was kept
     kept = lg.read_rows(toy.path)
@@ -180,13 +180,14 @@ def test_a_half_written_file_is_noticed_and_continued(toy):
     assert toy.drawn == [(1, 0, 8), (1, 8, 10), (2, 0, 8), (2, 8, 10)]  # nothing was drawn twice
 
 
-def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy):
+def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, capsys):
     lg.measure("toy", [1], 8, steps=2, solver="heun")
     toy.hashes["counter"] = "d" * 12
     lg.measure("toy", [1], 8, steps=2, solver="heun")
     assert toy.drawn == [(1, 0, 8)] and {r.counted_by for r in lg.read_rows(toy.path)} == {"d" * 12}
     lg.measure("toy", [1], 16, steps=2, solver="heun")
     assert toy.drawn == [(1, 0, 8), (1, 8, 16)] and len(lg.read_rows(toy.path)) == 16
+    assert "16 samples to count, 8 of them to draw" in capsys.readouterr().out
     place = next((paths.RUNS / "small" / "samples").iterdir())
     place.write_bytes(place.read_bytes()[:100])  # cut off: drawn again
     toy.hashes["counter"] = "e" * 12

@@ -80,7 +80,8 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
     exp1, exp2 = rates.trained("exp1"), rates.trained("exp2")
     good = lambda net, *numbers: rates.paper_success(sample(net, *numbers), rates.trained(net))
     assert good("exp1", 3, 3, 3) and not good("exp1", 3, 4, 3) and not good("exp1", 3, 3, 2)
-    assert good("exp1", 4, 5, 4) and good("exp1", 4, 3, 3) and not good("exp1", 4, 6, 4) and not good("exp1", 4, 2, 2)
+    assert good("exp1", 4, 5, 4) and good("exp1", 5, 4, 4) and not good("exp1", 4, 6, 4) and not good("exp1", 5, 3, 3)
+    assert not good("exp1", 4, 3, 3) and not good("exp1_1", 2, 1, 1)  # no more objects than in training
     assert not good("exp1", 4, 4, 2)  # two of four are elsewhere
     assert good("exp2", 3, 5, 3) and not good("exp2", 3, 6, 3)  # one label: up to two more objects anywhere
     assert (exp1.labels, exp2.labels) == ("all", "single")
@@ -89,7 +90,7 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
 def test_our_k_wants_every_cell_within_training_and_all_but_one_beyond():
     good = lambda *numbers: rates.OUR_RULE.succeeds(sample("exp1", *numbers), rates.trained("exp1"))
     assert good(3, 3, 3) and not good(3, 2, 2) and not good(1, 0, 0)  # success forgives one empty cell, K does not
-    assert good(4, 3, 3) and not good(4, 2, 2)
+    assert good(5, 4, 4) and not good(5, 3, 3) and not good(4, 3, 3)  # beyond training, more than training showed
 
 
 def test_the_experiment_behind_a_net():

@@ -127,8 +127,16 @@ def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -
         raise ValueError(f"{net} takes conditions of {takes} numbers, the test locations give {given}")
 
 
-def expected_seconds(denoise: Denoiser, resolution: int, ks, samples: int, steps: int, solver: str) -> float:
-    """About how long drawing `samples` at each of `ks` takes, from one evaluation at the smallest and at the largest K."""
+def kept_samples(path: Path) -> int:
+    """How many samples a file keeps; none when it cannot be read."""
+    try:
+        return len(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError):
+        return 0
+
+
+def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver: str) -> float:
+    """About how long drawing one sample takes, from one evaluation at the smallest and at the largest of `ks`."""
     evaluations = steps if solver == "dpmpp_2m" else 2 * steps - 1
     cost = []
     for k in {min(ks), max(ks)}:
@@ -138,7 +146,7 @@ def expected_seconds(denoise: Denoiser, resolution: int, ks, samples: int, steps
                 begun = time.perf_counter()
                 denoise(torch.randn(2, 3, resolution, resolution), torch.ones(2), cond)
         cost.append((time.perf_counter() - begun) / 2)
-    return sum(cost) / len(cost) * evaluations * samples * len(ks)
+    return sum(cost) / len(cost) * evaluations
 
 
 def measure(
@@ -165,9 +173,10 @@ def measure(
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
     if not missing:
         return
-    fresh = [k for k in missing if not place(k).exists()]
-    seconds = expected_seconds(denoise, side, fresh, samples, steps, solver) if fresh else 0.0
-    print(f"{net}: {len(missing)} x {samples} samples to count, {len(fresh)} x {samples} to draw, about {seconds / 60:.1f} minutes")
+    left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
+    fresh, total = [k for k in missing if left[k]], sum(left.values())
+    seconds = expected_seconds(denoise, side, fresh, steps, solver) * total if fresh else 0.0
+    print(f"{net}: {len(missing) * samples} samples to count, {total} of them to draw, about {seconds / 60:.1f} minutes", flush=True)
     with tqdm(total=len(missing) * samples, desc=net, unit="sample", disable=None) as bar:
         for k in missing:
             bar.set_postfix(K=k)
@@ -182,7 +191,8 @@ def measure(
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.length_generalization")
-    parser.add_argument("nets", nargs="+", help=f"checkpoints, or checkpoint/change with change in {', '.join(interventions.INTERVENTIONS)}")
+    changes = ", ".join(interventions.INTERVENTIONS)
+    parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {changes}")
     parser.add_argument("--k", default="0-12", help="numbers of locations, as 4 or 0-12")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))

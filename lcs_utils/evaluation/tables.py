@@ -1,4 +1,4 @@
-"""Tables 1 and 2 from stored rows: the paper's K beside ours by two rules, each with its interval, as text and as figures."""
+"""Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as text and as figures."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -97,7 +97,7 @@ def markdown(found: Sequence[Cell]) -> str:
 
 
 def draw_k(found: Sequence[Cell]) -> Figure:
-    """K of every measured net (Tables 1 and 2): ours by both rules with bootstrap intervals, the paper's as diamonds."""
+    """K of every measured net (Tables 1 and 2): ours by three rules with bootstrap intervals, the paper's as diamonds."""
     shown = [cell for cell in found if cell.ours is not None]
     figure, axes = plt.subplots(figsize=(8.2, 0.5 * len(shown) + 1.3))
     styles = (

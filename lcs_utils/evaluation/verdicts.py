@@ -72,13 +72,14 @@ def of_cell(cell: Cell) -> Verdict:
 
 
 def beyond(found: dict[str, Cell], net: str, claim: str, yes: bool, paper: str) -> Verdict:
-    """K is larger than any number of objects in training, in the whole interval of our rule (`yes`), or is not."""
+    """K is larger than any number of objects in training, in the whole interval of the paper's rule (`yes`), or is not."""
     cell, most = found[net], trained(net).objects[1]
     command = f"{COMMAND} {net} --k 0-12"
-    if cell.ours is None:
+    if cell.many is None:
         return Verdict(claim, paper, "no rows", OPEN, command)
-    holds = cell.ours.low > most if yes else cell.ours.high <= most
-    return Verdict(claim, paper, f"K = {say(cell.ours)}, trained on at most {most}", YES if holds else NO, command)
+    holds = cell.many.low > most if yes else cell.many.high <= most
+    said = f"trained on at most {most}, K = {say(cell.many)} by its rule, {say(cell.ours)} by ours"
+    return Verdict(claim, paper, said, YES if holds else NO, command)
 
 
 def extras(rows, net: str) -> Verdict:
