@@ -37,8 +37,9 @@ plotting.use_style()
 
 # %% [markdown]
 # ## Before any net: a Gaussian field like the images
-# It has their mean, variance and correlation between neighbors. Its denoiser is linear, its Jacobian known in closed form. It looks farther the more noise there is, for good
-# reason: averaging over correlated pixels removes noise. The score of the same Gaussian seems to see one pixel only.
+# It has their mean, variance and correlation between neighbors. Its denoiser is linear, its Jacobian known in closed form. It
+# looks farther the more noise there is, for good reason: averaging over correlated pixels removes noise. The score of the
+# same Gaussian seems to see one pixel only, once the noise is high.
 
 # %%
 sigmas = net_locality.SIGMAS
