@@ -54,8 +54,16 @@ def pixel_influence(
 def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
     """seeds^T (d output / d x) for all seeds at once; ValueError when there is no path from x to the output."""
     pulled = None
+    pull = lambda seed, batched: torch.autograd.grad(
+        output, x, seed, retain_graph=True, is_grads_batched=batched, allow_unused=True
+    )[0]
     if output.requires_grad:
-        pulled = torch.autograd.grad(output, x, seeds, retain_graph=True, is_grads_batched=True, allow_unused=True)[0]
+        try:
+            pulled = pull(seeds, True)
+        except RuntimeError as error:
+            if "vmap" not in str(error):
+                raise
+            pulled = torch.stack([pull(seed, False) for seed in seeds])  # group normalization in torch 2.13 knows no vmap
     if pulled is None:
         raise ValueError("the denoiser detaches its input or runs without gradients, so eq. (9) has nothing to differentiate")
     return pulled

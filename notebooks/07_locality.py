@@ -179,7 +179,7 @@ print("Exp. 1 and the local nets hear conditions nearby, Exp. 2 and the net of o
 # the Gaussian field does (the centers of their maps are bright, the rest is faint but wide). Exp. 3 is, by construction.
 # **Fig. 12's explanation is not confirmed here**: both one-object nets widen alike with noise (26 and 25 px at σ = 20), so a
 # centered subject alone does not delocalize nets of this size. A small net at 32 px that always widens cannot say more.
-# **Few points**: five nets, so the rank correlation is an illustration, and by rules for K that punish extra objects it is
-# weaker.
+# **Few points**: five nets, so the rank correlation is an illustration; it depends on the rule for K (all three are printed), and
+# of the nets that compose, the most local one does not have the largest K.
 # **Missing**: locality along training, for which snapshots of Exp. 1 and 2 would be needed; the CIFAR-10 net itself was not
 # run here (`cifar = True` does), only a small random one of the same classes, in the tests.
