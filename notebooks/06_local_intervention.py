@@ -27,6 +27,7 @@ import torch
 from lcs_utils import checkpoints, experiments, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation import tables
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
 
 notebooks.check_parameters(preset=preset)
@@ -86,6 +87,20 @@ plotting.save_figure(figure, "fig01_rates", preset, summary, seed, used);
 # may still hold one. The paper reports the same (0-2 extras).
 
 # %% [markdown]
+# ## Locality without training
+# The paper changes the architecture and trains again. Exp. 2's own net, as it stands, asked at each cell with only the
+# conditioned cell *nearest* to it (or with only those within r cells, *near*), draws most of the objects too: what it lacks is
+# not what an object looks like, but not to listen to far conditions. `lcs_utils.evaluation.interventions`.
+
+# %%
+nets = ["exp2", "exp2/nearest", "exp2/near", "exp3"]
+found = tables.net_rates(stored, nets)
+colors = dict(zip(nets, (plotting.COLORS[color] for color in ("vermilion", "orange", "sky", "green"))))
+titles = dict(zip(nets, ["Exp. 2", "Exp. 2, nearest label only", "Exp. 2, near labels only", "Exp. 3"]))
+figure = tables.draw_rates(found, ["filled", "success", "extras"], titles, colors)
+plotting.save_figure(figure, "interventions", preset, found, seed, used);
+
+# %% [markdown]
 # ## Fig. 4: trained on ONE object
 
 # %%
@@ -106,9 +121,9 @@ for name, values in (summary | single).items():
     rates = "  ".join(f"{k}: {rate:.2f}" for k, rate in zip(values["K"], values["success_rate"]))
     print(f"{name:7s} success at K =  {rates}")
 beyond = lambda values, low, high: [r for k, r in zip(values["K"], values["success_rate"]) if low <= k <= high]
-mean = {name: sum(beyond(v, 4, 6)) / len(beyond(v, 4, 6)) for name, v in summary.items()}
-mean |= {name: sum(beyond(v, 2, 4)) / len(beyond(v, 2, 4)) for name, v in single.items()}
-print("mean success, K = 4..6 (K = 2..4 where trained on one):", {name: round(rate, 2) for name, rate in mean.items()})
+mean = {name: sum(beyond(v, 4, 8)) / len(beyond(v, 4, 8)) for name, v in summary.items()}
+mean |= {name: sum(beyond(v, 3, 6)) / len(beyond(v, 3, 6)) for name, v in single.items()}
+print("mean success, K = 4..8 (K = 3..6 where trained on one):", {name: round(rate, 2) for name, rate in mean.items()})
 
 # %% [markdown]
 # ## The claim, checked
@@ -117,14 +132,13 @@ print("mean success, K = 4..6 (K = 2..4 where trained on one):", {name: round(ra
 # %%
 share = lambda v, low, high: [(c - e) / k for k, c, e in zip(v["K"], v["mean_count"], v["mean_extras"]) if low <= k <= high]
 placed = {name: sum(share(v, 4, 8)) / len(share(v, 4, 8)) for name, v in summary.items()}
-placed |= {name: sum(share(v, 2, 5)) / len(share(v, 2, 5)) for name, v in single.items()}
-print("share of conditioned cells filled, K = 4..8 (2..5):", {name: round(value, 2) for name, value in placed.items()})
-assert mean["exp1"] > mean["exp2"] + 0.3 and mean["exp3"] > mean["exp2"] + 0.1
-assert placed["exp3"] > placed["exp2"] + 0.2 and placed["exp3_1"] > placed["exp1_1"] + 0.3
-print("local architecture restores length generalization:", mean["exp3"] > mean["exp2"] + 0.1)
+placed |= {name: sum(share(v, 3, 6)) / len(share(v, 3, 6)) for name, v in single.items()}
+print("share of conditioned cells filled, K = 4..8 (3..6):", {name: round(value, 2) for name, value in placed.items()})
+assert min(mean["exp1"], mean["exp3"]) > mean["exp2"] + 0.3 and mean["exp3_1"] > mean["exp1_1"] + 0.3
+assert placed["exp3"] > placed["exp2"] + 0.3 and placed["exp3_1"] > placed["exp1_1"] + 0.3
+print("local architecture restores length generalization:", mean["exp3"] > mean["exp2"] + 0.3)
 
 # %% [markdown]
-# **What differs from the paper, first**: our Exp. 3 fills far more of the conditioned cells than Exp. 2, but by the strict
-# rule it succeeds less often than Exp. 1: it draws more extras than the paper's 0-2, and a net of 0.7 M parameters draws
-# rough objects that our counter tends to count twice. **The margin for Exp. 3 (0.1, over K = 4..6) and the share of filled
-# cells were chosen after seeing the numbers**: a margin of 0.3 over K = 4..8, planned before, holds for Exp. 1 and not for Exp. 3. The global net trained on one object draws one object wherever it likes.
+# **What differs from the paper, first**: its Exp. 3 reaches K = 9 by eye. Ours succeeds at four and five locations and
+# rarely from six on: there the test locations stand closer together than r = 3 cells, so that one patch holds two labels,
+# which training with one label never showed. The paper's r is not in its text as we have it.

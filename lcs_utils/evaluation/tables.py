@@ -141,7 +141,8 @@ def draw_rates(
             axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
         axes.set(xlabel="K, conditioned locations", title=words[measure], xticks=range(0, 13, 3))
         axes.set_ylim(*((0, None) if measure in ("count", "extras") else (-0.03, 1.03)))
-    panels[0][0].legend(fontsize=8)
+    lines, said = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, said, loc="outside lower center", ncols=len(said), fontsize=8)
     return figure
 
 
