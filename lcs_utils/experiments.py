@@ -22,7 +22,7 @@ class Experiment:
     normalize_label: bool = False
 
 
-RADIUS = 3  # Choice: the paper's r is not known; 3 cells reach past the largest object (issue of a sweep in notebook 06)
+RADIUS = 3  # Choice: the paper's r is not known; 3 cells reach past the largest object (others: RADIUS_SWEEP, notebook 06)
 
 EXP1 = Experiment("exp1")
 EXP2 = replace(EXP1, name="exp2", labels="single")
@@ -43,7 +43,8 @@ TABLE_2 = tuple(
     _on(replace(EXP1, name=policy, labels=policy), 1, high) for policy in ("random", "drop_one") for high in range(2, 7)
     if (policy, high) != ("drop_one", 2)
 )
-EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2}
+RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 4, 5))
+EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP}
 
 
 @dataclass(frozen=True)
