@@ -181,9 +181,11 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> None:
         gallery += [f"[![{title}]({picture}) {title}]({place.with_suffix('.md').as_posix()})", ""]
     places = [path.relative_to(paths.FIGURES).with_suffix("").as_posix() for path in figures]
     pages["figures/index.md"] = "\n".join([*gallery, "</div>", "", toctree("", places)])
+    verdicts = sorted(path.relative_to(paths.ROOT) for path in paths.FIGURES.glob("*/verdicts.md"))
+    pages |= {path.as_posix(): (paths.ROOT / path).read_text() for path in verdicts}
     notebook_pages = toctree("Notebooks", [f"notebooks/{name}" for name in names])
     readme = (paths.ROOT / "README.md").read_text()
-    pages["index.md"] = "\n".join([readme, notebook_pages, toctree("Figures", ["figures/index"])])
+    pages["index.md"] = "\n".join([readme, notebook_pages, toctree("Figures", ["figures/index", *(path.with_suffix("").as_posix() for path in verdicts)])])
     for place, content in pages.items():
         paths.write_text(folder / place, content)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lcs_utils import checkpoints, paths, training
-from lcs_utils.experiments import EXPERIMENTS, TABLE_1, TABLE_2
+from lcs_utils.experiments import EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2
 
 
 @pytest.fixture
@@ -71,6 +71,6 @@ def test_unknown_names_list_the_allowed(trained, capsys):
 
 
 def test_the_tables_are_the_papers():
-    assert {e.name for e in TABLE_1 + TABLE_2} == set(EXPERIMENTS)
+    assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP} == set(EXPERIMENTS)
     assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}

@@ -17,6 +17,7 @@ from lcs_utils import paths
 from lcs_utils.evaluation.rates import LEVEL, OUR_RULE, PAPER_RULE, Interval, by_k, intervals, measures, resampled, trained
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
 from lcs_utils.evaluation.tables import COMMAND, PAPER, Cell, cells, say
+from lcs_utils.experiments import RADIUS_SWEEP
 
 YES, NO, OPEN, SEE = "reproduced", "not reproduced", "untested", "see the notebook"
 
@@ -113,6 +114,12 @@ def asserted() -> list[Verdict]:
     return found
 
 
+def other_radii(rows: Sequence[Row]) -> list[Cell]:
+    """Exp. 3 with the other measured radii, beside the paper's Exp. 3, whose r we do not know (App. E.3)."""
+    found = [cell for cell in cells(rows, [e.name for e in RADIUS_SWEEP]) if cell.ours is not None]
+    return [cell._replace(paper=PAPER["exp3"], column=f"{cell.column} (r = {trained(cell.net).radius})") for cell in found]
+
+
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     """Every claim about length generalization (Fig. 1, 4, 8, Tables 1, 2), then those that notebooks assert."""
     table = {cell.net: cell for cell in cells(rows)}
@@ -127,6 +134,7 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
         extras(rows, "exp2"),
         extras(rows, "exp3"),
         *(of_cell(cell) for cell in table.values()),
+        *(of_cell(cell) for cell in other_radii(rows)),
         *asserted(),
     ]
 
