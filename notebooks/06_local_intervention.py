@@ -110,7 +110,7 @@ nets = ["exp3_r1", "exp3_r2", "exp3"]
 found = tables.net_rates(stored, nets)
 colors = dict(zip(nets, (plotting.COLORS[color] for color in ("sky", "purple", "green"))))
 figure = tables.draw_rates(found, ["filled", "success", "extras"], dict(zip(nets, ["r = 1", "r = 2", "r = 3"])), colors)
-plotting.save_figure(figure, "radius", preset, found, seed, used)
+plotting.save_figure(figure, "radius", preset, found, seed, used);
 
 # %%
 rows = []
