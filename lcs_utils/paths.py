@@ -1,6 +1,8 @@
 """Where everything lives, and the one way in which files are written: whole or not at all."""
 
+import csv
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -44,6 +46,16 @@ def write_text(path, text):
 def write_json(path, value):
     """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def write_rows(path, command, kind, rows):
+    """Write namedtuples of one `kind` as CSV, sorted, whole or not at all; the first line is the command that makes them."""
+    text = io.StringIO()
+    text.write(f"# {command}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(kind._fields)
+    writer.writerows(sorted(rows))
+    write_text(path, text.getvalue())
 
 
 def sha256(path):

@@ -10,7 +10,6 @@
 
 import argparse
 import csv
-import io
 import json
 import math
 from pathlib import Path
@@ -111,12 +110,8 @@ def read_counts(path=COUNTS) -> list[HandCount]:
 
 def write_counts(counts: list[HandCount], path=COUNTS) -> None:
     """Write all hand counts, sorted, whole or not at all; the first line says how they came about."""
-    text = io.StringIO()
-    text.write("# python -m lcs_utils.evaluation.hand_counts record FOLDER ANSWERS --counted-by WHO\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HandCount._fields)
-    writer.writerows(sorted(counts))
-    paths.write_text(path, text.getvalue())
+    command = "python -m lcs_utils.evaluation.hand_counts record FOLDER ANSWERS --counted-by WHO"
+    paths.write_rows(path, command, HandCount, counts)
 
 
 def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUNTS) -> None:

@@ -9,7 +9,6 @@ Needs the training images under runs/data; the rows in data/counts/memorization.
 
 import argparse
 import csv
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -123,12 +122,7 @@ def read_near(path: Path = ROWS) -> list[Near]:
 
 def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
     """Write all rows, sorted, whole or not at all."""
-    text = io.StringIO()
-    text.write("# python -m lcs_utils.evaluation.memorization NET ... --k 1-3\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Near._fields)
-    writer.writerows(sorted(rows))
-    paths.write_text(path, text.getvalue())
+    paths.write_rows(path, "python -m lcs_utils.evaluation.memorization NET ... --k 1-3", Near, rows)
 
 
 def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = ROWS) -> None:

@@ -7,7 +7,6 @@ Rows live in data/counts/locality.csv; those of the same weights are kept, those
 
 import argparse
 import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -125,12 +124,7 @@ def read(preset: str = "small") -> list[LocalityRow]:
 
 def write(rows: Iterable[LocalityRow], preset: str = "small") -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
-    text = io.StringIO()
-    text.write(f"# {COMMAND}\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(LocalityRow._fields)
-    writer.writerows(sorted(rows))
-    paths.write_text(path(preset), text.getvalue())
+    paths.write_rows(path(preset), COMMAND, LocalityRow, rows)
 
 
 def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "small") -> dict[str, list[LocalityRow]]:

@@ -2,7 +2,6 @@
 
 import csv
 import fcntl
-import io
 import warnings
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -96,12 +95,8 @@ def read_rows(path) -> list[Row]:
 
 def write_rows(rows: Iterable[Row], path) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
-    text = io.StringIO()
-    text.write("# python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(sorted(rows))
-    paths.write_text(path, text.getvalue())
+    command = "python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64"
+    paths.write_rows(path, command, Row, rows)
 
 
 @contextmanager

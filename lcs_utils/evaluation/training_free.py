@@ -7,9 +7,7 @@ Rows live in data/counts/training_free.csv. Samples are kept under runs/, so tha
 """
 
 import argparse
-import csv
 import hashlib
-import io
 from pathlib import Path
 
 import numpy as np
@@ -85,12 +83,7 @@ def filled(rows: list[Row], net: str) -> dict[int, float]:
 
 def write_rows(rows: list[Row], path: Path = ROWS) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
-    text = io.StringIO("# python -m lcs_utils.evaluation.training_free\n")
-    text.seek(0, io.SEEK_END)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(sorted(rows))
-    paths.write_text(path, text.getvalue())
+    paths.write_rows(path, "python -m lcs_utils.evaluation.training_free", Row, rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
