@@ -46,6 +46,20 @@ def test_rows_against_the_paper_are_said_to_be():
     assert failing["extras of exp2: objects that nobody asked for, K = 1–3"].verdict == verdicts.YES
 
 
+def test_a_difference_within_the_intervals_is_not_reproduced():
+    claim = "Fig. 1: the labels make the difference"
+    some = lambda net, share: [r if r.sample < share * 16 else r._replace(placed=0) for r in made(net, 12)]
+    assert by_claim(some("exp1", 0.56) + some("exp2", 0.5))[claim].verdict == verdicts.NO
+    assert by_claim(some("exp1", 1) + some("exp2", 0.5))[claim].verdict == verdicts.YES
+
+
+def test_other_radii_stand_beside_the_papers_exp3():
+    claim = "K of a net trained on 1-3, one label, local (r = 2)"
+    assert claim not in by_claim(PAPERS)
+    assert by_claim(PAPERS + made("exp3_r2", 9))[claim].verdict == verdicts.YES
+    assert by_claim(PAPERS + made("exp3_r2", 5))[claim].verdict == verdicts.NO
+
+
 def test_controls_stand_beside_their_net():
     assert "## Controls" not in verdicts.page(PAPERS)
     text = verdicts.page(PAPERS + made("exp2/unit", 6))
