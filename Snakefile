@@ -10,7 +10,7 @@
 import sys
 
 sys.path.insert(0, str(workflow.basedir))
-from lcs_utils import notebooks, paths
+from lcs_utils import checkpoints, notebooks, paths
 from lcs_utils.experiments import EXPERIMENTS, PRESETS, TABLE_1, TABLE_2
 
 PRESET = config.get("preset", "small")
@@ -57,7 +57,7 @@ for NAME in notebooks.names():
 
 # Each net is a job of its own; those whose checkpoint exists are left as they are.
 CHECKPOINTS = paths.CHECKPOINTS if PRESET == "small" else paths.RUNS / PRESET / "checkpoints"
-TRAINED = {name for name in EXPERIMENTS if (CHECKPOINTS / name / "row.json").exists()}
+TRAINED = {name for name in EXPERIMENTS if (CHECKPOINTS / name / checkpoints.WEIGHTS).exists()}
 
 
 rule train:

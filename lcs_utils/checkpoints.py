@@ -94,6 +94,8 @@ def row(name: str, preset: str = "small") -> dict:
     if not (path / "row.json").exists():
         known = ", ".join(sorted(p.parent.name for p in path.parent.glob("*/row.json"))) or "none"
         raise CheckpointError(f"no checkpoint {path.name!r} of preset {preset!r} (there are: {known}); {train}")
+    if not (path / WEIGHTS).exists():
+        raise CheckpointError(f"{path.name} has no weights here: of nets that do not fit, the repository keeps row and curve; {restore}")
     try:
         value = json.loads((path / "row.json").read_text())
         found = paths.sha256(path / WEIGHTS)

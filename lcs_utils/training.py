@@ -26,7 +26,7 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr import conditions, dataset
 from lcs_utils.diffusion import add_noise, training_sigmas
-from lcs_utils.experiments import EXPERIMENTS, PRESETS, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset
+from lcs_utils.experiments import CONTROLS, EXPERIMENTS, PRESETS, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
@@ -35,7 +35,7 @@ from lcs_utils.models.unet import EDM2UNet, renormalize_
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
 SAVE_EVERY = 120.0  # seconds between saved states
-TABLES = {"table1": TABLE_1, "table2": TABLE_2}
+TABLES = {"table1": TABLE_1, "table2": TABLE_2, "controls": CONTROLS}
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
 
 
@@ -189,11 +189,10 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
 
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
     """The experiment's rendered scenes; renders what is missing first (resumable, in shards)."""
-    most = 3 if exp.objects[1] <= 3 else 6  # two folders serve every experiment of Tables 1 and 2
-    folder = paths.RUNS / "data" / (f"clevr{size.resolution}" if most == 3 else f"clevr{size.resolution}_1-{most}")
-    dataset.generate(
-        folder, seed=0, counts=range(1, most + 1), per_count=size.per_count, resolution=size.resolution, workers=workers
-    )
+    folders = (range(1), range(1, 4), range(1, 7))  # the empty floor; two that serve every experiment of Tables 1 and 2
+    counts = next(counts for counts in folders if exp.objects[1] in counts)
+    folder = dataset.default_folder(size.resolution, counts)
+    dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
     arrays = dataset.load(folder, counts=range(exp.objects[0], exp.objects[1] + 1))
     pick = lambda key: torch.from_numpy(arrays[key]).to(device)
     return Data(pick("images"), pick("locations"), pick("colors"))
@@ -283,7 +282,7 @@ def chosen(name: str) -> tuple[Experiment, ...]:
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     """Whether the checkpoint is there and whole. Raises CheckpointError when it is altered, rather than train over it."""
     name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
-    return (checkpoints.folder(name, size.name) / "row.json").exists() and bool(checkpoints.row(name, size.name))
+    return (checkpoints.folder(name, size.name) / checkpoints.WEIGHTS).exists() and bool(checkpoints.row(name, size.name))
 
 
 def main(arguments=None) -> None:

@@ -45,7 +45,7 @@ def test_label_policies(policy):
     labeled = c.choose_labels(present(n).repeat(6000, 1), policy, generator)
     assert not labeled[:, n:].any()
     number = labeled.sum(1)
-    expected = {"all": {3}, "single": {1}, "drop_one": {2}, "random": {1, 2, 3}}[policy]
+    expected = {"all": {3}, "single": {1}, "drop_one": {2}, "random": {1, 2, 3}, "none": {0}}[policy]
     assert set(number.tolist()) == expected
     share = labeled[:, :n].float().mean(0)  # no object is preferred
     assert (share - number.float().mean() / n).abs().max() < 0.03
@@ -71,7 +71,7 @@ def test_color_counts():
 
 
 def test_errors_name_what_is_allowed():
-    with pytest.raises(ValueError, match="'some'; allowed: all, single, random, drop_one"):
+    with pytest.raises(ValueError, match="'some'; allowed: all, single, random, drop_one, none"):
         c.choose_labels(present(1), "some")
     with pytest.raises(ValueError, match="grid_size 16 does not divide resolution 40"):
         c.cell_size(40)

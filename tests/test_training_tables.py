@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lcs_utils import checkpoints, paths, training
-from lcs_utils.experiments import EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils.experiments import CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def trained(tmp_path, monkeypatch):
     return order, stop
 
 
-@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2)])
+@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2), ("controls", CONTROLS)])
 def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, table, nets):
     order, stop = trained
     stop[0] = nets[2].name
@@ -62,6 +62,15 @@ def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
     assert "random_1-2/net/diffusion_pytorch_model.safetensors is truncated or altered" in capsys.readouterr().err
 
 
+def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
+    training.main(["controls"])
+    (checkpoints.folder("background_one") / checkpoints.WEIGHTS).unlink()
+    with pytest.raises(checkpoints.CheckpointError, match="background_one has no weights here.*training background_one"):
+        checkpoints.row("background_one")
+    training.main(["controls"])
+    assert [name for name, *_ in trained[0]] == [e.name for e in CONTROLS] + ["background_one"]
+
+
 def test_unknown_names_list_the_allowed(trained, capsys):
     with pytest.raises(SystemExit) as stop:
         training.main(["table3"])
@@ -71,6 +80,6 @@ def test_unknown_names_list_the_allowed(trained, capsys):
 
 
 def test_the_tables_are_the_papers():
-    assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP} == set(EXPERIMENTS)
+    assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS} == set(EXPERIMENTS)
     assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}

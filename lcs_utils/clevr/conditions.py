@@ -11,7 +11,7 @@ TEST_LOCATIONS = (  # (x right, y down) in [0, 1] of the image, in the paper's o
     (0.65, 0.65), (0.65, 0.25), (0.25, 0.65), (0.35, 0.35), (0.45, 0.65), (0.45, 0.25),
     (0.65, 0.45), (0.25, 0.45), (0.45, 0.45), (0.55, 0.55), (0.35, 0.55), (0.55, 0.35),
 )  # fmt: skip
-LABEL_POLICIES = ("all", "single", "random", "drop_one")
+LABEL_POLICIES = ("all", "single", "random", "drop_one", "none")
 
 
 def cell_size(resolution: int, grid_size: int = GRID_SIZE) -> int:
@@ -24,7 +24,7 @@ def cell_size(resolution: int, grid_size: int = GRID_SIZE) -> int:
 def choose_labels(
     present: Bool[Tensor, "batch max_objects"], policy: str, generator: torch.Generator | None = None
 ) -> Bool[Tensor, "batch max_objects"]:
-    """Which of the present objects get a label (Table 1's columns): "all", "single", "random" or "drop_one".
+    """Which of the present objects get a label (Table 1's columns): "all", "single", "random", "drop_one", "none".
 
     single: one, uniformly; random: their number is uniform in 1..n, then a uniform subset; drop_one: all but one.
     Raises ValueError for an unknown policy. The generator's device must be that of `present`.
@@ -34,6 +34,8 @@ def choose_labels(
         raise ValueError(f"unknown label policy {policy!r}; allowed: {', '.join(LABEL_POLICIES)}")
     if policy == "all":
         return present.clone()
+    if policy == "none":
+        return torch.zeros_like(present)
     noise = torch.rand(present.shape, generator=generator, device=present.device)
     rank = noise.masked_fill(~present, 2.0).argsort(1).argsort(1)  # a uniform order, absent objects last
     n = present.sum(1, keepdim=True)
