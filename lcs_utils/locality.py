@@ -1,4 +1,4 @@
-"""Where a denoiser looks: in pixels (eq. (9)), in conditions (eq. (10)), and how near both are (App. F, Figs. 2, 10, 12).
+"""Where a denoiser looks: in pixels, eq. (9), in conditions, eq. (10), and how near both are (App. F, Figs. 2, 10, 12).
 
 It is D that is differentiated, not the score. A score (D - x_t) / sigma^2 has -1 / sigma^2 on the diagonal of its
 Jacobian, which at high noise outweighs all else: it would look perfectly local for every distribution.
@@ -28,7 +28,12 @@ def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "tar
 
 
 def pixel_influence(
-    denoise: Denoiser, x_t: Float[Tensor, "channels height width"], sigma: float, cond: Any, targets: Targets, chunk: int = CHUNK
+    denoise: Denoiser,
+    x_t: Float[Tensor, "channels height width"],
+    sigma: float,
+    cond: Any,
+    targets: Targets,
+    chunk: int = CHUNK,
 ) -> Float[Tensor, "targets height width"]:
     """eq. (9): G(u, v) = mean over channel pairs of |d D_c(x_t)[u] / d x_c'[v]| for every target pixel u.
 
@@ -63,14 +68,14 @@ def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
         except RuntimeError as error:
             if "vmap" not in str(error):
                 raise
-            pulled = torch.stack([pull(seed, False) for seed in seeds])  # group normalization in torch 2.13 knows no vmap
+            pulled = torch.stack([pull(seed, False) for seed in seeds])  # torch 2.13's group normalization: no vmap
     if pulled is None:
-        raise ValueError("the denoiser detaches its input or runs without gradients, so eq. (9) has nothing to differentiate")
+        raise ValueError("the denoiser detaches its input or runs without gradients: nothing to differentiate in eq. (9)")
     return pulled
 
 
 def without_each(cond: Float[Tensor, "n"], removed: Sequence[int] | None = None) -> dict[int, Float[Tensor, "n"]]:
-    """{k: cond without c_k} for counts `cond`, for all active k or those of `removed`; ValueError if one is not active."""
+    """{k: cond without c_k} for counts `cond`, all active k or those of `removed`; ValueError if one is not active."""
     active = cond.nonzero().flatten().tolist()
     removed = active if removed is None else [int(k) for k in removed]
     absent = [k for k in removed if k not in active]
@@ -122,13 +127,15 @@ def locality_window(
 ) -> Int[Tensor, "targets"]:
     """Side in pixels (odd) of the smallest square centered on each target that holds `share` of its influence (App. F).
 
-    Choice: "energy" is the sum of absolute values. Choice: a square may reach over the border, where there is nothing, so
-    a side can exceed the image's. Choice: exactly `share`, up to rounding, is enough; no influence at all has side 0.
-    Raises ValueError unless 0 < share <= 1, for targets outside the image, and for influence that is not finite and >= 0.
+    Choice: "energy" is the sum of absolute values.
+    Choice: a square may reach over the border, where there is nothing, so a side can exceed the image's.
+    Choice: exactly `share`, up to rounding, is enough; no influence at all has side 0.
+    Raises ValueError unless 0 < share <= 1, for targets outside the image, for influence that is not finite and >= 0.
     """
     pixels = check_targets(targets, *influence.shape[1:]).to(influence.device)
     if not 0 < share <= 1 or len(pixels) != len(influence):
-        raise ValueError(f"need 0 < share <= 1 and one map per target, got {share}, {len(influence)} maps, {len(pixels)} targets")
+        given = f"{share}, {len(influence)} maps, {len(pixels)} targets"
+        raise ValueError(f"need 0 < share <= 1 and one map per target, got {given}")
     if not bool((influence >= 0).all() & influence.isfinite().all()):
         raise ValueError("influence must be finite and >= 0")
     held = within_squares(influence.double(), pixels).cumsum(1)
@@ -150,9 +157,9 @@ def conditional_locality(
 ) -> float:
     """Share of the condition influence that comes from conditions within `reach` cells, in [0, 1] (Fig. 2).
 
-    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Counted are the pixels within
-    `around` cells of any of them, where objects are drawn, each weighing as much as it responds. Distances are the larger
-    of rows and columns. nan when nothing responds. Raises ValueError when grid_size does not divide the image.
+    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Counted are the pixels
+    within `around` cells of any of them, where objects are drawn, each weighing as much as it responds. Distances are
+    the larger of rows and columns. nan when nothing responds. Raises ValueError if grid_size does not divide the image.
     """
     height, width = influence.shape[1:]
     if height % grid_size or width % grid_size or len(cells) != len(influence):
@@ -190,7 +197,7 @@ def profile(
     targets: Targets,
     chunk: int = CHUNK,
 ) -> Profile:
-    """Eqs. (9), (10) and the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be empty."""
+    """Eqs. (9), (10), the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be empty."""
     rows = []
     for sigma in sigmas:
         x_t = x0 + sigma * eps

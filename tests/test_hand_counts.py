@@ -32,15 +32,17 @@ def test_confusion_counts_pairs():
 
 
 def rows(difference=0, plausibility=1.0):
-    return [Row(s.net, s.weights, "c" * 12, s.seed, s.solver, s.steps, s.k, s.sample, s.k + difference, s.k, plausibility) for s in SHOWN]
+    told = lambda s: (s.net, s.weights, "c" * 12, s.seed, s.solver, s.steps, s.k, s.sample)
+    return [Row(*told(s), s.k + difference, s.k, plausibility) for s in SHOWN]
 
 
 def test_agreement_joins_the_same_samples():
-    hands = [hc.HandCount(*s, s.k, 1, "me") for s in SHOWN]
+    hands = [hc.HandCount(s, s.k, 1, "me") for s in SHOWN]
     same = hc.agreement(hands, rows())
     assert hc.kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
     other = hc.agreement(hands, rows(1, 0.1))
-    assert hc.kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]] and "hands +1.00" in other.lines()[0]
+    assert hc.kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]]
+    assert "hands +1.00" in other.lines()[0] and "  net exp2: 4 samples, same count 0.00" in "".join(other.lines())
     with pytest.raises(ValueError, match="none of 8 hand counts meets a row"):
         hc.agreement(hands, [r._replace(weights="f" * 12) for r in rows()])
 
@@ -63,7 +65,8 @@ def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
 
 def test_answers_are_read_and_bad_lines_named():
     assert hc.answers("0 3\n\n2 11 ?\n", 3) == {0: (3, True), 2: (11, False)}
-    for text, message in (("0 three", "number count"), ("3 1", "numbers are 0..2"), ("0 1\n0 2", "each once"), ("0 1 x", "number")):
+    wrong = {"0 three": "number count", "3 1": "numbers are 0..2", "0 1\n0 2": "each once", "0 1 x": "number"}
+    for text, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             hc.answers(text, 3)
 
@@ -73,7 +76,8 @@ def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(hc.checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
     shown = hc.choose(["exp1", "exp2"], [1, 4], 2, seed=1, solver="heun", steps=2)
     assert sorted(s._replace(seed=0) for s in shown) == sorted(SHOWN) and shown != sorted(shown)
-    assert shown == hc.choose(["exp1", "exp2"], [1, 4], 2, 1, "heun", 2) != hc.choose(["exp1", "exp2"], [1, 4], 2, 2, "heun", 2)
+    again = lambda seed: hc.choose(["exp1", "exp2"], [1, 4], 2, seed, "heun", 2)
+    assert shown == again(1) != again(2)
     path = tmp_path / "counts.csv"
     widget = HandCounter(*(lambda s: (s.pictures, s.record, s.done))(hc.session(shown, "me", path)))
     for position, count in enumerate((5, 0, 2)):

@@ -1,4 +1,4 @@
-"""Eqs. (9) and (10) against exact Jacobians: linear, additive, Gaussian, product and blob denoisers, and who is not local."""
+"""Eqs. (9), (10) against exact Jacobians: linear, additive, Gaussian, product, blob denoisers, and who is not local."""
 
 import pytest
 import torch
@@ -25,7 +25,8 @@ def linear(x, sigma, cond):
 def additive(x, sigma, cond):
     """D = x / (1 + sigma^2) + sum_k c_k b_k: the influence of condition k is c_k ||b_k[u]||, whatever x is."""
     b = normal(3, *x.shape[1:], seed=2)
-    return x / (1 + diffusion.expand(sigma, x) ** 2) + torch.einsum("bk,kchw->bchw", cond.double().expand(len(x), -1), b)
+    cond = cond.double().expand(len(x), -1)
+    return x / (1 + diffusion.expand(sigma, x) ** 2) + torch.einsum("bk,kchw->bchw", cond, b)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 16])
@@ -85,7 +86,8 @@ def test_the_denoiser_widens_with_noise_and_the_score_hides_it():
     p, target = field(), [(0, 7)]
 
     def width(denoise, sigma):
-        return int(locality.locality_window(locality.pixel_influence(denoise, normal(1, 1, p.n), sigma, None, target), target)[0])
+        heard = locality.pixel_influence(denoise, normal(1, 1, p.n), sigma, None, target)
+        return int(locality.locality_window(heard, target)[0])
 
     widths = [width(p.denoise, s) for s in (0.05, 0.3, 1.0, 10.0)]
     assert widths == sorted(widths) and widths[0] == 1 and widths[-1] >= 9
@@ -157,7 +159,8 @@ def test_profile_is_its_parts():
     found = locality.profile(additive, x0, eps, (0.1, 2.0), cond, without, TARGETS)
     assert found.sigmas == (0.1, 2.0) and found.removed == (0, 2)
     torch.testing.assert_close(found.x_t[1], x0 + 2 * eps)
-    torch.testing.assert_close(found.conditions[1], locality.condition_influence(additive, found.x_t[1], 2.0, cond, without))
+    again = locality.condition_influence(additive, found.x_t[1], 2.0, cond, without)
+    torch.testing.assert_close(found.conditions[1], again)
     assert found.windows.tolist() == [[1] * 4] * 2
     assert locality.profile(additive, x0, eps, (0.1,), cond, {}, TARGETS).conditions.shape == (1, 0, H, W)
 

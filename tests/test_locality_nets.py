@@ -59,7 +59,8 @@ def test_a_saved_ddpm_of_the_same_classes_loads_and_has_maps(tmp_path):
 def test_one_set_is_centered_and_the_other_is_not():
     from lcs_utils.clevr.scenes import project
 
-    place = {name: torch.tensor([project(s)[0].tolist() for s in centered.scenes(name, 50)]) for name in centered.SPREAD}
+    where = lambda name: torch.tensor([project(s)[0].tolist() for s in centered.scenes(name, 50)])
+    place = {name: where(name) for name in centered.SPREAD}
     far = {name: float((p - 0.5).abs().max()) for name, p in place.items()}
     assert far["centered"] <= 0.04 + 1e-6 and 0.2 < far["scattered"] <= 0.3 + 1e-6
     data = centered.data("centered", 2)

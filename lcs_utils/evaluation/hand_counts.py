@@ -1,11 +1,11 @@
-"""Objects counted by looking, blind to net and K, and how far the counter agrees: Cohen's kappa and confusion (App. E.2).
+"""Objects counted by looking, blind to net and K; how far the counter agrees: Cohen's kappa, confusion (App. E.2).
 
     python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets exp1 exp2 --k 0-9 --samples 10
     python -m lcs_utils.evaluation.hand_counts record runs/sheets answers.txt --counted-by "who or what"
     python -m lcs_utils.evaluation.hand_counts agreement
 
-`sheets` draws numbered, enlarged samples in random order; `record` stores a text file of lines `number count [?]`, where
-`?` says that the image does not look like CLEVR. In a notebook, `widgets.hand_count.HandCounter` asks one by one.
+`sheets` draws numbered, enlarged samples in random order; `record` stores a text file of lines `number count [?]`,
+where `?` says that the image does not look like CLEVR. In a notebook, `widgets.hand_count.HandCounter` asks one by one.
 """
 
 import argparse
@@ -45,25 +45,20 @@ class Shown(NamedTuple):
 class HandCount(NamedTuple):
     """One sample counted by looking; `counted_by` says who or what looked."""
 
-    net: str
-    weights: str
-    k: int
-    sample: int
-    seed: int
-    solver: str
-    steps: int
+    shown: Shown
     count: int
     plausible: int  # 1 or 0
     counted_by: str
 
-    @property
-    def shown(self) -> Shown:
-        """What was looked at."""
-        return Shown(*self[: len(Shown._fields)])
+
+# A line of the file: what was looked at, field by field, then what was seen.
+Line = NamedTuple("Line", [*Shown.__annotations__.items(), *list(HandCount.__annotations__.items())[1:]])
 
 
-def choose(nets, ks, samples: int, seed: int = 0, solver: str = "dpmpp_2m", steps: int = 14, preset="small") -> list[Shown]:
-    """The first `samples` samples of each net at each K, in random order: neither net nor K can be read off the order."""
+def choose(
+    nets, ks, samples: int, seed: int = 0, solver: str = "dpmpp_2m", steps: int = 14, preset: str = "small"
+) -> list[Shown]:
+    """The first `samples` samples of each net at each K in random order: neither can be read off the order."""
     weights = {net: checkpoints.row(interventions.split(net)[0], preset)["sha256"][:12] for net in nets}
     found = [Shown(net, weights[net], k, i, seed, solver, steps) for net in nets for k in ks for i in range(samples)]
     return [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
@@ -102,16 +97,19 @@ def read_counts(path=COUNTS) -> list[HandCount]:
     if not Path(path).exists():
         return []
     lines = csv.DictReader(line for line in Path(path).read_text().splitlines() if not line.startswith("#"))
+    sample = len(Shown._fields)
     try:
-        return [HandCount(**{name: kind(line[name]) for name, kind in HandCount.__annotations__.items()}) for line in lines]
+        found = [[kind(line[name]) for name, kind in Line.__annotations__.items()] for line in lines]
+        return [HandCount(Shown(*values[:sample]), *values[sample:]) for values in found]
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{Path(path).name} holds a line that is no hand count ({error}); restore it with git") from error
+        bad = f"{Path(path).name} holds a line that is no hand count ({error}); restore it with git"
+        raise ValueError(bad) from error
 
 
 def write_counts(counts: list[HandCount], path=COUNTS) -> None:
     """Write all hand counts, sorted, whole or not at all; the first line says how they came about."""
     command = "python -m lcs_utils.evaluation.hand_counts record FOLDER ANSWERS --counted-by WHO"
-    paths.write_rows(path, command, HandCount, counts)
+    paths.write_rows(path, command, Line, [(*c.shown, *c[1:]) for c in counts])
 
 
 def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUNTS) -> None:
@@ -123,11 +121,11 @@ def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUN
         raise ValueError(f"a hand count needs a count >= 0 and who counted, got {count} and {counted_by!r}")
     with lg.exclusive(Path(path)):
         others = [c for c in read_counts(path) if (c.shown, c.counted_by) != (shown, counted_by)]
-        write_counts([*others, HandCount(*shown, count, int(plausible), counted_by)], path)
+        write_counts([*others, HandCount(shown, count, int(plausible), counted_by)], path)
 
 
 class Session(NamedTuple):
-    """A round of counting for `widgets.hand_count.HandCounter(s.pictures, s.record, s.done)`; each answer is stored at once.
+    """A round of counting for `widgets.hand_count.HandCounter(s.pictures, s.record, s.done)`, stored answer by answer.
 
     `shown` are in random order; those that `counted_by` has already counted come first, so that a round goes on.
     """
@@ -173,9 +171,10 @@ def confusion(hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "sampl
 
 
 def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
-    """Cohen's kappa: agreement beyond chance, 1 is perfect, 0 chance. `power` 0: equal or not; 1, 2: |i - j|^power counts.
+    """Cohen's kappa: agreement beyond chance, 1 is perfect, 0 chance.
 
-    Raises ValueError for an empty table; nan where both always give one and the same count.
+    `power` 0: equal or not; 1, 2: |i - j|^power counts. nan where both always give one and the same count. Raises
+    ValueError for an empty table.
     """
     if table.sum() == 0:
         raise ValueError("kappa needs at least one sample that both have counted")
@@ -186,7 +185,7 @@ def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
 
 
 class Agreement(NamedTuple):
-    """Hands against counter: `pairs` (hand count, row), confusion of counts, and of "plausible" (rows and columns no, yes)."""
+    """Hands against counter: `pairs` (hand count, row), confusion of counts and of "plausible" (no, yes by no, yes)."""
 
     pairs: list[tuple[HandCount, Row]]
     counts: Int[np.ndarray, "n n"]
@@ -196,15 +195,16 @@ class Agreement(NamedTuple):
         """The agreement in words and numbers."""
         n, difference = len(self.pairs), np.array([row.count - hand.count for hand, row in self.pairs])
         said = [
-            f"{n} samples; same count {np.mean(difference == 0):.3f}, within one {np.mean(np.abs(difference) <= 1):.3f}, "
-            f"counter minus hands {difference.mean():+.2f}",
+            f"{n} samples; same count {np.mean(difference == 0):.3f}, "
+            f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus hands {difference.mean():+.2f}",
             f"Cohen's kappa {kappa(self.counts):.3f}, linearly weighted {kappa(self.counts, 1):.3f}, "
             f"quadratically {kappa(self.counts, 2):.3f}; of plausible or not {kappa(self.plausible):.3f}",
         ]
         for what in ("net", "k"):
-            for value in sorted({getattr(hand, what) for hand, _ in self.pairs}):
-                part = np.array([row.count - hand.count for hand, row in self.pairs if getattr(hand, what) == value])
-                said.append(f"  {what} {value}: {len(part)} samples, same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}")
+            for value in sorted({getattr(hand.shown, what) for hand, _ in self.pairs}):
+                part = difference[[getattr(hand.shown, what) == value for hand, _ in self.pairs]]
+                same = f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}"
+                said.append(f"  {what} {value}: {len(part)} samples, {same}")
         return said
 
 
@@ -235,7 +235,7 @@ def _sheets(args) -> None:
 def _record(args) -> None:
     shown = [Shown(*s) for s in json.loads((Path(args.folder) / "order.json").read_text())]
     found = answers(Path(args.answers).read_text(), len(shown))
-    new = [HandCount(*shown[i], count, int(plausible), args.counted_by) for i, (count, plausible) in sorted(found.items())]
+    new = [HandCount(shown[i], count, int(ok), args.counted_by) for i, (count, ok) in sorted(found.items())]
     taken = {(c.shown, c.counted_by) for c in new}
     with lg.exclusive(COUNTS):
         write_counts([c for c in read_counts() if (c.shown, c.counted_by) not in taken] + new)
@@ -243,7 +243,8 @@ def _record(args) -> None:
 
 
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.hand_counts", description=__doc__.splitlines()[0])
+    program = "python -m lcs_utils.evaluation.hand_counts"
+    parser = argparse.ArgumentParser(prog=program, description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     sheets = commands.add_parser("sheets", help="draw numbered samples to be counted")
     sheets.add_argument("folder")

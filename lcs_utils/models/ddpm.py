@@ -1,4 +1,4 @@
-"""DDPM nets of the hub as denoisers: predicted noise in a variance-preserving process becomes D(x_t, sigma) (Fig. 12)."""
+"""DDPM nets of the hub as denoisers: eps predicted in a variance-preserving process becomes D(x_t, sigma) (Fig. 12)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +18,8 @@ CIFAR10_REVISION = "267b167dc01f0e4e61923ea244e8b988f84deb80"
 class DDPMDenoiser:
     """denoise(x_t, sigma, cond) of a net that predicts eps at x_t / sqrt(1 + sigma^2); `cond` is ignored.
 
-    A DDPM's step t adds noise of sigma(t) = sqrt((1 - abar_t) / abar_t) to x0, after its rescaling by sqrt(abar_t) is undone;
-    `sigmas` holds that for t = 0, 1, ... Raises ValueError for noise outside the levels that the net was trained on.
+    A DDPM's step t adds noise of sigma(t) = sqrt((1 - abar_t) / abar_t) to x0, after its rescaling by sqrt(abar_t) is
+    undone; `sigmas` holds that for t = 0, 1, ... Raises ValueError for noise outside the levels of its training.
     Choice: between two steps t is interpolated linearly in ln sigma, as the nets take any real t.
     """
 

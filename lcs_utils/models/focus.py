@@ -37,8 +37,9 @@ class FocusedDenoiser:
 
 
 def focus(denoise: Denoiser, targets: Sequence[tuple[int, int]], resolution: int) -> Denoiser:
-    """A denoiser that equals `denoise` in the cells of the target pixels (row, column): a local net at those cells only."""
+    """A denoiser that equals `denoise` in the cells of the target pixels (row, column): a local net there only."""
     if not isinstance(denoise, LocalPatchDenoiser):
         return denoise
     m = cell_size(resolution, denoise.grid_size)
-    return FocusedDenoiser(denoise, tuple(sorted({row // m * denoise.grid_size + column // m for row, column in targets})))
+    cells = {row // m * denoise.grid_size + column // m for row, column in targets}
+    return FocusedDenoiser(denoise, tuple(sorted(cells)))
