@@ -106,6 +106,17 @@ def row(name: str, preset: str = "small") -> dict:
     return value
 
 
+def images(name: str, preset: str = "small") -> int:
+    """How many training images checkpoint `name` had seen, snapshots too, whether or not its weights are here.
+
+    Raises CheckpointError when it has no row.
+    """
+    if "@" in name:
+        return int(name.partition("@")[2])
+    path = folder(name, preset) / "row.json"
+    return json.loads(path.read_text())["images"] if path.exists() else row(name, preset)["images"]
+
+
 def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPipeline:
     """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or altered."""
     row(name, preset)

@@ -1,9 +1,12 @@
 """Interventions on exact denoisers: nothing changes for a composition, and what is not local is repaired or noticed."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from lcs_utils import checkpoints
 from lcs_utils.evaluation import interventions
 
 SIDE, M = 8, 2  # a grid of 8x8 cells, 2 px each
@@ -94,6 +97,27 @@ def test_linear_composition_is_exact_for_a_composition_and_not_for_another():
     assert not torch.allclose(interventions.LinearComposition(elsewhere)(x, sigma, cond), elsewhere(x, sigma, cond), atol=0.1)
     shifted = interventions.LinearComposition(composition, background=lambda x_t, sigma, cond: composition(x_t, sigma, cond) + 1)
     assert not torch.allclose(shifted(x, sigma, cond), composition(x, sigma, cond), atol=0.1)
+
+
+def test_a_background_net_gives_its_own_score(monkeypatch):
+    """Objects on a floor that the object net never drew alone: only the background's own net makes the sum exact."""
+    floor = lambda x_t, sigma, cond: composition(x_t, sigma, torch.zeros_like(cond))
+    blind = lambda x_t, sigma, cond: composition(x_t, sigma, cond) + (cond.sum(1) == 0).float()[:, None, None, None]
+    nets = {"background_empty": floor, "background_one": lambda x_t, sigma, cond: floor(x_t, sigma, cond) + 1}
+    monkeypatch.setattr(checkpoints, "load", lambda name, preset: SimpleNamespace(denoiser=nets[name]))
+    x, sigma, cond = inputs([0, 9, 18, 63])
+    added = {name: change.apply(blind) for name, change in interventions.INTERVENTIONS.items() if name in ("linear", "linear_empty", "linear_one")}
+    close = {name: torch.allclose(d(x, sigma, cond), composition(x, sigma, cond), atol=1e-4) for name, d in added.items()}
+    assert close == {"linear": False, "linear_empty": True, "linear_one": False}
+
+
+def test_rows_know_the_weights_of_both_nets(monkeypatch):
+    rows = {"exp1_1": "a" * 64, "background_empty": "b" * 64}
+    monkeypatch.setattr(checkpoints, "row", lambda name, preset: {"sha256": rows[name]})
+    assert interventions.weights("exp1_1") == interventions.weights("exp1_1/near") == "a" * 12
+    before = interventions.weights("exp1_1/linear_empty")
+    rows["background_empty"] = "c" * 64
+    assert len({"a" * 12, before, interventions.weights("exp1_1/linear_empty")}) == 3
 
 
 def test_names():

@@ -107,3 +107,13 @@ def test_missing_rows_are_named():
         rates.largest_k(rows("exp1", 0, 1, 4) + rows("exp1", 2, 1, 4), "exp1")
     with pytest.raises(ValueError, match="at least one value"):
         rates.intervals(np.empty((0, 1)))
+
+
+def test_rates_along_training(monkeypatch):
+    """Snapshots stand in the order of their images, the finished net last, other nets and gaps nowhere."""
+    monkeypatch.setattr(rates.checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
+    stages = {"exp1@300": 16, "exp1@20": 4, "exp1": 64, "exp1_seed1@100": 64, "exp1@5/unit": 64}
+    found = [row for net, good in stages.items() for k in (4, 5) for row in rows(net, k, good, 64)] + rows("exp1@40", 4, 64, 64)
+    along = rates.along_training(found, "exp1", "success", [4, 5])
+    assert [(images, value.value) for images, value in along.items()] == [(20, 0.062), (300, 0.25), (900, 1.0)]
+    assert list(rates.along_training(found, "exp1_seed1", "filled", [4])) == [100]

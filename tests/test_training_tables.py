@@ -18,7 +18,7 @@ def trained(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         order.append((exp.name, size.name, size.images, command))
         place = checkpoints.folder(exp.name if seed == 0 else f"{exp.name}_seed{seed}", size.name)
-        (place / checkpoints.WEIGHTS).parent.mkdir(parents=True)
+        (place / checkpoints.WEIGHTS).parent.mkdir(parents=True, exist_ok=True)
         (place / checkpoints.WEIGHTS).write_text(exp.name)
         (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS)}))
 

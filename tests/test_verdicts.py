@@ -103,3 +103,10 @@ def test_tables_and_rates_are_drawn():
     assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
     with pytest.raises(KeyError):
         tables.draw_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
+
+
+def test_seeds_and_normalized_nets_stand_on_the_page():
+    text = verdicts.page(made("exp1", 9) + made("exp1_seed1", 5) + made("exp2", 1) + made("exp2_normalized", 12))
+    assert "| exp1 | 9 [9, 9] |" in text and "| exp1_seed1 | 5 [5, 5] |" in text
+    assert "| exp2_normalized | 4–6 | 1.00 [1.00, 1.00] against 0.00 [0.00, 0.00] |" in text
+    assert "Training seeds" not in verdicts.page(made("exp1", 9))

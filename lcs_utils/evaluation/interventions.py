@@ -3,6 +3,7 @@
 Each takes a denoiser and gives a denoiser, so it is sampled and counted like any net, under the name NET/INTERVENTION.
 """
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -113,17 +114,29 @@ class LinearComposition:
 
 
 class Intervention(NamedTuple):
-    """How a denoiser is changed, and in words."""
+    """How a denoiser is changed, given those of the checkpoints in `also`, and in words."""
 
-    change: Callable[[Denoiser], Denoiser]
+    change: Callable[..., Denoiser]
     words: str
+    also: tuple[str, ...] = ()
+
+    def apply(self, denoise: Denoiser, preset: str = "small") -> Denoiser:
+        """The changed denoiser. Raises CheckpointError when a net of `also` is missing."""
+        return self.change(denoise, *(checkpoints.load(name, preset).denoiser for name in self.also))
+
+
+def _on(background: str, words: str) -> Intervention:
+    return Intervention(LinearComposition, f"single-object scores added on {words}", (background,))
 
 
 INTERVENTIONS = {
     "unit": Intervention(UnitCondition, "condition divided by sqrt(k) at sampling"),
     "near": Intervention(LocalCondition, f"each cell sees the conditions within {RADIUS} cells"),
     "nearest": Intervention(lambda denoise: LocalCondition(denoise, nearest), "each cell sees the nearest condition only"),
-    "linear": Intervention(LinearComposition, "single-object scores added on the empty background"),
+    "linear": Intervention(LinearComposition, "single-object scores added on the net's own empty condition"),
+    "linear_empty": _on("background_empty", "the empty floor"),
+    "linear_one": _on("background_one", "one object anywhere"),
+    "linear_cluttered": _on("background_cluttered", "one to three objects anywhere"),
 }
 
 
@@ -140,8 +153,15 @@ def split(net: str) -> tuple[str, Intervention | None]:
     return net, None
 
 
+def weights(net: str, preset: str = "small") -> str:
+    """12 digits that change with the weights behind NET or NET/INTERVENTION. Raises as `split` and `checkpoints.row` do."""
+    base, change = split(net)
+    found = [checkpoints.row(name, preset)["sha256"] for name in (base, *(change.also if change else ()))]
+    return (found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest())[:12]
+
+
 def denoiser(net: str, preset: str = "small") -> tuple[Denoiser, int]:
     """The denoiser of a checkpoint or of NET/INTERVENTION, and its resolution. Raises as `split` and `checkpoints.load` do."""
     base, change = split(net)
     pipeline = checkpoints.load(base, preset)
-    return change.change(pipeline.denoiser) if change else pipeline.denoiser, pipeline.config.resolution
+    return change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser, pipeline.config.resolution

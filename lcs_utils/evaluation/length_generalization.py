@@ -160,9 +160,9 @@ def measure(
     base, change = interventions.split(net)
     pipeline, counter = checkpoints.load(base, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
     check_fit(net, pipeline, counter)
-    denoise = change.change(pipeline.denoiser) if change else pipeline.denoiser
+    denoise = change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser
     side, path = pipeline.config.resolution, rows_path(preset)
-    hashes = {"weights": checkpoints.row(base, preset)["sha256"][:12], "counted_by": counter_hash()}
+    hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash()}
     key = dict(net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
     stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
     same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())

@@ -1,12 +1,13 @@
 """Rates with bootstrap intervals, and K: the largest number of locations up to which a net succeeds (App. E.2, Tables 1, 2)."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from lcs_utils import checkpoints
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, success
 from lcs_utils.experiments import Experiment, experiment
 
@@ -42,7 +43,7 @@ class Rule(NamedTuple):
 
 def trained(net: str) -> Experiment:
     """The experiment behind a row's net: exp2 for exp2/unit, exp2_seed1, exp2@88000. Raises ValueError for an unknown one."""
-    return experiment(re.sub(r"(_seed\d+)?(@\d+)?(/[a-z]+)?$", "", net))
+    return experiment(re.sub(r"(_seed\d+)?(@\d+)?(/[a-z_]+)?$", "", net))
 
 
 def needed(k: int, trained_maximum: int) -> int:
@@ -145,6 +146,27 @@ def rates(rows: Iterable[Row], net: str, family: str = "test", seed: int = 0) ->
         values = measures(group, maximum)
         found[k] = dict(zip(values, intervals(np.stack(list(values.values()), 1), seed), strict=True))
     return found
+
+
+def mean_over(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int], seed: int = 0) -> Interval | None:
+    """The mean of `measure` over several K, each K weighing the same, with its bootstrap interval; None without rows."""
+    groups = {row.k for row in rows if (row.net, row.family) == (net, "test")}
+    if not set(ks) <= groups:
+        return None
+    found = by_k(rows, net)
+    values = [measures(found[k], trained(net).objects[1])[measure] for k in ks]
+    if len(ks) == 1:
+        return intervals(values[0][:, None], seed)[0]
+    draws = np.mean([resampled(v, seed + i) for i, v in enumerate(values)], axis=0)
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Interval(*(round(float(v), 3) for v in (np.mean([v.mean() for v in values]), low, high)))
+
+
+def along_training(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int]) -> dict[int, Interval]:
+    """{training images: `mean_over`} of the snapshots `net`@IMAGES that were measured, and of the finished net, ascending."""
+    stages = {name for name in {row.net for row in rows} if re.fullmatch(rf"{net}(@\d+)?", name)}
+    found = {checkpoints.images(name): mean_over(rows, name, measure, ks) for name in stages}
+    return {images: value for images, value in sorted(found.items()) if value is not None}
 
 
 def largest_k(rows: Iterable[Row], net: str, rule: Rule = OUR_RULE, family: str = "test", seed: int = 0) -> LargestK:

@@ -1,5 +1,6 @@
 """Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as text and as figures."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ PAPER = {  # Tables 1 and 2; trained on one object, one label is all labels, so 
     "drop_one_1-3": Paper(3, (0, 1)), "drop_one_1-4": Paper(8, (0, 1)),
     "drop_one_1-5": Paper(9, (0, 1)), "drop_one_1-6": Paper(10, (0, 1)),
 }  # fmt: skip
-LABELS = {"all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped"}
+LABELS = {"all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped", "none": "no label"}
 
 
 class Cell(NamedTuple):
@@ -52,11 +53,13 @@ class Cell(NamedTuple):
 
 
 def column(net: str) -> str:
-    """The table's column: which labels, and whether the net is local."""
+    """The table's column: which labels, whether the net is local, and the training seed unless it is 0."""
     exp = trained(net)
     change = net.rpartition("/")[2] if "/" in net else ""
     words = f"; {INTERVENTIONS[change].words}" if change else ""
-    return LABELS[exp.labels] + (", local" if exp.radius is not None else "") + words
+    how = ", local" if exp.radius is not None else ", embedding of one size" if exp.normalize_label else ""
+    seed = re.search(r"_seed(\d+)", net)
+    return LABELS[exp.labels] + how + (f" (seed {seed[1]})" if seed else "") + words
 
 
 def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0) -> list[Cell]:

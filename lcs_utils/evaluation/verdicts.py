@@ -7,16 +7,15 @@ A claim that was not measured is untested; nothing is reproduced without rows.
 """
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from lcs_utils import paths
-from lcs_utils.evaluation.rates import LEVEL, OUR_RULE, PAPER_RULE, Interval, by_k, intervals, measures, resampled, trained
+from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, by_k, largest_k, mean_over, trained
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
-from lcs_utils.evaluation.tables import COMMAND, PAPER, Cell, cells, say
+from lcs_utils.evaluation.tables import COMMAND, PAPER, RULES, Cell, cells, say
 from lcs_utils.experiments import RADIUS_SWEEP
 
 YES, NO, OPEN, SEE = "reproduced", "not reproduced", "untested", "see the notebook"
@@ -30,20 +29,6 @@ class Verdict(NamedTuple):
     ours: str
     verdict: str
     command: str
-
-
-def mean_over(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int], seed: int = 0) -> Interval | None:
-    """The mean of `measure` over several K, each K weighing the same, with its bootstrap interval; None without rows."""
-    groups = {row.k for row in rows if (row.net, row.family) == (net, "test")}
-    if not set(ks) <= groups:
-        return None
-    found = by_k(rows, net)
-    values = [measures(found[k], trained(net).objects[1])[measure] for k in ks]
-    if len(ks) == 1:
-        return intervals(values[0][:, None], seed)[0]
-    draws = np.mean([resampled(v, seed + i) for i, v in enumerate(values)], axis=0)
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(*(round(float(v), 3) for v in (np.mean([v.mean() for v in values]), low, high)))
 
 
 def _said(value: Interval) -> str:
@@ -140,10 +125,10 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
 
 
 def controls(rows: Sequence[Row]) -> list[str]:
-    """Lines on the controls that the paper lacks: nets with an intervention, beside the net itself."""
-    lines = []
-    for net in sorted({row.net for row in rows if "/" in row.net}):
-        base = net.partition("/")[0]
+    """Lines on the controls that the paper lacks: nets with an intervention or a normalized label, beside the net without."""
+    lines, controlled = [], lambda net: "/" in net or net.endswith("_normalized")
+    for net in sorted({row.net for row in rows if controlled(row.net)}):
+        base = net.partition("/")[0].removesuffix("_normalized")
         ks = [k for k in (4, 5, 6) if all(mean_over(rows, n, "filled", [k]) for n in (net, base))]
         if not ks:
             continue
@@ -152,6 +137,17 @@ def controls(rows: Sequence[Row]) -> list[str]:
         )
         samples = min(map(len, by_k(rows, net).values()))
         lines.append(f"| {net} | {ks[0]}–{ks[-1]} | {pair('filled')} | {pair('extras')} | {pair('success')} | {samples} |")
+    return lines
+
+
+def seeds(rows: Sequence[Row]) -> list[str]:
+    """Lines on nets that differ in nothing but the seed of their training: K and rates of each."""
+    lines, seeded = [], {row.net for row in rows if re.fullmatch(r"\w+_seed\d+", row.net)}
+    bases = sorted({net.partition("_seed")[0] for net in seeded})
+    for net in sorted([*seeded, *bases], key=lambda net: (net.partition("_seed")[0], net)):
+        many, ours = (say(largest_k(rows, net, rule)) for rule in RULES[1:])
+        values = [mean_over(rows, net, *of) for of in (("filled", [4, 5, 6]), ("success", [4, 5, 6]), ("extras", [1, 2, 3]))]
+        lines.append(f"| {net} | {many} | {ours} | " + " | ".join("–" if v is None else _said(v) for v in values) + " |")
     return lines
 
 
@@ -173,8 +169,16 @@ def page(rows: Sequence[Row]) -> str:
     if extra:
         lines += [
             "", "## Controls that the paper lacks", "",
-            "The same net, sampled otherwise (`evaluation.interventions`); with the intervention against without.", "",
+            "The same net, sampled otherwise (NET/INTERVENTION, `evaluation.interventions`), or trained with a label embedding of "
+            "one size (NET_normalized); with the change against without.", "",
             "| net | K | cells filled | objects elsewhere | success | samples for each K |", "|---|---|---|---|---|---|", *extra,
+        ]  # fmt: skip
+    spread = seeds(rows)
+    if spread:
+        lines += [
+            "", "## Training seeds", "", "The same training from other weights and another order of the data.", "",
+            "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 | success, K = 4–6 | objects elsewhere, K = 1–3 |",
+            "|---|---|---|---|---|---|", *spread,
         ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
