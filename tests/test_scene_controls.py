@@ -71,11 +71,12 @@ def test_the_widget_follows_its_controls():
         return np.asarray(Image.open(io.BytesIO(image.value)))
 
     assert np.array_equal(shown(), c.picture(c.start(0, 2), 48)) and image.value == live.png
-    controls["color"].value, controls["x"].value = "yellow", 1.5
+    color = controls["color"]
+    color.value, controls["x"].value = color.options.index("yellow"), 1.5
     state = c.change(c.change(c.start(0, 2), color="yellow"), x=1.5)
     assert np.array_equal(shown(), c.picture(state, 48)) and "yellow" in image.tooltip
     controls["change"].value = 1  # the other controls show the second object, and change nothing
-    assert controls["color"].value == state.scene.objects[1].color
+    assert color.options[color.value] == state.scene.objects[1].color
     assert np.array_equal(shown(), c.picture(c.change(state, selected=1), 48))
     controls["objects"].value = 5
     assert np.array_equal(shown(), c.picture(c.start(0, 5), 48)) and len(controls["change"].options) == 5

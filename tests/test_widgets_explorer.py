@@ -124,7 +124,7 @@ def test_slide_click_toggle_seed_and_reset_change_the_state(live):
 def test_samples_come_from_this_condition_and_go_with_it(live):
     live.sampler.click()
     assert set(live.samples) == {"Exp. 1: all labels", "Exp. 2: one label"} and live.progress.value == 6
-    assert not live.sampler.disabled and live.progress.layout.visibility == "hidden"
+    assert not live.sampler.disabled and not live.progress.visible
     live.slider.value = 0
     assert live.samples
     live.grid.chosen = [5, 5, 1]

@@ -5,10 +5,12 @@ function render({ model, el }) {
   canvas.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes arrow keys and Enter before they arrive here
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-roledescription", "picture with places to choose");
-  Object.assign(canvas.style, { maxWidth: "100%", height: "auto", imageRendering: "pixelated", cursor: "crosshair" });
+  const look = { display: "block", maxWidth: "100%", height: "auto", imageRendering: "pixelated", cursor: "crosshair" };
+  Object.assign(canvas.style, look);
   const said = document.createElement("span");
   said.setAttribute("aria-live", "polite");
-  Object.assign(said.style, { position: "absolute", width: "1px", height: "1px", overflow: "hidden", clipPath: "inset(50%)" });
+  const hidden = { position: "absolute", width: "1px", height: "1px", overflow: "hidden", clipPath: "inset(50%)" };
+  Object.assign(said.style, hidden);
   el.append(canvas, said);
   const image = new Image();
   let url = null;
@@ -47,7 +49,8 @@ function render({ model, el }) {
   canvas.onclick = (event) => {
     const box = canvas.getBoundingClientRect();
     const at = (offset, side, count) => Math.min(count - 1, Math.max(0, Math.floor((offset / side) * count)));
-    choose(at(event.clientY - box.top, box.height, model.get("rows")), at(event.clientX - box.left, box.width, model.get("columns")));
+    const row = at(event.clientY - box.top, box.height, model.get("rows"));
+    choose(row, at(event.clientX - box.left, box.width, model.get("columns")));
   };
   canvas.onkeydown = (event) => {
     const [row, column] = model.get("cursor");
@@ -64,9 +67,11 @@ function render({ model, el }) {
   };
   model.on("change:png", load);
   model.on("change:cursor", draw);
+  model.on("change:here", () => canvas.matches(":focus") && (said.textContent = model.get("here")));
   model.on("change:label change:status", label);
   label();
   load();
+  model.send({ seen: true });
   return () => url && URL.revokeObjectURL(url);
 }
 export default { render };

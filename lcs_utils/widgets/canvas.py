@@ -1,5 +1,6 @@
 """A picture that can be clicked: Python draws it, the browser says which of its places was chosen."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import anywidget
@@ -9,7 +10,8 @@ import traitlets
 class ClickCanvas(anywidget.AnyWidget):
     """`png`, divided into rows x columns places; `chosen` becomes [row, column, how many so far] at a click or Enter.
 
-    Arrow keys move `cursor`, [row, column]. `label` is the picture's accessible name, `status` is read out when it changes.
+    Arrow keys move `cursor`, [row, column], and what `place(row, column)` says is read out; so is `status` when it
+    changes. `label` is the picture's accessible name. `seen()` is called when a browser has drawn it.
     """
 
     _esm = Path(__file__).with_name("canvas.js")
@@ -20,3 +22,13 @@ class ClickCanvas(anywidget.AnyWidget):
     chosen = traitlets.List([0, 0, 0]).tag(sync=True)
     label = traitlets.Unicode("").tag(sync=True)
     status = traitlets.Unicode("").tag(sync=True)
+    here = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(
+        self, place: Callable[[int, int], str] | None = None, seen: Callable[[], None] | None = None, **traits
+    ):
+        super().__init__(**traits)
+        if place is not None:
+            self.observe(lambda change: self.set_trait("here", place(*change.new)), "cursor")
+        if seen is not None:
+            self.on_msg(lambda widget, content, buffers: seen())

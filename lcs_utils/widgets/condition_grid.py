@@ -13,24 +13,18 @@ from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.diffusion import Denoiser, karras_sigmas, sample
 from lcs_utils.plotting import to_uint8
 from lcs_utils.widgets.canvas import ClickCanvas
-from lcs_utils.widgets.drawing import CONDITION_COLORS, Sheet
-from lcs_utils.widgets.explorer import quick_png
+from lcs_utils.widgets.controls import Button, Number, Progress
+from lcs_utils.widgets.drawing import condition_sheet
+from lcs_utils.widgets.explorer import ROW, cell_name, quick_png
 from lcs_utils.widgets.frames import Pictured, png_bytes
 
 
 def render(
     cells: Sequence[int], image: Tensor | None, centers: Sequence[tuple[float, float]], size: int = 32, scale: int = 9
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """The sample (gray without one), the grid of conditions over it, and a disc at each object found (x, y in [0, 1])."""
-    sheet, m = Sheet(size, size, scale), size // GRID_SIZE
-    sheet.panel(np.full((size, size, 3), 225, np.uint8) if image is None else to_uint8(image), 0, 0)
-    for k in range(1, GRID_SIZE):
-        at = k * m * scale
-        sheet.draw.line([at, 0, at, size * scale], fill=(165, 165, 165))
-        sheet.draw.line([0, at, size * scale, at], fill=(165, 165, 165))
-    for k, cell in enumerate(cells):
-        row, column = (v * m for v in divmod(cell, GRID_SIZE))
-        sheet.square((row, column, row + m, column + m), (0, 0, size, size), CONDITION_COLORS[k % len(CONDITION_COLORS)])
+    """The sample (gray without one), the grid of conditions over it, a disc at each object found (x, y in [0, 1])."""
+    scene = np.full((size, size, 3), 225, np.uint8) if image is None else to_uint8(image)
+    sheet = condition_sheet(scene, cells, scale)
     for x, y in centers:
         sheet.disc(y * size, x * size, 0.6, (255, 255, 255), 1.0)
     return sheet.array()
@@ -39,8 +33,8 @@ def render(
 class ConditionSampler:
     """Click cells, press Sample, read the count. `nets` are denoisers by title, `counter` an `ObjectCounter`.
 
-    `cells` (default: the first `k` test locations) is where it starts; `toggle(cell)` and `draw_samples()` are what clicks
-    and the button do. Shows itself in a notebook, as a PNG where no kernel runs.
+    `cells` (at first the `k` first test locations) are the active ones; `toggle(cell)` and `draw_samples()` are what
+    clicks and the button do. Shows itself in a notebook, as a PNG where no kernel runs.
     """
 
     def __init__(
@@ -56,18 +50,21 @@ class ConditionSampler:
         self.cells = tuple(test_condition(k).nonzero().flatten().tolist())
         self.drawn: dict[str, tuple[Tensor, list, int]] = {}  # title -> image, centers, count
         label = lambda title: f"{title}: condition grid and sample; choose a cell to toggle its condition"
-        self.canvases = {t: ClickCanvas(rows=GRID_SIZE, columns=GRID_SIZE, label=label(t)) for t in nets}
+        place = lambda row, column: cell_name(self.cells, row, column)
+        self.canvases = {
+            title: ClickCanvas(place, rows=GRID_SIZE, columns=GRID_SIZE, label=label(title)) for title in nets
+        }
         self.captions = {title: ipywidgets.HTML() for title in nets}
-        self.seed = ipywidgets.BoundedIntText(seed, min=0, max=10**6, description="seed", layout={"width": "150px"})
-        self.sampler = ipywidgets.Button(description="Sample", tooltip="sample from this condition and count", icon="play-circle")
-        self.clearer = ipywidgets.Button(description="Clear", tooltip="remove all conditions", icon="trash")
-        self.progress = ipywidgets.IntProgress(0, 0, steps * len(nets), layout={"width": "160px", "visibility": "hidden"})
+        self.seed = Number(seed, description="seed")
+        self.sampler = Button("Sample", self.draw_samples, tooltip="sample from this condition and count")
+        self.clearer = Button("Clear", lambda: self.set_cells(()), tooltip="remove all conditions")
+        self.progress = Progress(steps * len(nets), tooltip="sampling")
         for canvas in self.canvases.values():
             canvas.observe(lambda change: self.toggle(change.new[0] * GRID_SIZE + change.new[1]), "chosen")
-        self.sampler.on_click(lambda button: self.draw_samples())
-        self.clearer.on_click(lambda button: self.set_cells(()))
+        for control in (self.clearer, self.seed, self.progress):
+            control.layout = {"margin": "0 0 0 8px"}
         boxes = [ipywidgets.VBox([self.captions[t], self.canvases[t]], layout={"margin": "0 12px 0 0"}) for t in nets]
-        buttons = ipywidgets.HBox([self.sampler, self.clearer, self.seed, self.progress], layout={"flex_flow": "row wrap"})
+        buttons = ipywidgets.HBox([self.sampler, self.clearer, self.seed, self.progress], layout=ROW)
         self.widget = ipywidgets.VBox([buttons, ipywidgets.HBox(boxes, layout={"flex_flow": "row wrap"})])
         self.show()
 
@@ -85,7 +82,7 @@ class ConditionSampler:
 
     def draw_samples(self) -> None:
         """One sample of every net from the same noise, and its count."""
-        self.sampler.disabled, self.progress.value, self.progress.layout.visibility = True, 0, "visible"
+        self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
         noise = torch.randn(1, 3, self.size, self.size, generator=torch.Generator().manual_seed(self.seed.value))
         cond = torch.zeros(1, GRID_SIZE**2)
         cond[0, list(self.cells)] = 1
@@ -98,7 +95,7 @@ class ConditionSampler:
                 centers = [tuple(c) for c in found.centers[0].tolist() if c[0] == c[0]]  # padded with nan
                 self.drawn[title] = image[0], centers, int(found.count[0])
         finally:
-            self.sampler.disabled, self.progress.layout.visibility = False, "hidden"
+            self.sampler.disabled, self.progress.visible = False, False
         self.show()
 
     def show(self) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Float, UInt8
 from matplotlib.font_manager import findfont
 from PIL import Image, ImageDraw, ImageFont
 
+from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.plotting import COLORS
 
 INK, PAPER = (20, 20, 20), (255, 255, 255)
@@ -16,6 +17,11 @@ CONDITION_COLORS = tuple(
     tuple(int(COLORS[name][i : i + 2], 16) for i in (1, 3, 5))
     for name in ("orange", "sky", "green", "yellow", "blue", "vermilion", "purple")
 )
+
+
+def color_of(k: int) -> tuple[int, int, int]:
+    """The color of the k-th condition."""
+    return CONDITION_COLORS[k % len(CONDITION_COLORS)]
 
 
 @lru_cache
@@ -37,10 +43,10 @@ def heat(influence: Float[np.ndarray, "height width"], top: float | None = None)
 
 
 def mix(influence: Float[np.ndarray, "removed height width"]) -> UInt8[np.ndarray, "height width 3"]:
-    """Each condition's influence in its own color, weighed by share, as bright as the pixel responds at all (square root)."""
+    """Each condition's influence in its own color, weighed by share, bright where the pixel responds (square root)."""
     if not len(influence):
         return np.zeros((*influence.shape[1:], 3), np.uint8)
-    colors = np.array([CONDITION_COLORS[k % len(CONDITION_COLORS)] for k in range(len(influence))], float)
+    colors = np.array([color_of(k) for k in range(len(influence))], float)
     total = influence.sum(0)
     share = influence / np.maximum(total, 1e-30)
     light = np.sqrt(total / max(total.max(), 1e-30))
@@ -63,7 +69,9 @@ class Sheet:
         """An image in the sheet's own pixels."""
         self.image.paste(Image.fromarray(np.ascontiguousarray(rgb)), (column * self.scale, row * self.scale))
 
-    def text(self, words: str, row: float, column: float, size: int = 13, bold: bool = False, anchor: str = "la") -> None:
+    def text(
+        self, words: str, row: float, column: float, size: int = 13, bold: bool = False, anchor: str = "la"
+    ) -> None:
         """`words` at a place; "la" reads it as their left top corner, "ma" as their middle top."""
         self.draw.text((column * self.scale, row * self.scale), words, INK, font(size, bold), anchor)
 
@@ -93,6 +101,21 @@ class Sheet:
     def array(self) -> UInt8[np.ndarray, "height width 3"]:
         """The picture so far."""
         return np.asarray(self.image)
+
+
+def condition_sheet(scene: UInt8[np.ndarray, "height width 3"], cells: Sequence[int], scale: int) -> Sheet:
+    """The condition grid over an image: its lines, and active cells outlined in their colors (Fig. 9)."""
+    size, m = len(scene), len(scene) // GRID_SIZE
+    sheet = Sheet(size, size, scale)
+    sheet.panel(scene, 0, 0)
+    for k in range(1, GRID_SIZE):
+        at = k * m * scale
+        sheet.draw.line([at, 0, at, size * scale], fill=(165, 165, 165))
+        sheet.draw.line([0, at, size * scale, at], fill=(165, 165, 165))
+    for k, cell in enumerate(cells):
+        row, column = (v * m for v in divmod(cell, GRID_SIZE))
+        sheet.square((row, column, row + m, column + m), (0, 0, size, size), color_of(k))
+    return sheet
 
 
 def lines(sheet: Sheet, words: Sequence[tuple[str, bool]], row: float, column: float, step: float) -> None:

@@ -1,4 +1,4 @@
-"""The locality explorer: pick a pixel, slide the noise, watch what it listens to, in three nets side by side (Fig. 2)."""
+"""The locality explorer: pick a pixel, slide the noise, watch what it listens to, in three nets at once (Fig. 2)."""
 
 import asyncio
 import io
@@ -14,17 +14,24 @@ from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.diffusion import karras_sigmas, sample
 from lcs_utils.widgets import maps
 from lcs_utils.widgets.canvas import ClickCanvas
+from lcs_utils.widgets.controls import Button, Number, Progress, Slider
 from lcs_utils.widgets.frames import Pictured, png_bytes
-from lcs_utils.widgets.maps import LABEL, View
+from lcs_utils.widgets.maps import COLUMNS, LABEL, View
 
 SIGMAS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.5, 5.0, 10.0, 20.0, 40.0)
 TITLES = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3": "Exp. 3: local net"}
 HELP = (
-    "<b>Click</b> a pixel in any panel to move the target, a cell of the grid to add or remove a condition "
-    "(keyboard: Tab to a picture, arrow keys, Enter).<br><b>Square</b>: holds 90&nbsp;% of the target's pixel influence, "
-    "eq.&nbsp;(9). <b>Discs</b>: the conditions, filled by their share of the target's condition influence, eq.&nbsp;(10). "
-    "In the condition map a pixel has the colors of the conditions it listens to."
+    "<b>Click</b> a pixel in any panel to move the target, a cell of the grid to add or remove a condition (keyboard: "
+    "Tab to a picture, arrow keys, Enter).<br><b>Square</b>: holds 90&nbsp;% of the target's pixel influence, "
+    "eq.&nbsp;(9). <b>Discs</b>: the conditions, filled by their share of the target's condition influence, "
+    "eq.&nbsp;(10). In the condition map a pixel has the colors of the conditions it listens to."
 )
+ROW = {"flex_flow": "row wrap", "align_items": "center", "overflow": "visible"}
+
+
+def cell_name(cells: Sequence[int], row: int, column: int) -> str:
+    """A cell of the grid in words."""
+    return f"row {row}, column {column}, {'active' if row * GRID_SIZE + column in cells else 'inactive'}"
 
 
 def quick_png(frame: np.ndarray) -> bytes:
@@ -37,9 +44,10 @@ def quick_png(frame: np.ndarray) -> bytes:
 class LocalityExplorer:
     """Sliders, clicks and samples over `maps.Maps`; shows itself in a notebook, as a PNG where no kernel runs.
 
-    names: checkpoints, preset "small" or "paper"; `cells` (default: the first five test locations) and `target` (row, column;
-    default: in one of these) say where it starts. Maps are kept, so that a slide over known states only draws; after the first action the
-    missing ones are computed between events. `view` is the state, `show(view)` sets it.
+    names: checkpoints, preset "small" or "paper"; `cells` (default: the first five test locations) and `target` (row,
+    column; default: in one of these) say where it starts. Maps are kept, so that a slide over known states only draws;
+    the other noise levels of a state are computed between events, once a browser shows it. `view` is the state,
+    `show(view)` sets it.
     """
 
     def __init__(
@@ -66,37 +74,43 @@ class LocalityExplorer:
 
     def _build(self):
         rows, columns = maps.layout(len(self.maps.nets), self.size)
-        stops = [(f"{s:g}", i) for i, s in enumerate(self.maps.sigmas)]
-        self.slider = ipywidgets.SelectionSlider(
-            options=stops, value=self.view.noise, description="noise level σ", continuous_update=True,
-            style={"description_width": "initial"}, layout={"width": "min(100%, 460px)"},
+        self.slider = Slider(
+            self.view.noise, [f"{s:g}" for s in self.maps.sigmas], description="noise level σ", play="play over noise",
+            layout={"width": "min(100%, 520px)"},
         )  # fmt: skip
-        self.play = ipywidgets.Play(min=0, max=len(stops) - 1, value=self.view.noise, interval=500, tooltip="play over noise")
-        ipywidgets.jslink((self.play, "value"), (self.slider, "index"))
-        self.picture = ClickCanvas(rows=rows, columns=columns, label="Locality of three nets; choose the target pixel")
-        self.grid = ClickCanvas(rows=GRID_SIZE, columns=GRID_SIZE, label="Condition grid; choose a cell to toggle its condition")
-        self.seed = ipywidgets.BoundedIntText(
-            self.view.seed, min=0, max=10**6, description="seed", layout={"width": "150px"}, style={"description_width": "initial"}
-        )
-        self.sampler = ipywidgets.Button(description="Sample", tooltip="sample all nets from this condition", icon="play-circle")
-        self.resetter = ipywidgets.Button(description="Reset", tooltip="back to the first state", icon="undo")
-        self.progress = ipywidgets.IntProgress(0, 0, self.steps * len(self.maps.nets), layout={"width": "160px"})
-        self.progress.layout.visibility = "hidden"
-        self.slider.observe(lambda change: self.act(self.view._replace(noise=change.new)), "value")
+        self.picture = ClickCanvas(
+            lambda *at: self.name_of(*at), self.fill, rows=rows, columns=columns,
+            label="Locality of three nets; choose the target pixel",
+        )  # fmt: skip
+        self.grid = ClickCanvas(
+            lambda row, column: cell_name(self.view.cells, row, column), rows=GRID_SIZE, columns=GRID_SIZE,
+            label="Condition grid; choose a cell to toggle its condition",
+        )  # fmt: skip
+        self.seed = Number(self.view.seed, description="seed")
+        self.sampler = Button("Sample", self.draw_samples, tooltip="sample all nets from this condition")
+        self.resetter = Button("Reset", lambda: self.act(self.first), tooltip="back to the first state")
+        self.progress = Progress(self.steps * len(self.maps.nets), tooltip="sampling")
+        self.slider.observe(lambda change: self.act(self.view._replace(noise=int(change.new))), "value")
         self.seed.observe(lambda change: self.act(self.view._replace(seed=change.new)), "value")
         self.picture.observe(lambda change: self.aim(*change.new[:2]), "chosen")
         self.grid.observe(lambda change: self.toggle(change.new[0] * GRID_SIZE + change.new[1]), "chosen")
-        self.sampler.on_click(lambda button: self.draw_samples())
-        self.resetter.on_click(lambda button: self.act(self.first))
-        above = ipywidgets.HBox([self.slider, self.play], layout={"flex_flow": "row wrap", "align_items": "center"})
-        buttons = ipywidgets.HBox(
-            [self.seed, self.sampler, self.resetter, self.progress], layout={"flex_flow": "row wrap", "align_items": "center"}
-        )
-        below = ipywidgets.HBox(
-            [self.grid, ipywidgets.VBox([buttons, ipywidgets.HTML(HELP)], layout={"max_width": "560px", "padding": "0 0 0 16px"})],
-            layout={"flex_flow": "row wrap"},
-        )
-        self.widget = ipywidgets.VBox([above, self.picture, below])
+        gap = {"margin": "0 0 0 8px"}
+        for control in (self.sampler, self.resetter, self.progress):
+            control.layout = gap
+        buttons = ipywidgets.HBox([self.seed, self.sampler, self.resetter, self.progress], layout=ROW)
+        place = {"max_width": "560px", "padding": "0 0 0 16px"}
+        beside = ipywidgets.VBox([buttons, ipywidgets.HTML(HELP)], layout=place)
+        below = ipywidgets.HBox([self.grid, beside], layout={"flex_flow": "row wrap"})
+        self.widget = ipywidgets.VBox([self.slider, self.picture, below])
+
+    def name_of(self, row: int, column: int) -> str:
+        """What lies at a unit of the picture, in words."""
+        target, nets = maps.locate(row, column, len(self.maps.nets), self.size), list(self.maps.nets)
+        if target is None:
+            return "between the panels"
+        step = self.size + maps.GAP
+        net, what = nets[(row - maps.HEAD) // step], COLUMNS[(column - LABEL) // step]
+        return f"row {target[0]}, column {target[1]}, {what}, {net.partition(':')[0]}"
 
     def aim(self, row: int, column: int) -> None:
         """A click on the picture at a unit: moves the target there, unless it is between the panels."""
@@ -113,19 +127,24 @@ class LocalityExplorer:
         if view == self.view:
             return
         self.show(view)
+        self.fill()
+
+    def fill(self) -> None:
+        """Compute the other noise levels of this state between the coming events; nothing without a kernel's loop."""
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # no kernel: nothing to fill in between
+        except RuntimeError:
             return
         if self.filling is not None:
             self.filling.cancel()
-        self.filling = loop.create_task(self._fill(view))
+        self.filling = loop.create_task(self._fill(self.view))
 
     async def _fill(self, view: View) -> None:
         for noise in sorted(range(len(self.maps.sigmas)), key=lambda i: abs(i - view.noise)):
             for net in self.maps.nets:
-                await asyncio.sleep(0.05)  # events first
-                self.maps.panel(net, view._replace(noise=noise))
+                for compute in self.maps.pieces(net, view._replace(noise=noise)):
+                    await asyncio.sleep(0.02)  # events first
+                    compute()
 
     def show(self, view: View) -> None:
         """Draw `view`; samples stay until condition or seed change."""
@@ -139,27 +158,29 @@ class LocalityExplorer:
         sigma = self.maps.sigmas[view.noise]
         panels = [self.maps.panel(net, view, self.samples.get(net)) for net in self.maps.nets]
         self.frame = maps.render(panels, view, sigma)
-        said = "; ".join(f"{p.title} square {p.window} px, near conditions {100 * maps.nearby_share(p, view):.0f} %" for p in panels)
+        near = [f"near conditions {100 * maps.nearby_share(p, view):.0f} %" for p in panels]
+        said = "; ".join(f"{p.title} square {p.window} px, {share}" for p, share in zip(panels, near))
         self.text = f"noise level {sigma:g}, target row {view.target[0]}, column {view.target[1]}. {said}"
         left = LABEL + 2 * (self.size + maps.GAP)
         self.picture.set_trait("cursor", [maps.HEAD + view.target[0], left + view.target[1]])
         self.picture.set_trait("status", self.text)
         self.picture.set_trait("png", quick_png(self.frame))
         self.slider.value, self.seed.value = view.noise, view.seed
+        self.slider.answered = view.noise
 
     def draw_samples(self) -> None:
         """Sample every net from the active condition, all from the same noise, the bar moving at each step."""
-        self.sampler.disabled, self.progress.value = True, 0
-        self.progress.layout.visibility = "visible"
+        self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
         generator = torch.Generator().manual_seed(self.view.seed)
-        noise, cond = torch.randn(1, 3, self.size, self.size, generator=generator), self.maps.grid(self.view.cells)[None]
+        noise = torch.randn(1, 3, self.size, self.size, generator=generator)
+        cond = self.maps.grid(self.view.cells)[None]
         try:
             for title, denoise in self.maps.nets.items():
                 for step in sample(denoise, noise, karras_sigmas(self.steps), cond, "dpmpp_2m"):
                     self.progress.value += 1
                 self.samples[title] = step.x_t[0].clamp(-1, 1)
         finally:
-            self.sampler.disabled, self.progress.layout.visibility = False, "hidden"
+            self.sampler.disabled, self.progress.visible = False, False
         self.show(self.view)
 
     def _repr_mimebundle_(self, include=None, exclude=None):

@@ -20,7 +20,7 @@ def _image(picture: np.ndarray) -> np.ndarray:
 
 
 def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], dict]:
-    """A row per net: denoised image, pixel map, condition map at each noise level; column labels; the numbers (Fig. 2)."""
+    """A row per net: denoised image, pixel map, condition map at each noise level; column labels; numbers (Fig. 2)."""
     columns = [f"{what}\nσ = {found.sigmas[i]:g}" for i in noises for what in ("denoised", "pixels", "conditions")]
     rows, numbers = [], {}
     for net in found.nets:
@@ -28,15 +28,16 @@ def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
         for noise in noises:
             state = view._replace(noise=noise)
             panel = found.panel(net, state)
-            drawn = maps.plain(panel.x0_hat, state, 5), *(f(panel, state, 5, True) for f in (maps.pixel_map, maps.condition_map))
-            row += [_image(picture) for picture in drawn]
-            numbers[net][f"{found.sigmas[noise]:g}"] = {"window": panel.window, "within_2": maps.nearby_share(panel, state)}
+            drawn = [f(panel, state, 5, True) for f in (maps.pixel_map, maps.condition_map)]
+            row += [_image(picture) for picture in (maps.plain(panel.x0_hat, state, 5), *drawn)]
+            number = {"window": panel.window, "within_2": maps.nearby_share(panel, state)}
+            numbers[net][f"{found.sigmas[noise]:g}"] = number
         rows.append(row)
     return rows, columns, numbers
 
 
 def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], dict]:
-    """Per net a row of pixel maps with the 90 % square and a row for each condition, over noise; labels; numbers (Fig. 10)."""
+    """Per net, over noise: pixel maps with the 90 % square, a row for each condition; labels; numbers (Fig. 10)."""
     rows, labels, numbers = [], [], {}
     for net in found.nets:
         states = [view._replace(noise=noise) for noise in noises]
@@ -51,7 +52,7 @@ def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
 
 
 def fig12(profiles: Mapping[str, Sequence[locality.Profile]]) -> tuple[list, list[str]]:
-    """Two rows per net, for its first image: denoised, and where the first target looks, over noise; row labels (Fig. 12)."""
+    """Two rows per net, its first image over noise: denoised, where the first target looks; row labels (Fig. 12)."""
     rows, labels = [], []
     for net, (first, *_) in profiles.items():
         rows += [list(first.x0_hat), [_image(heat(pixels[0].numpy())) for pixels in first.pixels]]

@@ -47,13 +47,13 @@ class Pictured:
 
 
 class Picture(ipywidgets.Image):
-    """An image whose `tooltip` is its accessible name; ipywidgets draws no widget with a tooltip and no `description`."""
+    """An image whose `tooltip` is its accessible name; ipywidgets draws no tooltip without a `description`."""
 
     description = traitlets.Unicode("").tag(sync=True)
 
 
 class FrameSlider(anywidget.AnyWidget):
-    """A slider over `frames` (PNGs), at the stop `shown`; all of them are in the browser, so sliding needs no kernel."""
+    """A slider over `frames` (PNGs), at the stop `shown`; all are in the browser, so sliding needs no kernel."""
 
     _esm = Path(__file__).with_name("frames.js")
     frames = traitlets.List().tag(sync=True)

@@ -1,13 +1,17 @@
-// One picture after the other, without a word about where it comes from; a key or a click says how many objects it shows.
+// One picture after the other, no word about where it comes from; a key or a click says how many objects it shows.
 function render({ model, el }) {
-  const make = (tag, parent, properties = {}) => parent.appendChild(Object.assign(document.createElement(tag), properties));
-  const box = make("div", el, { tabIndex: 0, role: "group" });
-  box.setAttribute("aria-label", "Count the objects: press 0 to 9, or the buttons; ? marks an image that does not look right");
+  function make(tag, parent, properties = {}) {
+    return parent.appendChild(Object.assign(document.createElement(tag), properties));
+  }
+  const box = make("div", el, { tabIndex: 0, role: "group", className: "lcs-count" });
+  box.dataset.lmSuppressShortcuts = "true"; // else JupyterLab inserts a cell at "a", deletes one at "d d", ...
+  const help = "Count the objects: press 0 to 9, a to e for 10 to 14, or the buttons; ? marks an image that looks wrong";
+  box.setAttribute("aria-label", help);
   const progress = make("div", box);
   progress.setAttribute("aria-live", "polite");
   const image = make("img", box);
   Object.assign(image.style, { maxWidth: "100%", display: "block", margin: "4px 0" });
-  const bar = make("div", box);
+  const bar = make("div", box, { className: "lcs-keys" });
   const buttons = [];
   let doubtful = false;
   let url = null;
@@ -20,15 +24,18 @@ function render({ model, el }) {
   function doubt(value) {
     doubtful = value;
     question.setAttribute("aria-pressed", String(value));
-    question.style.fontWeight = value ? "bold" : "normal";
   }
   function back() {
     model.set("back", model.get("back") + 1);
     model.save_changes();
   }
-  for (let n = 0; n <= 14; n++) buttons.push(make("button", bar, { textContent: String(n), onclick: () => answer(n) }));
-  const question = make("button", bar, { textContent: "? not plausible", onclick: () => doubt(!doubtful) });
-  make("button", bar, { textContent: "back", onclick: back });
+  const press = (words, onclick) => make("button", bar, { type: "button", className: "lcs-button", textContent: words, onclick });
+  for (let n = 0; n <= 14; n++) {
+    buttons.push(press(String(n), () => answer(n)));
+    buttons[n].setAttribute("aria-label", n === 1 ? "1 object" : `${n} objects`);
+  }
+  const question = press("? not plausible", () => doubt(!doubtful));
+  press("back", back);
   box.onkeydown = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (/^[0-9]$/.test(event.key)) answer(Number(event.key));
@@ -44,6 +51,7 @@ function render({ model, el }) {
     progress.textContent = position < total ? `${position + 1} of ${total}` : `all ${total} counted`;
     if (url) URL.revokeObjectURL(url);
     url = URL.createObjectURL(new Blob([model.get("png")], { type: "image/png" }));
+    image.style.visibility = position < total ? "visible" : "hidden";
     image.src = url;
     image.alt = `sample ${position + 1}`;
     for (const button of buttons) button.disabled = position >= total;

@@ -1,4 +1,4 @@
-"""Counting by looking: samples blind and in random order, one after the other; a key or a click is the answer (App. E.2)."""
+"""Counting by looking: samples blind, in random order, one by one; a key or a click is the answer (App. E.2)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,14 +21,15 @@ def enlarged(image: Any, zoom: int = ZOOM) -> bytes:
 
 
 class HandCounter(anywidget.AnyWidget):
-    """Shows `pictures[i]` (uint8 [height width 3]) for i = `position`, and calls `record(i, count, plausible)` at each answer.
+    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`, and calls `record(i, count, plausible)` at an answer.
 
     Only the picture and its place in the order reach the browser: whoever counts cannot know where it comes from. Keys
-    0-9, a-e (10-14), ? (not plausible), Backspace (the one before). `done` pictures were answered before: it goes on there.
-    Raises ValueError without pictures or when `done` exceeds them.
+    0-9, a-e (10-14), ? (not plausible), Backspace (the one before). `done` pictures were answered before: it goes on
+    there. Raises ValueError without pictures or when `done` exceeds them.
     """
 
     _esm = Path(__file__).with_name("hand_count.js")
+    _css = Path(__file__).with_name("controls.css")
     png = traitlets.Bytes(b"").tag(sync=True)
     position = traitlets.Int(0).tag(sync=True)
     total = traitlets.Int(0).tag(sync=True)
@@ -37,7 +38,8 @@ class HandCounter(anywidget.AnyWidget):
 
     def __init__(self, pictures: Sequence[Any], record: Callable[[int, int, bool], None], done: int = 0):
         if not len(pictures) or not 0 <= done <= len(pictures):
-            raise ValueError(f"need pictures, and done within 0..{len(pictures)}; got {len(pictures)} pictures and done = {done}")
+            n = len(pictures)
+            raise ValueError(f"need pictures, and done within 0..{n}; got {n} pictures and done = {done}")
         self.pictures, self.record = pictures, record
         super().__init__(total=len(pictures), png=self._picture(done), position=done)
 
@@ -51,7 +53,7 @@ class HandCounter(anywidget.AnyWidget):
     @traitlets.observe("answer")
     def _answered(self, change) -> None:
         position, count, plausible = change["new"]
-        if position == self.position < self.total and count >= 0:  # a second click for the same picture is not an answer
+        if position == self.position < self.total and count >= 0:  # a second click for the same picture does not count
             self.record(position, count, bool(plausible))
             self._show(position + 1)
 

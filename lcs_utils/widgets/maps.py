@@ -1,6 +1,6 @@
-"""What the locality explorer shows, computed once for every state: scenes, denoised images, eqs. (9) and (10), the picture."""
+"""What the locality explorer shows, each map computed once: scenes, denoised images, eqs. (9), (10), the picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from lcs_utils.diffusion import Denoiser
 from lcs_utils.models.focus import focus
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.plotting import to_uint8
-from lcs_utils.widgets.drawing import CONDITION_COLORS, Sheet, heat, lines, mix
+from lcs_utils.widgets.drawing import Sheet, color_of, condition_sheet, heat, lines, mix
 
 KEPT = 4096  # maps held at once, a few kB each
 
@@ -32,7 +32,7 @@ class View(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], and a sample if drawn."""
+    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], a sample if drawn."""
 
     title: str
     subtitle: str
@@ -57,7 +57,7 @@ class Maps:
         self.nets, self.sigmas, self.resolution = dict(nets), tuple(sigmas), resolution
         self.scene, self.noisy = lru_cache(KEPT)(self._scene), lru_cache(KEPT)(self._noisy)
         self.denoised, self.pixels = lru_cache(KEPT)(self._denoised), lru_cache(KEPT)(self._pixels)
-        self.conditions = lru_cache(KEPT)(self._conditions)
+        self.conditions, self.one_condition = lru_cache(KEPT)(self._conditions), lru_cache(KEPT)(self._one_condition)
 
     def _scene(self, cells, seed):
         """[3 h w]: one rendered object in the middle of each active cell."""
@@ -83,7 +83,8 @@ class Maps:
 
     def _pixels(self, net, noise, cells, seed, target):
         near = focus(self.nets[net], [target], self.resolution)
-        found = locality.pixel_influence(near, self.noisy(noise, cells, seed), self.sigmas[noise], self.grid(cells), [target])
+        x_t, sigma = self.noisy(noise, cells, seed), self.sigmas[noise]
+        found = locality.pixel_influence(near, x_t, sigma, self.grid(cells), [target])
         return found[0], int(locality.locality_window(found, [target])[0])
 
     def _conditions(self, net, noise, cells, seed):
@@ -92,19 +93,32 @@ class Maps:
         if not without:
             return x_t.new_zeros(0, *x_t.shape[1:])
         denoise = self.nets[net]
-        if not isinstance(denoise, LocalPatchDenoiser):
-            return locality.condition_influence(denoise, x_t, sigma, cond, without)
-        parts = [  # a local net hears a condition in the cells around it only
-            locality.condition_influence(focus(denoise, self.around(k, denoise.radius), self.resolution), x_t, sigma, cond, {k: c})
-            for k, c in without.items()
-        ]
-        return torch.cat(parts)
+        if isinstance(denoise, LocalPatchDenoiser):
+            return torch.stack([self.one_condition(net, noise, cells, seed, k) for k in without])
+        return locality.condition_influence(denoise, x_t, sigma, cond, without)
 
-    def around(self, cell: int, radius: int) -> list[tuple[int, int]]:
-        """One pixel (row, column) of every cell within `radius` cells of `cell`."""
-        m, (row, column) = cell_size(self.resolution), divmod(cell, GRID_SIZE)
-        near = lambda at: range(max(0, at - radius), min(GRID_SIZE, at + radius + 1))
-        return [(r * m, c * m) for r in near(row) for c in near(column)]
+    def _one_condition(self, net, noise, cells, seed, k):
+        """Eq. (10) of a local net, asked again without c_k only in the cells that can hear it."""
+        full, m, radius = self.denoised(net, noise, cells, seed), cell_size(self.resolution), self.nets[net].radius
+        first, last = ([min(max(v + s * radius, 0), GRID_SIZE - 1) for v in divmod(k, GRID_SIZE)] for s in (-1, 1))
+        near = tuple(slice(m * low, m * (high + 1)) for low, high in zip(first, last))
+        asked = [(m * i, m * j) for i in range(first[0], last[0] + 1) for j in range(first[1], last[1] + 1)]
+        denoise = focus(self.nets[net], asked, self.resolution)
+        less = self.grid(tuple(cell for cell in cells if cell != k))
+        with torch.no_grad():
+            x0_hat = denoise(self.noisy(noise, cells, seed)[None], torch.full((1,), self.sigmas[noise]), less)[0]
+        influence = torch.zeros_like(full[0])
+        influence[near] = (x0_hat - full)[:, *near].square().sum(0).sqrt()
+        return influence
+
+    def pieces(self, net: str, view: View) -> Iterator[Callable]:
+        """What `panel` of this state needs, as calls that each take a tenth of a second at most, in order."""
+        state = net, view.noise, view.cells, view.seed
+        yield lambda: self.denoised(*state)
+        yield lambda: self.pixels(*state, view.target)
+        if isinstance(self.nets[net], LocalPatchDenoiser):
+            yield from (lambda k=k: self.one_condition(*state, k) for k in view.cells)
+        yield lambda: self.conditions(*state)
 
     def panel(self, net: str, view: View, sample: Tensor | None = None) -> Panel:
         """Everything about one net in one state."""
@@ -143,7 +157,9 @@ def pixel_map(panel: Panel, view: View, scale: int = 5, on_image: bool = False) 
     return sheet.array()
 
 
-def condition_map(panel: Panel, view: View, scale: int = 5, on_image: bool = False) -> UInt8[np.ndarray, "height width 3"]:
+def condition_map(
+    panel: Panel, view: View, scale: int = 5, on_image: bool = False
+) -> UInt8[np.ndarray, "height width 3"]:
     """Eq. (10): pixels in the colors of the conditions they listen to; discs filled by the target's shares (Fig. 2)."""
     size, (row, column) = panel.x_t.shape[-1], view.target
     color, m = mix(panel.conditions.numpy()), cell_size(size)
@@ -153,7 +169,7 @@ def condition_map(panel: Panel, view: View, scale: int = 5, on_image: bool = Fal
     shares = (heard / heard.sum().clamp_min(1e-30)).tolist()
     for k, cell in enumerate(view.cells):
         y, x = divmod(cell, GRID_SIZE)
-        sheet.disc((y + 0.5) * m, (x + 0.5) * m, 0.056 * size, CONDITION_COLORS[k % len(CONDITION_COLORS)], shares[k])
+        sheet.disc((y + 0.5) * m, (x + 0.5) * m, 0.056 * size, color_of(k), shares[k])
     mark(sheet, view, (255, 255, 255))
     return sheet.array()
 
@@ -164,7 +180,7 @@ def relative(conditions: Tensor, k: int, view: View, scale: int = 5) -> UInt8[np
     sheet = Sheet(size, size, scale)
     sheet.panel(heat(conditions[k].numpy(), float(conditions.max())), 0, 0)
     row, column = (v * m for v in divmod(view.cells[k], GRID_SIZE))
-    sheet.square((row, column, row + m, column + m), (0, 0, size, size), CONDITION_COLORS[k % len(CONDITION_COLORS)])
+    sheet.square((row, column, row + m, column + m), (0, 0, size, size), color_of(k))
     return sheet.array()
 
 
@@ -215,9 +231,10 @@ def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarra
     for i, panel in enumerate(panels):
         top = HEAD + i * (size + GAP)
         share = f"{100 * nearby_share(panel, view):.0f} %" if view.cells else "-"
-        words = [(panel.title, True), (panel.subtitle, False), ("", False), ("90 % of pixel", False), ("influence within", False),
-                 (f"{panel.window} px", True), ("", False), ("from conditions", False), ("≤ 2 cells away", False), (share, True)]
-        lines(sheet, words, top + 0.2, 0.5, 3.1)
+        words = [panel.title, panel.subtitle, "", "90 % of pixel", "influence within", f"{panel.window} px", ""]
+        words += ["from conditions", "≤ 2 cells away", share]
+        bold = {panel.title, f"{panel.window} px", share}
+        lines(sheet, [(line, line in bold) for line in words], top + 0.2, 0.5, 3.1)
         # strong noise is shown smaller than it is: its pixels would all be fully on or off otherwise
         shown = [plain(panel.x_t / max(1.0, 2.5 * sigma), view, sheet.scale), plain(panel.x0_hat, view, sheet.scale),
                  pixel_map(panel, view, sheet.scale), condition_map(panel, view, sheet.scale)]
@@ -233,15 +250,4 @@ def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarra
 
 def render_grid(scene: Tensor, cells: Sequence[int], scale: int = 8) -> UInt8[np.ndarray, "height width 3"]:
     """The condition grid over the scene: active cells outlined in their colors (Fig. 9)."""
-    size = scene.shape[-1]
-    m = size // GRID_SIZE
-    sheet = Sheet(size, size, scale)
-    sheet.panel(to_uint8(scene), 0, 0)
-    for k in range(1, GRID_SIZE):
-        at = k * m * scale
-        sheet.draw.line([at, 0, at, size * scale], fill=(170, 170, 170))
-        sheet.draw.line([0, at, size * scale, at], fill=(170, 170, 170))
-    for k, cell in enumerate(cells):
-        row, column = (v * m for v in divmod(cell, GRID_SIZE))
-        sheet.square((row, column, row + m, column + m), (0, 0, size, size), CONDITION_COLORS[k % len(CONDITION_COLORS)])
-    return sheet.array()
+    return condition_sheet(to_uint8(scene), cells, scale).array()

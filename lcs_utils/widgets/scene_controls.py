@@ -11,9 +11,11 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import (
     BEHIND, COLORS, MARGIN, MATERIALS, MIN_DISTANCE, RIGHT, SHAPES, SIZES, Scene, sample_scene,
 )  # fmt: skip
+from lcs_utils.widgets.controls import Choice, Note, Number, Slider
 from lcs_utils.widgets.frames import Picture, Pictured, png_bytes
 
 MOST_OBJECTS = 8
+OPTIONS = {"shape": tuple(SHAPES), "size": tuple(SIZES), "material": tuple(MATERIALS), "color": tuple(COLORS)}
 REACH = 3.0  # CLEVR places objects on [-3, 3]^2
 
 
@@ -46,7 +48,8 @@ def change(state: SceneState, **changes) -> SceneState:
     turn = changes.pop("turn", state.turn)
     unknown = set(changes) - {"x", "y", "shape", "size", "material", "color"}
     if unknown:
-        raise ValueError(f"cannot change {', '.join(sorted(unknown))}; allowed: x, y, shape, size, material, color, turn, selected")
+        known = "x, y, shape, size, material, color, turn, selected"
+        raise ValueError(f"cannot change {', '.join(sorted(unknown))}; allowed: {known}")
     o = objects[selected]
     x, y = changes.pop("x", o.coords[0]), changes.pop("y", o.coords[1])
     o = replace(o, **changes)
@@ -110,45 +113,44 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
 
     first = start(seed, count)
     state, busy = [first], [False]
-    style, layout = {"style": {"description_width": "90px"}}, {"layout": {"width": "310px"}}
-    coordinate = {"min": -REACH, "max": REACH, "step": 0.1, "readout_format": ".1f"}
+    shown = {"layout": {"width": "330px"}}
+    at = {"low": -REACH, "high": REACH, "step": 0.1}
     fresh = {
-        "count": w.IntSlider(count, 1, MOST_OBJECTS, description="objects", **style, **layout),
-        "seed": w.BoundedIntText(seed, 0, 9999, description="seed", **style, **layout),
+        "count": Slider(count, low=1, high=MOST_OBJECTS, description="objects", **shown),
+        "seed": Number(seed, high=9999, description="seed", **shown),
     }
     edits = {
-        "selected": w.Dropdown(description="change", **style, **layout),
-        "x": w.FloatSlider(description="x", **coordinate, **style, **layout),
-        "y": w.FloatSlider(description="y", **coordinate, **style, **layout),
-        "shape": w.Dropdown(options=SHAPES, description="shape", **style, **layout),
-        "size": w.Dropdown(options=tuple(SIZES), description="size", **style, **layout),
-        "material": w.Dropdown(options=MATERIALS, description="material", **style, **layout),
-        "color": w.Dropdown(options=COLORS, description="color", **style, **layout),
-        "turn": w.FloatSlider(0.0, min=-180, max=180, step=5, readout_format=".0f", description="key lamp °", **style, **layout),
+        "selected": Choice((), description="change", tooltip="object to change", **shown),
+        "x": Slider(0.0, **at, description="x", **shown),
+        "y": Slider(0.0, **at, description="y", **shown),
+        **{name: Choice(options, description=name, **shown) for name, options in OPTIONS.items()},
+        "turn": Slider(0.0, low=-180, high=180, step=5, description="key lamp °", **shown),
     }
     image = Picture(format="png", layout={"width": "min(100%, 384px)", "max_width": "100%"})
-    note = w.Label()
+    note = Note()
 
     def show():
         now = state[0]
         chosen = now.scene.objects[now.selected]
         busy[0] = True  # the controls follow the state; they must not answer
-        edits["selected"].options = [(f"{i + 1}: {o.color} {o.shape}", i) for i, o in enumerate(now.scene.objects)]
-        values = {"selected": now.selected, "turn": now.turn, "x": chosen.coords[0], "y": chosen.coords[1]}
-        for name, control in edits.items():
-            control.value = values.get(name, getattr(chosen, name, None))
+        edits["selected"].options = [f"{i + 1}: {o.color} {o.shape}" for i, o in enumerate(now.scene.objects)]
+        edits["selected"].value, edits["turn"].value = now.selected, now.turn
+        edits["x"].value, edits["y"].value = chosen.coords[:2]
+        for name, options in OPTIONS.items():
+            edits[name].value = options.index(getattr(chosen, name))
         busy[0] = False
-        image.value, image.tooltip, note.value = png_bytes(picture(now, resolution)), describe(now), placement(now.scene)
+        image.value, image.tooltip = png_bytes(picture(now, resolution)), describe(now)
+        note.description = placement(now.scene)
 
     def renew(_):
         if not busy[0]:
-            state[0] = replace(start(fresh["seed"].value, fresh["count"].value), turn=state[0].turn)
+            state[0] = replace(start(fresh["seed"].value, int(fresh["count"].value)), turn=state[0].turn)
             show()
 
     def edit(event):
         if not busy[0]:
             name = next(name for name, control in edits.items() if control is event["owner"])
-            state[0] = change(state[0], **{name: event["new"]})
+            state[0] = change(state[0], **{name: OPTIONS[name][event["new"]] if name in OPTIONS else event["new"]})
             show()
 
     for control in fresh.values():
@@ -156,6 +158,6 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
     for control in edits.values():
         control.observe(edit, "value")
     show()
-    panel = w.VBox([*fresh.values(), *edits.values(), note])
+    panel = w.VBox([*fresh.values(), *edits.values(), note], layout={"padding": "0 0 0 16px"}).add_class("lcs-column")
     box = w.HBox([image, panel], layout={"flex_flow": "row wrap"})
     return Pictured(box, png_bytes(picture(first, resolution)), describe(first))

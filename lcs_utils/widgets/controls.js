@@ -1,0 +1,130 @@
+// Native HTML controls: keys, focus and what screen readers say come with them. Every one carries its name.
+function make(tag, parent, properties = {}) {
+  return parent.appendChild(Object.assign(document.createElement(tag), properties));
+}
+
+function labeled(model, el, tag, properties) {
+  const label = make("label", el, { className: "lcs-control" });
+  make("span", label, { className: "lcs-name", textContent: model.get("description") });
+  const input = make(tag, label, properties);
+  input.setAttribute("aria-label", model.get("tooltip") || model.get("description"));
+  return [input, label];
+}
+
+function put(model, name, value) {
+  model.set(name, value);
+  model.save_changes();
+}
+
+function slider(model, el) {
+  const labels = model.get("labels");
+  const range = { type: "range", min: model.get("low"), max: model.get("high"), step: model.get("step") };
+  const [input, row] = labeled(model, el, "input", range);
+  const stop = make("span", row, { className: "lcs-stop" });
+  stop.setAttribute("aria-hidden", "true"); // the slider itself says it
+  const said = (at) => labels[at] ?? String(Number(at.toFixed(2)));
+  function show() {
+    const at = model.get("value");
+    input.value = at;
+    input.setAttribute("aria-valuetext", said(at));
+    stop.textContent = said(at);
+  }
+  input.oninput = () => {
+    put(model, "value", Number(input.value));
+    show();
+  };
+  model.on("change:value", show);
+  show();
+  return model.get("play") ? player(model, row) : undefined;
+}
+
+// Moves the slider by itself, one stop at a time, and waits wherever the kernel has not drawn the last one.
+function player(model, row) {
+  const button = make("button", row, { type: "button", className: "lcs-button" });
+  let timer = null;
+  function show() {
+    button.textContent = timer ? "❚❚" : "▶";
+    button.setAttribute("aria-label", timer ? "pause" : model.get("play"));
+    button.title = button.getAttribute("aria-label");
+  }
+  function stop() {
+    clearInterval(timer);
+    timer = null;
+    show();
+  }
+  function advance() {
+    const at = model.get("value");
+    if (at >= model.get("high")) stop();
+    else if (model.get("answered") === at) put(model, "value", at + model.get("step"));
+  }
+  button.onclick = () => {
+    if (timer) return stop();
+    if (model.get("value") >= model.get("high")) put(model, "value", model.get("low"));
+    timer = setInterval(advance, model.get("interval"));
+    show();
+  };
+  show();
+  return stop;
+}
+
+function choice(model, el) {
+  const [input] = labeled(model, el, "select", {});
+  function fill() {
+    input.replaceChildren();
+    model.get("options").forEach((name, value) => make("option", input, { value, textContent: name }));
+    show();
+  }
+  const show = () => (input.value = model.get("value"));
+  input.onchange = () => put(model, "value", Number(input.value));
+  model.on("change:options", fill);
+  model.on("change:value", show);
+  fill();
+}
+
+function number(model, el) {
+  const limits = { type: "number", min: model.get("low"), max: model.get("high"), step: 1 };
+  const [input] = labeled(model, el, "input", limits);
+  const show = () => (input.value = model.get("value"));
+  input.onchange = () => {
+    if (input.value !== "" && input.checkValidity()) put(model, "value", Number(input.value));
+    else show(); // what is no number between the limits is not taken
+  };
+  model.on("change:value", show);
+  show();
+}
+
+function button(model, el) {
+  const words = { textContent: model.get("description"), title: model.get("tooltip") };
+  const input = make("button", el, { type: "button", className: "lcs-button", ...words });
+  const show = () => (input.disabled = model.get("disabled"));
+  input.onclick = () => put(model, "clicks", model.get("clicks") + 1);
+  model.on("change:disabled", show);
+  show();
+}
+
+function progress(model, el) {
+  const [bar, label] = labeled(model, el, "progress", {});
+  function show() {
+    bar.max = model.get("high");
+    bar.value = model.get("value");
+    label.style.visibility = model.get("visible") ? "visible" : "hidden";
+  }
+  model.on("change:value change:high change:visible", show);
+  show();
+}
+
+function note(model, el) {
+  const line = make("div", el, { className: "lcs-control" });
+  line.setAttribute("role", "status");
+  const show = () => (line.textContent = model.get("description"));
+  model.on("change:description", show);
+  show();
+}
+
+const KINDS = { slider, choice, number, button, progress, note };
+
+function render({ model, el }) {
+  el.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes keys before they arrive here
+  return KINDS[model.get("kind")](model, el);
+}
+export default { render };
