@@ -112,8 +112,8 @@ def test_missing_rows_are_named():
 def test_rates_along_training(monkeypatch):
     """Snapshots stand in the order of their images, the finished net last, other nets and gaps nowhere."""
     monkeypatch.setattr(rates.checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
-    stages = {"exp1@300": 16, "exp1@20": 4, "exp1": 64, "exp1_seed1@100": 64, "exp1@5/unit": 64}
-    found = [row for net, good in stages.items() for k in (4, 5) for row in rows(net, k, good, 64)] + rows("exp1@40", 4, 64, 64)
-    along = rates.along_training(found, "exp1", "success", [4, 5])
-    assert [(images, value.value) for images, value in along.items()] == [(20, 0.062), (300, 0.25), (900, 1.0)]
-    assert list(rates.along_training(found, "exp1_seed1", "filled", [4])) == [100]
+    good_at = {"exp1@300": 16, "exp1@20": 4, "exp1": 64, "exp1_seed1@100": 64, "exp1@5/unit": 64}
+    found = [row for net, good in good_at.items() for k in (4, 5) for row in rows(net, k, good, 64)] + rows("exp1@40", 4, 64, 64)
+    along = rates.along_training(found, "exp1", {"success": [4, 5], "extras": [5]})
+    assert [(images, value["success"].value) for images, value in along.items()] == [(20, 0.062), (300, 0.25), (900, 1.0)]
+    assert list(rates.along_training(found, "exp1_seed1", {"filled": [4]})) == [100]

@@ -1,10 +1,13 @@
 """Training a whole table: only what is missing, in order, each net with the command that makes it alone."""
 
 import json
+from dataclasses import replace
 
 import pytest
+import torch
 
 from lcs_utils import checkpoints, paths, training
+from lcs_utils.clevr import conditions
 from lcs_utils.experiments import CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2
 
 
@@ -83,3 +86,10 @@ def test_the_tables_are_the_papers():
     assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS} == set(EXPERIMENTS)
     assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}
+
+
+def test_the_labeled_share_is_that_of_the_drawn_labels():
+    present = torch.arange(3) < torch.arange(1, 4).repeat_interleave(4000)[:, None]
+    for policy in conditions.LABEL_POLICIES:
+        drawn = conditions.choose_labels(present, policy, torch.Generator().manual_seed(0)).sum() / present.sum()
+        assert replace(EXPERIMENTS["exp1"], labels=policy).labeled_share == pytest.approx(float(drawn), abs=0.01)

@@ -21,7 +21,7 @@ from lcs_utils import checkpoints, locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
-from lcs_utils.evaluation.rates import Interval, intervals, rates
+from lcs_utils.evaluation.rates import Interval, intervals, rates, stages
 from lcs_utils.evaluation.rows import Row, exclusive
 from lcs_utils.models.focus import focus
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
@@ -149,6 +149,12 @@ def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Inter
     images = sorted({r.image for r in rows})
     values = [[np.mean([getattr(r, field) for r in rows if r.image == i and r.sigma >= HIGH])] for i in images]
     return intervals(np.array(values))[0]
+
+
+def along_training(rows: Sequence[LocalityRow], net: str, field: str = "within_2") -> dict[int, Interval]:
+    """{training images: `at_high_noise`} of the snapshots of `net` that were measured, and of the finished net."""
+    measured = {n: [row for row in rows if row.net == stage] for n, stage in stages(rows, net).items()}
+    return {n: at_high_noise(found, field) for n, found in measured.items() if len(found) >= IMAGES * len(SIGMAS)}
 
 
 def filled_k(rows: Iterable[Row], net: str, share: float = 0.75) -> int:

@@ -162,11 +162,16 @@ def mean_over(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int], se
     return Interval(*(round(float(v), 3) for v in (np.mean([v.mean() for v in values]), low, high)))
 
 
-def along_training(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int]) -> dict[int, Interval]:
-    """{training images: `mean_over`} of the snapshots `net`@IMAGES that were measured, and of the finished net, ascending."""
-    stages = {name for name in {row.net for row in rows} if re.fullmatch(rf"{net}(@\d+)?", name)}
-    found = {checkpoints.images(name): mean_over(rows, name, measure, ks) for name in stages}
-    return {images: value for images, value in sorted(found.items()) if value is not None}
+def stages(rows: Iterable[NamedTuple], net: str) -> dict[int, str]:
+    """{training images: name} of the measured snapshots `net`@IMAGES and of the finished net, ascending."""
+    names = {name for name in {row.net for row in rows} if re.fullmatch(rf"{net}(@\d+)?", name)}
+    return dict(sorted((checkpoints.images(name), name) for name in names))
+
+
+def along_training(rows: Sequence[Row], net: str, ks: dict[str, Sequence[int]]) -> dict[int, dict[str, Interval]]:
+    """{training images: {measure: its `mean_over` ks[measure]}} of the snapshots of `net` for which all of those were measured."""
+    found = {n: {name: mean_over(rows, stage, name, over) for name, over in ks.items()} for n, stage in stages(rows, net).items()}
+    return {images: values for images, values in found.items() if None not in values.values()}
 
 
 def largest_k(rows: Iterable[Row], net: str, rule: Rule = OUR_RULE, family: str = "test", seed: int = 0) -> LargestK:

@@ -1,6 +1,7 @@
 """Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as text and as figures."""
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -122,12 +123,41 @@ def draw_k(found: Sequence[Cell]) -> Figure:
     return figure
 
 
+def draw_doses(found: Sequence[Cell], share: dict[str, tuple[Interval, Interval]]) -> Figure:
+    """Label completeness as a dose: K by two rules, and `share` (cells filled, success), against the share of labeled objects.
+
+    Each cell of `found` at its experiment's `labeled_share`; nets of the same dose are drawn side by side.
+    """
+    dose = [trained(cell.net).labeled_share for cell in found]
+    place = [d + 0.08 * (dose[:i].count(d) - (dose.count(d) - 1) / 2) for i, d in enumerate(dose)]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4))
+    for name, marker, color, shift, label in (("ours", "o", "blue", 0.004, "our rule"), ("many", "^", "green", -0.004, "the paper's rule")):
+        values = [getattr(cell, name) for cell in found]
+        left.vlines([x + shift for x in place], [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
+        left.plot([x + shift for x in place], [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
+    told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
+    left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
+    for i, (marker, color, label) in enumerate((("s", "orange", "cells filled"), ("o", "blue", "samples that succeed"))):
+        values = [share[cell.net][i] for cell in found]
+        right.vlines(place, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
+        right.plot(place, [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
+    left.set(title="K", ylim=(-0.5, 12.5))
+    right.set(title="K = 4 to 6: share", ylim=(-0.03, 1.03))
+    for axes in (left, right):
+        axes.set_xticks(place, [textwrap.fill(column(cell.net), 11) for cell in found], fontsize=8)
+        axes.set_xlabel("share of objects labeled in training: " + ", ".join(f"{d:g}" for d in sorted(set(dose))))
+        axes.legend(fontsize=8)
+    return figure
+
+
 def draw_rates(
-    found: dict[str, dict[int, dict[str, Interval]]], measures: Sequence[str], labels: dict[str, str], colors: dict[str, str]
-) -> Figure:
+    found: dict[str, dict[int, dict[str, Interval]]], measures: Sequence[str], labels: dict[str, str], colors: dict[str, str],
+    along_training: bool = False, said: dict[str, str] | None = None,
+) -> Figure:  # fmt: skip
     """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
 
-    `found` is {net: rates(rows, net)}; `labels` and `colors` by net. Raises KeyError for an unknown measure.
+    `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net; `said` follows a
+    measure's title. Raises KeyError for an unknown measure.
     """
     words = {
         "exact": "exactly K objects", "within_one": "K-1 to K+1 objects", "at_places": "every cell filled",
@@ -142,10 +172,13 @@ def draw_rates(
             value, low, high = zip(*(table[k][measure] for k in ks))
             axes.plot(ks, value, marker=markers.get(net, "o"), ms=4.5, color=colors[net], label=labels[net])
             axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
-        axes.set(xlabel="K, conditioned locations", title=words[measure], xticks=range(0, 13, 3))
+        axes.set_title(words[measure] + (said or {}).get(measure, ""))
+        axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
+            xlabel="K, conditioned locations", xticks=range(0, 13, 3)
+        )
         axes.set_ylim(*((0, None) if measure in ("count", "extras") else (-0.03, 1.03)))
-    lines, said = panels[0][0].get_legend_handles_labels()
-    figure.legend(lines, said, loc="outside lower center", ncols=len(said), fontsize=8)
+    lines, names = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), fontsize=8)
     return figure
 
 
