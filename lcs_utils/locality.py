@@ -70,7 +70,7 @@ def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
                 raise
             pulled = torch.stack([pull(seed, False) for seed in seeds])  # torch 2.13's group normalization: no vmap
     if pulled is None:
-        raise ValueError("the denoiser detaches its input or runs without gradients: nothing to differentiate in eq. (9)")
+        raise ValueError("the denoiser detaches its input or runs without gradients; eq. (9) differentiates it")
     return pulled
 
 

@@ -1,10 +1,13 @@
 """Locality of nets: a DDPM as a denoiser, rows and K, the two one-object sets."""
 
+from types import SimpleNamespace
+
+import huggingface_hub
 import pytest
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 
-from lcs_utils import centered, locality
+from lcs_utils import centered, checkpoints, diffusion, locality, notebooks
 from lcs_utils.diffusion import expand
 from lcs_utils.evaluation import net_locality
 from lcs_utils.evaluation.rows import Row
@@ -35,25 +38,61 @@ def test_a_ddpm_is_the_exact_denoiser_of_its_data():
         denoise(x, torch.tensor([0.001, 1.0, 1.0]))
 
 
-def test_a_saved_ddpm_of_the_same_classes_loads_and_has_maps(tmp_path):
+def tiny_ddpm(folder, side):
+    """A random pipeline of the classes of CIFAR-10's, saved; its net."""
     torch.manual_seed(0)
     net = UNet2DModel(
-        sample_size=8, block_out_channels=(8, 8), norm_num_groups=4, layers_per_block=1, attention_head_dim=4,
+        sample_size=side, block_out_channels=(8, 8), norm_num_groups=4, layers_per_block=1, attention_head_dim=4,
         down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
     )  # fmt: skip
-    DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path)
+    DDPMPipeline(net, DDPMScheduler()).save_pretrained(folder)
+    return net.eval()
+
+
+def test_a_saved_ddpm_of_the_same_classes_loads_and_has_maps(tmp_path):
+    net = tiny_ddpm(tmp_path, 8)
     denoise = ddpm.load_ddpm(str(tmp_path), revision=None)
     at = torch.tensor([100, 900])
     x, sigma = torch.randn(2, 3, 8, 8), denoise.sigmas[at].float()
     with torch.no_grad():
-        eps = net.eval()(x / (1 + expand(sigma, x) ** 2).sqrt(), at).sample
+        eps = net(x / (1 + expand(sigma, x) ** 2).sqrt(), at).sample
     found = (x - denoise(x, sigma).detach()) / expand(sigma, x)
     torch.testing.assert_close(found, eps, atol=1e-4, rtol=1e-3)
     found = locality.pixel_influence(denoise, x[0], 1.0, None, [(4, 4)])
     assert found.shape == (1, 8, 8) and float(found.max()) > 0
     with pytest.raises(ValueError, match="v_prediction"):
         ddpm.from_scheduler(net, DDPMScheduler(prediction_type="v_prediction"))
-    assert len(ddpm.CIFAR10_REVISION) == 40
+
+
+def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
+    """Its own lines, on a net of the hub's name and pinned revision that lies where the hub's cache would have it."""
+    cache = tmp_path / "hub" / f"models--{ddpm.CIFAR10.replace('/', '--')}"
+    snapshot = cache / "snapshots" / ddpm.CIFAR10_REVISION
+    net = tiny_ddpm(snapshot, 32)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("LCS_FIGURES", str(tmp_path / "figures"))
+    linear = lambda x, sigma, cond: x / (1 + expand(sigma, x) ** 2)  # in place of our two nets, to be quick
+    monkeypatch.setattr(checkpoints, "load", lambda name: SimpleNamespace(denoiser=linear))
+    cells = [cell.source for cell in notebooks.read("07_locality").cells if cell.cell_type == "code"]
+    (branch,) = [i for i, source in enumerate(cells) if "if cifar:" in source]
+    names = {"preset": "small", "seed": 0, "cifar": True}
+    (setup,) = [source for source in cells if "import load_ddpm" in source]
+    for source in (setup, *cells[branch : branch + 2]):
+        exec(source, names)
+    assert list(names["profiles"])[-1] == "CIFAR-10" and names["sides"]["CIFAR-10"].shape == (6, len(names["steps"]))
+    sample = names["images_of"]["CIFAR-10"][0]  # 18 Heun steps of that very net
+    noise = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    scheduler = DDPMScheduler()
+    again = diffusion.sample(ddpm.from_scheduler(net, scheduler), noise, diffusion.karras_sigmas(18, 0.02, 80.0))
+    torch.testing.assert_close(sample, diffusion.final(again)[0], atol=1e-3, rtol=1e-3)
+    profile = names["profiles"]["CIFAR-10"][0]
+    torch.testing.assert_close(profile.x_t[0], sample + names["steps"][0] * names["noise"][0])
+    assert profile.pixels.isfinite().all() and bool((profile.pixels.flatten(2).amax(2) > 0).all())
+    assert (tmp_path / "figures" / "small" / "fig12.png").stat().st_size > 10_000
+    cache.rename(cache.with_name("models--gone"))
+    with pytest.raises(OSError):  # neither cached nor reachable
+        ddpm.load_ddpm()
 
 
 def test_one_set_is_centered_and_the_other_is_not():

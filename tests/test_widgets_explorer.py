@@ -11,7 +11,7 @@ from lcs_utils import widgets
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import expand
 from lcs_utils.models.local_patch import LocalPatchDenoiser
-from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.models.unet import EDM2UNet, MPConv
 from lcs_utils.widgets import drawing, explorer, maps
 from lcs_utils.widgets.condition_grid import ConditionSampler
 
@@ -93,6 +93,7 @@ class Box:
 
     def __init__(self, denoiser):
         self.denoiser, self.config = denoiser, type("Config", (), {"resolution": 32})
+        self.net = MPConv(1, 1, kernel=0)
 
 
 @pytest.fixture

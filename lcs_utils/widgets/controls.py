@@ -1,4 +1,4 @@
-"""Controls that are HTML's own: reached by Tab, moved by keys, named for screen readers, as ipywidgets' sliders are not."""
+"""Controls that are HTML's own: reached by Tab, moved by keys, named for screen readers (ipywidgets' sliders: not)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

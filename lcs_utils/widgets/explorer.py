@@ -12,6 +12,7 @@ from PIL import Image
 from lcs_utils import checkpoints
 from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.diffusion import karras_sigmas, sample
+from lcs_utils.models.fused import fuse_
 from lcs_utils.widgets import maps
 from lcs_utils.widgets.canvas import ClickCanvas
 from lcs_utils.widgets.controls import Button, Number, Progress, Slider
@@ -61,6 +62,8 @@ class LocalityExplorer:
         steps: int = 14,
     ):
         pipelines = {TITLES.get(name, f"{name}: "): checkpoints.load(name, preset) for name in names}
+        for pipeline in pipelines.values():
+            fuse_(pipeline.net)
         self.size = next(iter(pipelines.values())).config.resolution
         self.maps = maps.Maps({title: p.denoiser for title, p in pipelines.items()}, sigmas, self.size)
         self.steps, self.samples, self.filling = steps, {}, None

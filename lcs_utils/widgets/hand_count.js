@@ -5,10 +5,11 @@ function render({ model, el }) {
   }
   const box = make("div", el, { tabIndex: 0, role: "group", className: "lcs-count" });
   box.dataset.lmSuppressShortcuts = "true"; // else JupyterLab inserts a cell at "a", deletes one at "d d", ...
-  const help = "Count the objects: press 0 to 9, a to e for 10 to 14, or the buttons; ? marks an image that looks wrong";
+  const help = "Count the objects: press 0 to 9, a to e for 10 to 14, or a button; ? marks an image that looks wrong";
   box.setAttribute("aria-label", help);
   const progress = make("div", box);
   progress.setAttribute("aria-live", "polite");
+  make("div", box, { className: "lcs-hint", textContent: "keys: 0-9, a-e for 10-14, ? for not plausible, Backspace" });
   const image = make("img", box);
   Object.assign(image.style, { maxWidth: "100%", display: "block", margin: "4px 0" });
   const bar = make("div", box, { className: "lcs-keys" });
@@ -20,6 +21,7 @@ function render({ model, el }) {
     if (model.get("position") >= model.get("total")) return;
     model.set("answer", [model.get("position"), count, doubtful ? 0 : 1]);
     model.save_changes();
+    box.focus({ preventScroll: true }); // a pressed button would take the keys with it when disabled
   }
   function doubt(value) {
     doubtful = value;
@@ -29,7 +31,8 @@ function render({ model, el }) {
     model.set("back", model.get("back") + 1);
     model.save_changes();
   }
-  const press = (words, onclick) => make("button", bar, { type: "button", className: "lcs-button", textContent: words, onclick });
+  const looks = { type: "button", className: "lcs-button" };
+  const press = (textContent, onclick) => make("button", bar, { ...looks, textContent, onclick });
   for (let n = 0; n <= 14; n++) {
     buttons.push(press(String(n), () => answer(n)));
     buttons[n].setAttribute("aria-label", n === 1 ? "1 object" : `${n} objects`);
@@ -54,7 +57,7 @@ function render({ model, el }) {
     image.style.visibility = position < total ? "visible" : "hidden";
     image.src = url;
     image.alt = `sample ${position + 1}`;
-    for (const button of buttons) button.disabled = position >= total;
+    for (const button of [...buttons, question]) button.disabled = position >= total;
     doubt(false);
   }
   model.on("change:position", show);

@@ -21,7 +21,7 @@ def enlarged(image: Any, zoom: int = ZOOM) -> bytes:
 
 
 class HandCounter(anywidget.AnyWidget):
-    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`, and calls `record(i, count, plausible)` at an answer.
+    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`; calls `record(i, count, plausible)` at an answer.
 
     Only the picture and its place in the order reach the browser: whoever counts cannot know where it comes from. Keys
     0-9, a-e (10-14), ? (not plausible), Backspace (the one before). `done` pictures were answered before: it goes on
