@@ -1,4 +1,4 @@
-"""The renderer's speed, Cycles beside it, both cores, and memory: `python benchmarks/renderer.py [speed cycles ...]`.
+"""The renderer's speed, Cycles beside it, both cores, memory, a GPU: `python benchmarks/renderer.py [speed cycles ...]`.
 
 Rates are per second of processor time, so that other work on the machine counts little (it still shares caches and
 memory). Cycles needs bpy, here or in the interpreter that LCS_BPY_PYTHON names.
@@ -14,13 +14,15 @@ import time
 from dataclasses import replace
 
 import numba
+import numpy as np
 
 from lcs_utils.clevr import fidelity
 from lcs_utils.clevr.blender import render_cycles
 from lcs_utils.clevr.render import render
-from lcs_utils.clevr.scenes import Scene, sample_scene
+from lcs_utils.clevr.scenes import Scene, pack, sample_scene
 
 TARGETS = {128: 35, 64: 140, 32: 400}  # images per core-second
+CUDA_TARGET = 30_000  # images per second at 64 px on an H200
 SCENES = [sample_scene(1, i, 1 + i % 3) for i in range(400)]
 MEMORY = """
 import resource, sys
@@ -112,9 +114,40 @@ def memory():
     print("limit: one shard of images and its scenes at a time, beside Python, numba and LLVM; reading maps the files")
 
 
+def cuda():
+    """The same images on a GPU and on one core in one run, 64 px: rates with and without the copy, and their bytes."""
+    from numba import cuda as device
+
+    from lcs_utils.clevr.cuda import check_device, render_on_device
+
+    try:
+        check_device()
+    except RuntimeError as error:
+        print(f"no GPU measured: {error}")
+        return
+    numba.set_num_threads(1)
+    packed = [np.tile(array, (40,) + (1,) * (array.ndim - 1)) for array in pack(SCENES)]  # 16,000 scenes
+
+    def kept():
+        render_on_device(packed, 64, antialias)
+        device.synchronize()
+
+    for antialias in (2, 3):
+        render(SCENES[:2], 64, antialias, "cuda")  # compile
+        here, there = render(SCENES, 64, antialias), render(SCENES, 64, antialias, "cuda")
+        apart = np.abs(here.astype(int) - there)
+        rates = [rate(work, n)[1] for work, n in ((kept, len(packed[1])), (lambda: render(SCENES * 40, 64, antialias, "cuda"), 16_000))]
+        core = rate(lambda: render(SCENES[:120], 64, antialias), 120)[0]
+        print(f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {device.get_current_device().name.decode()} (target "
+              f"{CUDA_TARGET} on an H200), {rates[1]:.0f} with scenes packed and images copied; {core:.0f} per core-second: {rates[0] / core:.0f} times")  # fmt: skip
+        print(f"       {(apart > 0).mean():.1e} of the bytes differ from the processor's, by {apart.max()} at most")
+    sampling = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)[0]
+    print(f"limit: float64, 255 registers a thread and branches; and {sampling:.0f} scenes drawn per core-second, if each is used once")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = {"speed": speed, "cycles": cycles, "scaling": None, "memory": memory}
+    parts = {"speed": speed, "cycles": cycles, "scaling": None, "memory": memory, "cuda": cuda}
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(parts)} (default: all)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of `scaling`")
     options = parser.parse_args()

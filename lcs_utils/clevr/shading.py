@@ -11,22 +11,23 @@ from numba import njit
 
 from lcs_utils.clevr.tracer import (
     BOUND, FAR, MATERIAL, RADIUS, RED, SHAPE, X, Y, Z,
-    camera_axes, hit_any, hit_floor, hit_object, object_normal,
+    fill_axes, hit_any, hit_floor, hit_object, object_normal,
 )  # fmt: skip
 
-# Lamps: edge and linear radiance, in the order key, fill, back; the sun is number 3.
+# Lamps: edge and linear radiance, in the order key, fill, back; the sun is number 3 and has its irradiance below.
 EDGE = np.array([0.5, 0.5, 1.0])
 RADIANCE = np.array([
-    [100.0, 93.23092, 81.66636], [22.849854, 24.531588, 30.0], [12.5, 12.5, 12.5],
+    [100.0, 93.23092, 81.66636], [22.849854, 24.531588, 30.0], [12.5, 12.5, 12.5], [1.0, 1.0, 1.0],
 ])  # fmt: skip
 SUN = np.array([0.4144956, -0.1945835, 0.8890054]) / math.sqrt(0.4144956**2 + 0.1945835**2 + 0.8890054**2)
 SUN_TAN, SUN_IRRADIANCE = 0.1, 0.45
-FLOOR_ALBEDO = 0.8
+FLOOR = (0.8, 0.8, 0.8)  # albedo
 # Fitted irradiances, of objects and of the floor: light from the lit floor, times (1 - n_z), and the rest.
 BOUNCE = np.array([[0.309, 0.314, 0.302], [0.095, 0.091, 0.101]])
 AMBIENT = np.array([[0.024, 0.016, 0.019], [0.064, 0.064, 0.062]])
 GLOW = np.array([[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]])  # what rubber and metal pass on to their neighbors
 INV_PI = 1.0 / math.pi
+BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 
 @njit(cache=True, error_model="numpy", inline="always")
@@ -47,15 +48,43 @@ def point(h, stream, i):
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def lamp_frames(lamps):
-    """Per area lamp: position, normal toward the origin, two half edges; [3, 12]."""
-    frames = np.empty((3, 12))
+def fill_lamps(lamps, axes, frames):
+    """Per area lamp, in rows of `frames` [3, 12]: position, normal toward the origin, two half edges; `axes`: scratch."""
     for l in range(3):
-        axes = camera_axes(lamps[l, 0], lamps[l, 1], lamps[l, 2])
+        fill_axes(lamps[l, 0], lamps[l, 1], lamps[l, 2], axes)
         for i in range(3):
             frames[l, i], frames[l, 3 + i] = lamps[l, i], -axes[2, i]
             frames[l, 6 + i], frames[l, 9 + i] = 0.5 * EDGE[l] * axes[0, i], 0.5 * EDGE[l] * axes[1, i]
-    return frames
+
+
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def dot(a, b):
+    """Of two vectors, tuples of three."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def add(a, share, b):
+    """a + share b, of colors."""
+    return a[0] + share * b[0], a[1] + share * b[1], a[2] + share * b[2]
+
+
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def filtered(a, share, b):
+    """share a b, color by color."""
+    return share * a[0] * b[0], share * a[1] * b[1], share * a[2] * b[2]
+
+
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def paint(o):
+    """Color of object row `o`."""
+    return o[RED], o[RED + 1], o[RED + 2]
+
+
+@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+def entry(table, i):
+    """Row `i` of a table of colors."""
+    return table[i, 0], table[i, 1], table[i, 2]
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
@@ -127,9 +156,9 @@ def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def indirect(px, py, pz, nx, ny, nz, objects, n, skip, light):
-    """Add the irradiance of the floor's bounce, the ambient term and the neighbors as glowing spheres."""
-    free = 1.0
+def indirect(px, py, pz, nx, ny, nz, objects, n, skip):
+    """Irradiance of the floor's bounce, the ambient term and the neighbors as glowing spheres."""
+    light, free = BLACK, 1.0
     kind = 1 if skip < 0 else 0
     for k in range(n):
         if k == skip:
@@ -141,56 +170,48 @@ def indirect(px, py, pz, nx, ny, nz, objects, n, skip, light):
         if cosine > 0.0:
             share = min(cosine * o[RADIUS] * o[RADIUS] / d2, 1.0) * free
             free -= share
-            for c in range(3):
-                light[c] += share * GLOW[int(o[MATERIAL]), c] * o[RED + c]
-    for c in range(3):
-        light[c] += free * ((1.0 - nz) * BOUNCE[kind, c] + AMBIENT[kind, c])
+            light = add(light, share, filtered(entry(GLOW, int(o[MATERIAL])), 1.0, paint(o)))
+    return add(add(light, free * (1.0 - nz), entry(BOUNCE, kind)), free, entry(AMBIENT, kind))
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays, light):
-    """Irradiance at a point into `light`: the lamps, with shadows if rays > 0, and the indirect terms."""
-    light[:] = 0.0
+def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays):
+    """Irradiance at a point: the lamps, with shadows if rays > 0, and the indirect terms."""
+    light = BLACK
     for l in range(4):
         wx, wy, wz, _, e = lamp(l, px, py, pz, frames)
         e *= nx * wx + ny * wy + nz * wz
         if e > 0.0:
             if rays > 0:
                 e *= visible(l, px, py, pz, frames, objects, n, skip, h, i, rays)
-            for c in range(3):
-                light[c] += e * (1.0 if l == 3 else RADIANCE[l, c])
-    indirect(px, py, pz, nx, ny, nz, objects, n, skip, light)
+            light = add(light, e, entry(RADIANCE, l))
+    return add(light, 1.0, indirect(px, py, pz, nx, ny, nz, objects, n, skip))
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def environment(px, py, pz, dx, dy, dz, objects, n, skip, frames, h, i, depth, out):
-    """Radiance along a reflected ray into `out`, and the first hit's distance; metal is followed `depth` more times."""
-    tint, light, first = np.ones(3), np.empty(3), FAR
+def environment(px, py, pz, dx, dy, dz, objects, n, skip, frames, h, i, depth):
+    """Radiance along a reflected ray, and the first hit's distance; metal is followed `depth` more times."""
+    tint, first = WHITE, FAR
     for bounce in range(depth + 1):
         t, k = hit_any(px, py, pz, dx, dy, dz, objects, n, skip)
         tf, nx, ny, nz = hit_floor(px, py, pz, dx, dy, dz)
         if bounce == 0:
             first = min(t, tf)
         if k < 0 and tf >= FAR:
-            out[:] = 0.0
-            return first
+            return BLACK, first
         near = min(t, tf)
         px, py, pz = px + near * dx, py + near * dy, pz + near * dz
+        albedo = FLOOR
         if tf < t:
-            matte(px, py, pz, nx, ny, nz, objects, n, -1, frames, h, i, 1 if bounce == 0 else 0, light)
-            for c in range(3):
-                out[c] = tint[c] * light[c] * FLOOR_ALBEDO * INV_PI
-            return first
-        o = objects[k]
-        nx, ny, nz = object_normal(px, py, pz, o)
-        if o[MATERIAL] == 0.0 or bounce == depth:
-            matte(px, py, pz, nx, ny, nz, objects, n, k, frames, h, i, 1 if bounce == 0 else 0, light)
-            for c in range(3):
-                out[c] = tint[c] * light[c] * o[RED + c] * INV_PI
-            return first
-        dot = 2.0 * (dx * nx + dy * ny + dz * nz)
-        dx, dy, dz = dx - dot * nx, dy - dot * ny, dz - dot * nz
-        for c in range(3):
-            tint[c] *= o[RED + c]
+            k = -1
+        else:
+            nx, ny, nz = object_normal(px, py, pz, objects[k])
+            albedo = paint(objects[k])
+        tint = filtered(tint, 1.0, albedo)
+        if k < 0 or objects[k, MATERIAL] == 0.0 or bounce == depth:
+            rays = 1 if bounce == 0 else 0
+            return filtered(tint, INV_PI, matte(px, py, pz, nx, ny, nz, objects, n, k, frames, h, i, rays)), first
+        turn = 2.0 * (dx * nx + dy * ny + dz * nz)
+        dx, dy, dz = dx - turn * nx, dy - turn * ny, dz - turn * nz
         skip = k
-    return first
+    return BLACK, first

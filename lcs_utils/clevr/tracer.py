@@ -245,9 +245,8 @@ def hit_any(ox, oy, oz, dx, dy, dz, objects, n, skip):
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def camera_axes(cx, cy, cz):
+def fill_axes(cx, cy, cz, axes):
     """Right, up and backward unit vectors, as rows, of a camera at (cx, cy, cz) that looks at the origin, z up."""
-    axes = np.empty((3, 3))
     d = math.sqrt(cx * cx + cy * cy + cz * cz)
     axes[2, 0], axes[2, 1], axes[2, 2] = cx / d, cy / d, cz / d
     h = math.sqrt(cx * cx + cy * cy)
@@ -255,13 +254,19 @@ def camera_axes(cx, cy, cz):
     axes[1, 0] = axes[2, 1] * axes[0, 2] - axes[2, 2] * axes[0, 1]
     axes[1, 1] = axes[2, 2] * axes[0, 0] - axes[2, 0] * axes[0, 2]
     axes[1, 2] = axes[2, 0] * axes[0, 1] - axes[2, 1] * axes[0, 0]
+
+
+@njit(cache=True, fastmath=True, error_model="numpy")
+def camera_axes(cx, cy, cz):
+    """A new array of a camera's axes, see `fill_axes`."""
+    axes = np.empty((3, 3))
+    fill_axes(cx, cy, cz, axes)
     return axes
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def pixel_boxes(objects, n, camera, axes, fx, fy, width, height):
-    """For each object the pixel rectangle [x0, x1, y0, y1) that holds its bounding sphere's image."""
-    boxes = np.zeros((max(n, 1), 4), np.int64)
+def fill_boxes(objects, n, camera, axes, fx, fy, width, height, boxes):
+    """For each object the pixel rectangle [x0, x1, y0, y1) that holds its bounding sphere's image; boxes [>= n, 4]."""
     for k in range(n):
         o = objects[k]
         dx, dy, dz = o[X] - camera[0], o[Y] - camera[1], o[Z] - camera[2]
@@ -277,7 +282,6 @@ def pixel_boxes(objects, n, camera, axes, fx, fy, width, height):
         boxes[k, 1] = min(width, int(math.ceil((0.5 + fx * x1) * width)) + 1)
         boxes[k, 2] = max(0, int(math.floor((0.5 - fy * y1) * height)) - 1)
         boxes[k, 3] = min(height, int(math.ceil((0.5 - fy * y0) * height)) + 1)
-    return boxes
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
@@ -286,7 +290,8 @@ def trace_ids(objects, n, camera, fx, fy, width, height, ids, depths):
     axes = camera_axes(camera[0], camera[1], camera[2])
     ids[:] = -1
     depths[:] = FAR
-    boxes = pixel_boxes(objects, n, camera, axes, fx, fy, width, height)
+    boxes = np.empty((n, 4), np.int64)
+    fill_boxes(objects, n, camera, axes, fx, fy, width, height, boxes)
     for k in range(n):
         for row in range(boxes[k, 2], boxes[k, 3]):
             for column in range(boxes[k, 0], boxes[k, 1]):

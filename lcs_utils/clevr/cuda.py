@@ -1,0 +1,132 @@
+"""The kernels of `pixels` on an NVIDIA GPU, through numba's CUDA target: a batch of scenes in one launch.
+
+A block of threads owns a tile of one image. It first asks each pixel what it needs, then gives every sample a thread of
+its own, pixels of one kind together, so that neighboring threads do the same work; a pixel's samples are added in the
+processor's order. Numbers are float64, as on the processor, and the images differ at most by the last bits of sin, exp
+and pow.
+"""
+
+import numpy as np
+from jaxtyping import UInt8
+from numba import cuda
+from numba.extending import overload
+
+from lcs_utils.clevr.pixels import candidate_objects, patterns, pixel_kind, pixel_sample, to_byte
+from lcs_utils.clevr.scenes import pack
+from lcs_utils.clevr.shading import fill_lamps
+from lcs_utils.clevr.tracer import fill_axes, fill_boxes
+
+THREADS = 128  # of a block; at least the 64 samples that antialias 4 gives to a silhouette
+SIDE = 16  # pixels of a tile
+TILE = SIDE * SIDE
+BATCH_BYTES = 2**29  # of images in one launch
+
+if cuda.implementation == "Built-in":  # from 0.66 on, numba without numba-cuda cannot compile min and max of two numbers
+
+    @overload(min, target="cuda")
+    def _least(a, b):
+        return lambda a, b: a if a < b else b
+
+    @overload(max, target="cuda")
+    def _greatest(a, b):
+        return lambda a, b: a if a > b else b
+
+
+@cuda.jit(cache=True, fastmath=True)
+def _prepare(objects, counts, cameras, lamps, resolution, axes, frames, boxes):
+    """Camera axes, lamps and pixel rectangles of each scene, one thread each."""
+    s = cuda.grid(1)
+    if s < len(counts):
+        camera = cameras[s]
+        fill_lamps(lamps[s], axes[s], frames[s])
+        fill_axes(camera[0], camera[1], camera[2], axes[s])
+        fill_boxes(objects[s], counts[s], camera, axes[s], camera[3], camera[4], resolution, resolution, boxes[s])
+
+
+@cuda.jit(cache=True, fastmath=True)
+def _render(objects, counts, cameras, axes, frames, boxes, resolution, center, coarse, fine, images):
+    queue = cuda.shared.array((3, TILE), np.int64)  # one statement each: numba's simulator tells them apart by the line
+    length = cuda.shared.array(3, np.int32)
+    candidates = cuda.shared.array(TILE, np.int64)
+    colors = cuda.shared.array((THREADS, 3), np.float64)
+    thread = cuda.threadIdx.x
+    across = (resolution + SIDE - 1) // SIDE
+    s, tile = cuda.blockIdx.x // (across * across), cuda.blockIdx.x % (across * across)
+    left, top = tile % across * SIDE, tile // across * SIDE
+    rows, n, camera = objects[s], counts[s], cameras[s]
+    if thread < 3:
+        length[thread] = 0
+    cuda.syncthreads()
+    for pixel in range(thread, TILE, THREADS):
+        column, row = left + pixel % SIDE, top + pixel // SIDE
+        if column < resolution and row < resolution:
+            found = candidate_objects(column, row, boxes[s], n)
+            kind = pixel_kind(column, row, resolution, camera, axes[s], frames[s], rows, n, found, coarse)
+            candidates[pixel] = found
+            queue[kind, cuda.atomic.add(length, kind, 1)] = pixel
+    cuda.syncthreads()
+    for kind in range(3):
+        offsets = center if kind == 0 else (coarse if kind == 1 else fine)
+        samples = len(offsets) * len(offsets)
+        at_once, i = THREADS // samples, thread % samples
+        for start in range(0, length[kind], at_once):
+            place = start + thread // samples
+            busy = thread < at_once * samples and place < length[kind]
+            if busy:
+                pixel = queue[kind, place]
+                column, row = left + pixel % SIDE, top + pixel // SIDE
+                colors[thread, 0], colors[thread, 1], colors[thread, 2] = pixel_sample(
+                    column, row, i, offsets, kind > 0, resolution, camera, axes[s], frames[s], rows, n, candidates[pixel]
+                )
+            cuda.syncthreads()
+            if busy:
+                for c in range(i, 3, samples):  # the first three threads of a pixel, or its only one
+                    total = 0.0
+                    for other in range(samples):
+                        total += colors[thread - i + other, c]
+                    images[s, row, column, c] = to_byte(total / samples)
+            cuda.syncthreads()
+
+
+def check_device():
+    """Raise RuntimeError, saying what is missing and what to do, unless numba can run kernels on a GPU here."""
+    if not cuda.is_available():
+        reason = (cuda.cuda_error() or "numba finds no libNVVM").strip().splitlines()[0]
+        raise RuntimeError(
+            f"backend 'cuda' needs an NVIDIA GPU with its driver, and libNVVM ({reason}); install the latter with "
+            "pip install -e '.[cuda]', or use backend 'fast', which gives the same images on the processor"
+        )
+
+
+def render_on_device(packed, resolution: int, antialias: int = 3):
+    """Images [batch, height, width, 3] (sRGB bytes) of scenes packed by `scenes.pack`, left in the GPU's memory.
+
+    The array has `__cuda_array_interface__`: `torch.as_tensor(images, device="cuda")` shares it without a copy. The call
+    returns once the work is queued on the default stream. Raises RuntimeError without a GPU.
+    """
+    check_device()
+    objects, counts, cameras, lamps = (cuda.to_device(array) for array in packed)
+    batch, most, _ = objects.shape
+    axes, frames = cuda.device_array((batch, 3, 3)), cuda.device_array((batch, 3, 12))
+    boxes = cuda.device_array((batch, most, 4), np.int64)
+    images = cuda.device_array((batch, resolution, resolution, 3), np.uint8)
+    if batch:
+        tiles = (-(-resolution // SIDE)) ** 2
+        offsets = [cuda.to_device(pattern) for pattern in patterns(antialias)]
+        _prepare[-(-batch // THREADS), THREADS](objects, counts, cameras, lamps, resolution, axes, frames, boxes)
+        _render[batch * tiles, THREADS](objects, counts, cameras, axes, frames, boxes, resolution, *offsets, images)
+    return images
+
+
+def render_cuda(scenes, resolution: int, antialias: int) -> UInt8[np.ndarray, "batch height width 3"]:
+    """Images of scenes, on the GPU and copied from it, as many in one launch as BATCH_BYTES hold.
+
+    Raises RuntimeError without a GPU.
+    """
+    check_device()
+    images = np.empty((len(scenes), resolution, resolution, 3), np.uint8)
+    step = max(1, BATCH_BYTES // (3 * resolution * resolution))
+    for start in range(0, len(scenes), step):
+        packed = pack(scenes[start : start + step])
+        render_on_device(packed, resolution, antialias).copy_to_host(images[start : start + step])
+    return images
