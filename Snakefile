@@ -56,8 +56,7 @@ for NAME in notebooks.names():
 
 
 # Each net is a job of its own; those whose checkpoint exists are left as they are.
-CHECKPOINTS = paths.CHECKPOINTS if PRESET == "small" else paths.RUNS / PRESET / "checkpoints"
-TRAINED = {name for name in EXPERIMENTS if (CHECKPOINTS / name / checkpoints.WEIGHTS).exists()}
+TRAINED = {name for name in EXPERIMENTS if (checkpoints.folder(name, PRESET) / checkpoints.WEIGHTS).exists()}
 
 
 rule train:

@@ -69,7 +69,7 @@ def model_card(name: str, row: dict) -> str:
 
 
 def folder(name: str, preset: str = "small") -> Path:
-    """Where checkpoint `name` lives: `small` nets are shipped, larger presets train into runs/; a path stands for itself.
+    """Where checkpoint `name` lives: in data/ when it is shipped, otherwise under runs/; a path stands for itself.
 
     NAME@IMAGES is a snapshot along the training of NAME, kept beside its state under runs/.
     """
@@ -77,7 +77,9 @@ def folder(name: str, preset: str = "small") -> Path:
         return Path(name)
     if "@" in name:
         return paths.RUNS / preset / "training" / name.partition("@")[0] / name
-    return (paths.CHECKPOINTS if preset == "small" else paths.RUNS / preset / "checkpoints") / name
+    if preset == "small" and any((paths.CHECKPOINTS / name).rglob("*.safetensors")):
+        return paths.CHECKPOINTS / name
+    return paths.RUNS / preset / "checkpoints" / name
 
 
 COST = {  # estimates from parameters and flops; only `small` was run
@@ -89,13 +91,14 @@ COST = {  # estimates from parameters and flops; only `small` was run
 def row(name: str, preset: str = "small") -> dict:
     """How checkpoint `name` came about. Raises CheckpointError when it is missing, truncated or altered."""
     path = folder(name, preset)
-    train = f"train it with `python -m lcs_utils.training {path.name} --preset {preset}` ({COST[preset]})"
+    net, _, seed = path.name.partition("_seed")
+    train = f"python -m lcs_utils.training {net} --preset {preset}" + (f" --seed {seed}" if seed else "")
+    train = f"train it with `{train}` ({COST[preset]})"
     restore = f"restore it with `git checkout -- data/checkpoints/{path.name}`, or {train}"
     if not (path / "row.json").exists():
-        known = ", ".join(sorted(p.parent.name for p in path.parent.glob("*/row.json"))) or "none"
-        raise CheckpointError(f"no checkpoint {path.name!r} of preset {preset!r} (there are: {known}); {train}")
-    if not (path / WEIGHTS).exists():
-        raise CheckpointError(f"{path.name} has no weights here: of nets that do not fit, the repository keeps row and curve; {restore}")
+        known = {p.parent.name for place in (path.parent, paths.CHECKPOINTS) for p in place.glob("*/row.json")}
+        there = ", ".join(sorted(name for name in known if folder(name, preset).exists())) or "none"
+        raise CheckpointError(f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}")
     try:
         value = json.loads((path / "row.json").read_text())
         found = paths.sha256(path / WEIGHTS)
@@ -113,8 +116,8 @@ def images(name: str, preset: str = "small") -> int:
     """
     if "@" in name:
         return int(name.partition("@")[2])
-    path = folder(name, preset) / "row.json"
-    return json.loads(path.read_text())["images"] if path.exists() else row(name, preset)["images"]
+    kept = paths.CHECKPOINTS / name / "row.json"
+    return (json.loads(kept.read_text()) if preset == "small" and kept.exists() else row(name, preset))["images"]
 
 
 def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPipeline:
@@ -147,6 +150,16 @@ def origin(path: Path) -> str:
     return made_by.read_text().strip() if made_by.exists() else "?"
 
 
+def record() -> None:
+    """Keep row, loss curve and card in data/ of the nets whose weights, too many to ship, stay under runs/."""
+    for path in sorted((paths.RUNS / "small" / "checkpoints").glob("*/row.json")):
+        for name in ("row.json", "loss.csv", "README.md"):
+            text = (path.parent / name).read_text()
+            if name == "README.md":
+                text += "\nIts weights are not in the repository; the command above makes them.\n"
+            paths.write_text(paths.CHECKPOINTS / path.parent.name / name, text)
+
+
 def data_index() -> str:
     """data/README.md: every file under data/ with size, SHA-256 and the command that makes it."""
     lines = [
@@ -166,4 +179,5 @@ def data_index() -> str:
 
 
 if __name__ == "__main__":
+    record()
     paths.write_text(paths.DATA / "README.md", data_index())

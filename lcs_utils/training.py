@@ -225,7 +225,7 @@ def run(
 ) -> None:  # fmt: skip
     """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output` at the end.
 
-    By default the data are rendered scenes, the state lives under runs/ and the checkpoint under data/checkpoints.
+    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `checkpoints.folder`.
     With `snapshots`, nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`).
     """
     threads = torch.get_num_threads()

@@ -1,6 +1,7 @@
 """Training a whole table: only what is missing, in order, each net with the command that makes it alone."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -25,7 +26,8 @@ def trained(tmp_path, monkeypatch):
         (place / checkpoints.WEIGHTS).write_text(exp.name)
         (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS)}))
 
-    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data")
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(training, "run", run)
     return order, stop
 
@@ -67,11 +69,29 @@ def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
 
 def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
     training.main(["controls"])
-    (checkpoints.folder("background_one") / checkpoints.WEIGHTS).unlink()
-    with pytest.raises(checkpoints.CheckpointError, match="background_one has no weights here.*training background_one"):
+    place = checkpoints.folder("background_one")
+    for name, text in (("row.json", '{"images": 7, "sha256": "x"}'), ("loss.csv", ""), ("README.md", "")):
+        (place / name).write_text(text)
+    for other in place.parent.iterdir():
+        if other != place:
+            shutil.rmtree(other)
+    checkpoints.record()
+    shutil.rmtree(place)
+    assert checkpoints.images("background_one") == 7
+    with pytest.raises(checkpoints.CheckpointError, match="no checkpoint 'background_one'.*training background_one"):
         checkpoints.row("background_one")
     training.main(["controls"])
-    assert [name for name, *_ in trained[0]] == [e.name for e in CONTROLS] + ["background_one"]
+    assert [name for name, *_ in trained[0]] == [e.name for e in CONTROLS] * 2
+
+
+def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
+    weights = paths.CHECKPOINTS / "exp1" / checkpoints.WEIGHTS
+    weights.parent.mkdir(parents=True)
+    weights.write_text("shipped")
+    training.main(["exp1"])
+    training.main(["exp2"])
+    assert weights.read_text() == "exp1"
+    assert (paths.RUNS / "small" / "checkpoints" / "exp2" / checkpoints.WEIGHTS).read_text() == "exp2"
 
 
 def test_unknown_names_list_the_allowed(trained, capsys):

@@ -25,6 +25,7 @@ from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.rows import Row, exclusive, match, read_rows, rows_path, success, write_rows
 from lcs_utils.experiments import PRESETS
+from lcs_utils.models.fused import fuse_
 from lcs_utils.models.pipeline import ConditionalPipeline
 
 BATCH = 8  # samples drawn together, and kept together when a run stops
@@ -160,6 +161,7 @@ def measure(
     base, change = interventions.split(net)
     pipeline, counter = checkpoints.load(base, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
     check_fit(net, pipeline, counter)
+    fuse_(pipeline.net)  # the same bits, a third sooner
     denoise = change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser
     side, path = pipeline.config.resolution, rows_path(preset)
     hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash()}

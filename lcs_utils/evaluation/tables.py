@@ -123,30 +123,29 @@ def draw_k(found: Sequence[Cell]) -> Figure:
     return figure
 
 
-def draw_doses(found: Sequence[Cell], share: dict[str, tuple[Interval, Interval]]) -> Figure:
-    """Label completeness as a dose: K by two rules, and `share` (cells filled, success), against the share of labeled objects.
-
-    Each cell of `found` at its experiment's `labeled_share`; nets of the same dose are drawn side by side.
-    """
-    dose = [trained(cell.net).labeled_share for cell in found]
-    place = [d + 0.08 * (dose[:i].count(d) - (dose.count(d) - 1) / 2) for i, d in enumerate(dose)]
+def draw_k_against(
+    found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str
+) -> Figure:
+    """K by two rules, and `share` (cells filled, success), of each cell of `found` at its `place` (label completeness, the radius)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4))
-    for name, marker, color, shift, label in (("ours", "o", "blue", 0.004, "our rule"), ("many", "^", "green", -0.004, "the paper's rule")):
-        values = [getattr(cell, name) for cell in found]
-        left.vlines([x + shift for x in place], [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
-        left.plot([x + shift for x in place], [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
+    shift = 0.01 * (max(place) - min(place))
+    rules = [[cell.ours for cell in found], [cell.many for cell in found]]
+    shares = [[share[cell.net][i] for cell in found] for i in range(2)]
+    for axes, columns, labels in (
+        (left, rules, ("our rule", "the paper's rule")), (right, shares, ("samples that succeed", "cells filled")),
+    ):  # fmt: skip
+        for values, marker, color, side, label in zip(columns, "o^", ("blue", "orange"), (shift, -shift), labels, strict=True):
+            x = [at + side for at in place]
+            axes.vlines(x, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
+            axes.plot(x, [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
+        axes.set_xticks(place, [textwrap.fill(tick, 11) for tick in ticks], fontsize=8)
+        axes.set_xlabel(xlabel)
     told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
     left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
-    for i, (marker, color, label) in enumerate((("s", "orange", "cells filled"), ("o", "blue", "samples that succeed"))):
-        values = [share[cell.net][i] for cell in found]
-        right.vlines(place, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
-        right.plot(place, [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
     left.set(title="K", ylim=(-0.5, 12.5))
-    right.set(title="K = 4 to 6: share", ylim=(-0.03, 1.03))
+    right.set(title="share, K = 4 to 6", ylim=(-0.03, 1.03))
     for axes in (left, right):
-        axes.set_xticks(place, [textwrap.fill(column(cell.net), 11) for cell in found], fontsize=8)
-        axes.set_xlabel("share of objects labeled in training: " + ", ".join(f"{d:g}" for d in sorted(set(dose))))
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="upper left")
     return figure
 
 
