@@ -1,6 +1,8 @@
 """The counter: exact decoding of known maps, real accuracy on fresh renders, and refusal of what is no picture of CLEVR."""
 
+import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +10,13 @@ import torch
 
 from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
-from lcs_utils.evaluation import corruptions, counter_scenes
-from lcs_utils.evaluation.counter import FOLDER, WEIGHTS, ObjectCounter, expected_objects, locate
-from lcs_utils.evaluation.counter_training import as_input, losses
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
+from lcs_utils.evaluation import corruptions, counter_scenes, redrawn
+from lcs_utils.evaluation.counter import FOLDER, WEIGHTS, Counts, ObjectCounter, expected_objects, locate
+from lcs_utils.evaluation.counter_accuracy import calibration_error, matched, references, wilson
+from lcs_utils.evaluation.counter_scenes import as_input
+from lcs_utils.evaluation.counter_training import BATCH, Data, draw_batch, losses
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +29,7 @@ def renders(counter):
     """Sixty fresh scenes: five for each of 0-6 crowded objects and of 1-5 test locations; images, centers, counts."""
     wanted = [("crowded", n) for n in range(7)] + [("layout", n) for n in range(1, 6)]
     parts = [counter_scenes.held_out(kind, n, 5, counter.config.resolution, seed=2) for kind, n in wanted]
-    images, centers = (torch.from_numpy(np.concatenate(p)) for p in zip(*parts))
+    images, centers, _ = map(torch.from_numpy, counter_scenes.join(parts))
     return as_input(images), centers, torch.isfinite(centers[..., 0]).sum(1)
 
 
@@ -83,13 +89,79 @@ def test_both_resolutions_train_and_others_are_refused():
     generator = torch.Generator().manual_seed(0)
     for resolution in (32, 64):
         net = ObjectCounter(resolution, width=16)
-        images, centers = counter_scenes.held_out("crowded", 2, 2, resolution)
-        images, centers = (torch.from_numpy(a).repeat_interleave(32, 0) for a in (images, centers))
-        loss = losses(net, images, centers, as_input(images[:1]), generator).total()
+        few = Data(*map(torch.from_numpy, counter_scenes.held_out("crowded", 2, 2, resolution)))
+        other = few._replace(images=torch.zeros_like(few.images))
+        batch = draw_batch(few, other, generator)
+        assert len(batch.images) == BATCH and not bool(batch.images[:10].any()) and bool(batch.images[20:40].any())
+        mirrored = batch.centers[20, :2], few.centers[..., :2, :]
+        assert any(torch.allclose(mirrored[0] + c, torch.stack([torch.ones(2), 2 * c[:, 1]], 1)) for c in mirrored[1])
+        loss = losses(net, batch, as_input(few.images[:1]), generator).total()
         loss.backward()
         assert bool(loss.isfinite()) and all(p.grad is not None for p in net.parameters())
     with pytest.raises(ValueError, match="40"):
         ObjectCounter(40)
+
+
+def one_of_each_color(resolution=32):
+    """A large object in every color at the same place, of every shape and material in turn."""
+    base = scene_at([[0.5, 0.55]], 0, 1)
+    kinds = [(shape, material) for shape in SHAPES for material in MATERIALS]
+    objects = [replace(base.objects[0], size="large", color=c, shape=kinds[i % 6][0], material=kinds[i % 6][1])
+               for i, c in enumerate(COLORS)]  # fmt: skip
+    images = render([replace(base, objects=(o,)) for o in objects], resolution).transpose(0, 3, 1, 2).copy()
+    return as_input(torch.from_numpy(images))
+
+
+def test_each_color_is_named_and_gray_pictures_lose_it(counter):
+    images = one_of_each_color()
+    counts = counter(images)
+    assert counts.count.tolist() == [1] * 8
+    assert counts.colors[:, 0].tolist() == list(range(8))
+    gray = counter(images.mean(1, keepdim=True).expand(-1, 3, -1, -1))  # negative case: brightness alone does not tell
+    assert int((gray.colors[:, :1] == torch.arange(8)[:, None]).sum()) <= 3
+    none = counter(-0.1 * torch.ones(1, 3, 32, 32))
+    assert none.colors.shape == (1, int(none.count[0]))
+
+
+def test_objects_are_matched_one_to_one_with_their_colors():
+    truth = torch.tensor([[[0.10, 0.10], [0.15, 0.10], [0.90, 0.90]]])
+    seen = torch.tensor([[[0.11, 0.10], [0.50, 0.50], [math.nan, math.nan]]])
+    none = torch.zeros(1)
+    counts = Counts(torch.tensor([2]), seen, torch.zeros(1, 256, dtype=torch.bool), none, none, torch.tensor([[3, 4, -1]]))
+    placed, colored = matched(counts, truth, torch.tensor([[3, 3, 4]]))
+    assert (float(placed), float(colored)) == (1, 1)  # the one object seen there serves the nearer of the two
+    assert float(matched(counts, truth, torch.tensor([[5, 3, 4]]))[1]) == 0
+    empty = counts._replace(centers=seen[:, :0], colors=torch.empty(1, 0, dtype=torch.long))
+    assert float(matched(empty, truth, torch.tensor([[3, 3, 4]]))[0]) == 0
+
+
+def test_intervals_and_calibration_have_known_values():
+    assert wilson(50, 100) == [0.4038, 0.5962]  # Wilson (1927) by hand
+    assert wilson(0, 10)[0] == 0 and wilson(0, 10)[1] == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4)
+    confidence = torch.tensor([0.95] * 20 + [0.55] * 20)
+    right = torch.tensor([True] * 19 + [False] + [True] * 11 + [False] * 9)
+    assert calibration_error(confidence, right) == pytest.approx(0, abs=1e-4)
+    assert calibration_error(confidence, ~right) == pytest.approx((0.9 + 0.1) / 2, abs=1e-4)
+
+
+def test_a_redrawn_image_keeps_its_label_only_while_its_objects_stay():
+    scene = scene_at([[0.3, 0.6], [0.7, 0.4]], 3, 3)
+    drawn = render([scene, replace(scene, objects=scene.objects[:1]), replace(scene, objects=())], 32).transpose(0, 3, 1, 2)
+    both, one, floor = as_input(torch.from_numpy(drawn.copy()))
+    cover = redrawn.coverage(scene)
+    assert float(cover.sum(0).max()) <= 1.0 and bool((cover.sum((1, 2)) > 2).all())
+    noise = 0.02 * torch.randn(both.shape, generator=torch.Generator().manual_seed(0))
+    assert bool(redrawn.unchanged(both, both, floor, cover)) and bool(redrawn.unchanged(both + noise, both, floor, cover))
+    assert not bool(redrawn.unchanged(one, both, floor, cover))  # an object gone
+    assert not bool(redrawn.unchanged(both, one, floor, cover[:1]))  # one that was not there
+    assert not bool(redrawn.unchanged(both.lerp(floor, 0.5), both, floor, cover))  # half faded
+
+
+def test_cycles_references_are_counted(counter):
+    labeled = references(32)
+    counts = counter(as_input(torch.from_numpy(labeled.images)))
+    truth = torch.from_numpy((labeled.colors >= 0).sum(1))
+    assert float(((counts.count - truth).abs() <= 1).float().mean()) > 0.85
 
 
 def test_bad_images_are_refused(counter):

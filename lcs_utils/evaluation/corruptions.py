@@ -166,6 +166,7 @@ def static(images: Images, others: Images, empty: Images, generator: torch.Gener
 GROSS: tuple[Callable, ...] = (
     blurred, noisy, faded, blended, pasted, warped, ghosts, blobs, miscolored, static,
 )  # fmt: skip
+HARD = (faded, blended, pasted)  # the kinds most like a scene, which training shows most
 
 
 def gross(images: Images, generator: torch.Generator, empty: Pool, kinds=GROSS) -> tuple[Images, Bool[Tensor, "batch"]]:

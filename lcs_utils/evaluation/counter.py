@@ -1,4 +1,4 @@
-"""Counts objects in CLEVR-like images and says where their centers are and whether the image looks like CLEVR at all.
+"""Counts objects in CLEVR-like images, says where each is and of what color, and whether it looks like CLEVR at all.
 
     counts = ObjectCounter.from_pretrained("data/checkpoints/counter")(images)
 
@@ -19,19 +19,26 @@ from torch import Tensor, nn
 from lcs_utils import paths
 from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.clevr.scenes import COLORS
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 COMMAND = "python -m lcs_utils.evaluation.counter"
 LARGEST = 30  # counts above it, far beyond training, are reported as it
-FOLDER = paths.CHECKPOINTS / "counter"
+FOLDER = paths.CHECKPOINTS / "counter"  # of 32 px, the nets' resolution
+
+
+def folder(resolution: int = 32) -> Path:
+    """Where the shipped counter for a resolution is: data/checkpoints/counter, counter64 ..."""
+    return FOLDER if resolution == 32 else FOLDER.with_name(f"{FOLDER.name}{resolution}")
 
 
 class Counts(NamedTuple):
     """What the counter sees in each image.
 
-    count: objects; centers: theirs in [0, 1]^2 (x right, y down), NaN padded; cells: the 16x16 cells, row-major, that hold
-    a center; plausibility: in [0, 1], how much the image looks like a clean render; confidence: in [0, 1], that `count` is
-    exact, meant for plausible images.
+    count: objects; centers: theirs in [0, 1]^2 (x right, y down), NaN padded; cells: the 16x16 cells, row-major, that
+    hold a center; plausibility: in [0, 1], how much the image looks like a clean render; confidence: in [0, 1], that
+    `count` is exact, meant for plausible images; colors: each object's place in `clevr.scenes.COLORS`, in the order of
+    `centers`, -1 padded.
     """
 
     count: Int[Tensor, "batch"]
@@ -39,13 +46,15 @@ class Counts(NamedTuple):
     cells: Bool[Tensor, "batch cells"]
     plausibility: Float[Tensor, "batch"]
     confidence: Float[Tensor, "batch"]
+    colors: Int[Tensor, "batch objects"] | None = None
 
 
 class Reading(NamedTuple):
-    """The net's raw outputs: logits for 0, 1, 2 centers per cell, center within the cell, and one row per image."""
+    """The net's raw outputs: logits for 0, 1, 2 centers per cell, place in the cell, color logits; one row per image."""
 
     occupancy: Float[Tensor, "batch 3 16 16"]
     offset: Float[Tensor, "batch 2 16 16"]
+    color: Float[Tensor, "batch 8 16 16"]
     precision: Float[Tensor, "batch"]
     plausibility: Float[Tensor, "batch"]
 
@@ -101,7 +110,7 @@ class Residual(nn.Module):
 
 
 class ObjectCounter(ModelMixin, ConfigMixin):
-    """A small convolutional net from an image to centers on the 16x16 grid (a paper cell each, App. E.1) and plausibility.
+    """A small convolutional net from an image to centers, colors (16x16 paper cells, App. E.1) and plausibility.
 
     Full resolution -> 16x16 -> 8x8 -> 16x16. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
     """
@@ -126,15 +135,15 @@ class ObjectCounter(ModelMixin, ConfigMixin):
         self.coarse = nn.Sequential(*(Residual(deep) for _ in range(blocks)))
         self.up = nn.ConvTranspose2d(deep, width, 2, stride=2)
         self.last = nn.Sequential(*(Residual(width) for _ in range(blocks)), nn.BatchNorm2d(width), nn.ReLU())
-        self.cell_head = nn.Conv2d(width, 5, 1)
-        self.image_head = nn.Linear(2 * width, 2)
+        self.cell_head = nn.Conv2d(width, 5 + len(COLORS), 1)
+        self.image_head = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 2))
 
     def read(self, images: Float[Tensor, "batch 3 height width"]) -> Reading:
         """The raw outputs for images in [-1, 1]."""
         x = self.fine(self.stem(images.contiguous(memory_format=torch.channels_last)))
         x = self.last(x + self.up(self.coarse(self.down(x))))
         cells, image = self.cell_head(x).float(), self.image_head(torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1)).float()
-        return Reading(cells[:, :3], cells[:, 3:].sigmoid(), image[:, 0], image[:, 1])
+        return Reading(cells[:, :3], cells[:, 3:5].sigmoid(), cells[:, 5:], image[:, 0], image[:, 1])
 
     @torch.no_grad()
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
@@ -149,6 +158,7 @@ class ObjectCounter(ModelMixin, ConfigMixin):
         safe = cell.clamp_min(0)
         offset = reading.offset.flatten(2).mT.gather(1, safe[..., None].expand(-1, -1, 2))
         centers = (torch.stack([safe % side, safe // side], -1) + offset) / side
+        colors = reading.color.argmax(1).flatten(1).gather(1, safe).masked_fill(~known, -1)
         cells = torch.zeros(len(images), side * side + 1, dtype=torch.bool, device=images.device)
         cells.scatter_(1, torch.where(known, cell, side * side), True)
         confidence = count_logits(total, reading.precision, LARGEST + 1).softmax(1)
@@ -158,6 +168,7 @@ class ObjectCounter(ModelMixin, ConfigMixin):
             cells[:, :-1],
             reading.plausibility.sigmoid(),
             confidence.gather(1, count[:, None])[:, 0],
+            colors,
         )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Renders with known object centers for the counter: crowded scenes, the paper's test layouts and CLEVR's own, in shards.
+"""Renders with known object centers and colors for the counter: crowded scenes, the paper's test layouts, CLEVR's own.
 
 An object is countable when its center lies in the image and enough of it is seen; scenes hold no other hidden ones.
 """
@@ -6,21 +6,44 @@ An object is countable when its center lies in the image and enough of it is see
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int8, UInt8
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
+from lcs_utils.clevr.blender import render_cycles
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS
-from lcs_utils.clevr.render import object_ids, render
-from lcs_utils.clevr.scenes import Scene, project, sample_scene, scene_at
+from lcs_utils.clevr.render import LOOK, object_ids, render
+from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene, scene_at
 
 MAX_OBJECTS = 14  # two more than are counted exactly, so that 12 is not the largest number ever seen
 VISIBLE_SHARE = 0.0025  # of the image's area: 2.6 px at 32 px, 10 px at 64 px
 VISIBILITY_SIDE = 96  # px, where visible areas are measured
 SHARD = 2048
 KINDS = ("crowded", "layout", "clevr")
+ANTIALIAS = {32: 3}  # samples per pixel side of an object; elsewhere 2: half a dB less, at half the cost
+CYCLES_PER_COUNT, CYCLES_SIDE, CYCLES_SEED = 10, 64, 2
+
+
+class Labeled(NamedTuple):
+    """Images and what they show: object centers in [0, 1]^2 (x right, y down), NaN padded; places in COLORS, -1 padded."""
+
+    images: UInt8[np.ndarray, "batch 3 height width"]
+    centers: Float[np.ndarray, "batch objects 2"]
+    colors: Int8[np.ndarray, "batch objects"]
+
+
+def as_input(images: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
+    """Bytes to [-1, 1]."""
+    return images.float() / 127.5 - 1
+
+
+def folder(resolution: int) -> Path:
+    """Where renders for the counter are kept, by resolution and look of the renderer."""
+    return paths.RUNS / "data" / f"counter{resolution}_look{LOOK}"
 
 
 def prune(scene: Scene) -> Scene:
@@ -51,14 +74,16 @@ def scene(seed: int, index: int, kind: str, n_objects: int) -> Scene:
     return prune(sample_scene(seed, index, n_objects, margins=kind == "clevr"))
 
 
-def centers(scenes) -> Float[np.ndarray, "batch objects 2"]:
-    """Object centers within the image in [0, 1]^2 (x right, y down), NaN padded."""
-    found = np.full((len(scenes), MAX_OBJECTS, 2), np.nan, np.float32)
+def labels(scenes) -> tuple[Float[np.ndarray, "batch objects 2"], Int8[np.ndarray, "batch objects"]]:
+    """Centers and colors of the objects whose center lies in the image, as in `Labeled`."""
+    centers = np.full((len(scenes), MAX_OBJECTS, 2), np.nan, np.float32)
+    colors = np.full((len(scenes), MAX_OBJECTS), -1, np.int8)
     for i, s in enumerate(scenes):
         location = project(s).reshape(-1, 2)
-        location = location[((location >= 0) & (location < 1)).all(1)]
-        found[i, : len(location)] = location
-    return found
+        inside = ((location >= 0) & (location < 1)).all(1)
+        centers[i, : inside.sum()] = location[inside]
+        colors[i, : inside.sum()] = [COLORS.index(o.color) for o, yes in zip(s.objects, inside, strict=True) if yes]
+    return centers, colors
 
 
 def training_scene(seed: int, index: int) -> Scene:
@@ -71,41 +96,39 @@ def training_scene(seed: int, index: int) -> Scene:
     return scene(seed, index, "clevr", int(rng.integers(6)))
 
 
-def _rendered(scenes, resolution):
-    return render(scenes, resolution).transpose(0, 3, 1, 2), centers(scenes)
+def rendered(scenes, resolution: int) -> Labeled:
+    """Scenes as images with labels."""
+    return Labeled(render(scenes, resolution, ANTIALIAS.get(resolution, 2)).transpose(0, 3, 1, 2), *labels(scenes))
 
 
-def _kept(path, make):
-    """The scenes of `make()` as (images, centers), rendered once and kept at `path`."""
+def kept(path, make) -> Labeled:
+    """What `make()` gives, made once and kept at `path`. Raises ValueError naming a file that cannot be read."""
     if not path.exists():
-        images, found = make()
         with paths.atomic_path(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, images=images, centers=found)
+            np.savez(file, **make()._asdict())
     try:
         with np.load(path, allow_pickle=False) as shard:
-            return shard["images"], shard["centers"]
+            return Labeled(*(shard[name] for name in Labeled._fields))
     except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is truncated or altered ({error}); delete it and run the same command again") from None
 
 
-def training_data(
-    folder, size: int, resolution: int, seed: int = 0
-) -> tuple[UInt8[np.ndarray, "size 3 height width"], Float[np.ndarray, "size objects 2"]]:
-    """Images and centers of the first `size` training scenes; finished shards in `folder` are kept and reused."""
-    images, found = np.empty((size, 3, resolution, resolution), np.uint8), np.empty((size, MAX_OBJECTS, 2), np.float32)
+def join(parts, size: int | None = None) -> Labeled:
+    """Several of them as one, cut after `size` images."""
+    return Labeled(*(np.concatenate(column)[:size] for column in zip(*parts, strict=True)))
+
+
+def training_data(size: int, resolution: int, seed: int = 0) -> Labeled:
+    """The first `size` training scenes; finished shards are kept and reused."""
+    parts = []
     for start in tqdm(range(0, size, SHARD), unit="shard", desc="scenes", mininterval=5):
-        path = Path(folder) / f"seed{seed}_{start:08d}.npz"
-        indices = range(start, start + SHARD)
-        shard = _kept(path, lambda indices=indices: _rendered([training_scene(seed, i) for i in indices], resolution))
-        stop = min(start + SHARD, size)
-        images[start:stop], found[start:stop] = (part[: stop - start] for part in shard)
-    return images, found
+        scenes = lambda start=start: [training_scene(seed, i) for i in range(start, start + SHARD)]
+        parts.append(kept(folder(resolution) / f"seed{seed}_{start:08d}.npz", lambda: rendered(scenes(), resolution)))
+    return join(parts, size)
 
 
-def held_out(
-    kind: str, count: int, size: int, resolution: int, seed: int = 1
-) -> tuple[UInt8[np.ndarray, "size 3 height width"], Float[np.ndarray, "size objects 2"]]:
-    """`size` renders of scenes of `kind` with exactly `count` countable objects. Raises ValueError for an unknown kind."""
+def held_out_scenes(kind: str, count: int, size: int, seed: int = 1) -> list[Scene]:
+    """`size` scenes of `kind` with exactly `count` countable objects. Raises ValueError for an unknown kind."""
     if kind not in KINDS:
         raise ValueError(f"unknown kind of scenes {kind!r}; allowed: {', '.join(KINDS)}")
     scenes, index = [], 1_000_000 * (count + 1)
@@ -113,13 +136,42 @@ def held_out(
         # one more object than wanted in every third scene: its center may lie outside or it may be hidden
         n = min(count + (index % 3 == 0), len(TEST_LOCATIONS) if kind == "layout" else MAX_OBJECTS)
         candidate = scene(seed, index, kind, n)
-        if np.isfinite(centers([candidate])[0, :, 0]).sum() == count:
+        if (labels([candidate])[1] >= 0).sum() == count:
             scenes.append(candidate)
         index += 1
-    return _rendered(scenes, resolution)
+    return scenes
 
 
-def held_out_data(folder, kind: str, count: int, size: int, resolution: int, seed: int = 1):
-    """As `held_out`, rendered once and kept in `folder`."""
-    path = Path(folder) / f"held_out_{kind}_{count:02d}_{size}_seed{seed}.npz"
-    return _kept(path, lambda: held_out(kind, count, size, resolution, seed))
+def held_out(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:
+    """As `held_out_scenes`, rendered."""
+    return rendered(held_out_scenes(kind, count, size, seed), resolution)
+
+
+def held_out_data(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:
+    """As `held_out`, rendered once and kept."""
+    path = folder(resolution) / f"held_out_{kind}_{count:02d}_{size}_seed{seed}.npz"
+    return kept(path, lambda: held_out(kind, count, size, resolution, seed))
+
+
+def cycles_scenes(per_count: int = CYCLES_PER_COUNT) -> list[Scene]:
+    """The held-out crowded scenes that Blender draws: `per_count` for each of 0-12 objects."""
+    return [s for count in range(13) for s in held_out_scenes("crowded", count, per_count, CYCLES_SEED)]
+
+
+def cycles_twins(resolution: int) -> Labeled:
+    """The same scenes by the fast renderer."""
+    path = folder(resolution) / f"cycles_twins_{CYCLES_PER_COUNT}.npz"
+    return kept(path, lambda: rendered(cycles_scenes(), resolution))
+
+
+def cycles_data(make: bool = False) -> Labeled | None:
+    """Cycles' pictures of `cycles_scenes`, 64 px; rendered when `make` (needs bpy), None when they were not."""
+    path = folder(CYCLES_SIDE) / f"cycles_{CYCLES_PER_COUNT}.npz"
+    if not make and not path.exists():
+        return None
+    draw = lambda scenes: Labeled(render_cycles(scenes, CYCLES_SIDE)[0].transpose(0, 3, 1, 2), *labels(scenes))
+    return kept(path, lambda: draw(cycles_scenes()))
+
+
+if __name__ == "__main__":
+    cycles_data(make=True)

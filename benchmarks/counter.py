@@ -1,0 +1,94 @@
+"""Images/s of the object counter at 32 and 64 px, as a share of what convolutions reach, beside a ResNet-18, in one run.
+
+    python benchmarks/counter.py
+
+Rates are per second of processor time on one thread, so that other work on the machine counts little; `--threads 2` gives
+wall time on two cores. The peak is the fastest forward pass of a plain 3x3 convolution in float32. The peer is a
+ResNet-18 (He et al. 2015) in its form for small pictures, untrained, with one number as output.
+"""
+
+import argparse
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from lcs_utils.evaluation.counter import ObjectCounter, folder
+
+SECONDS, BATCH = 3.0, 256
+TARGETS = {32: 2000, 64: 600}  # images/s on two cores
+
+
+class Block(nn.Module):
+    """ResNet's basic block."""
+
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.a = nn.Sequential(nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU(),
+                               nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after))  # fmt: skip
+        change = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+        self.b = nn.Identity() if before == after and stride == 1 else change
+
+    def forward(self, x):
+        return F.relu(self.a(x) + self.b(x))
+
+
+def resnet18():
+    """Four stages of two blocks."""
+    widths = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+    blocks = [b for before, after, s in widths for b in (Block(before, after, s), Block(after, after, 1))]
+    stem = (nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1)).eval()
+
+
+def rate(step, work, clock):
+    """`work` units per second of `step()` by `clock`, after one warm-up; the best of three."""
+    step()
+    best = 0.0
+    for _ in range(3):
+        start, done = clock(), 0
+        while clock() - start < SECONDS / 3:
+            step()
+            done += 1
+        best = max(best, done * work / (clock() - start))
+    return best
+
+
+def convolution_peak(clock):
+    """FLOP/s of the best of a few convolutions."""
+    best = 0.0
+    for channels, side in ((64, 16), (96, 8), (128, 16), (128, 32), (256, 16)):
+        x = torch.randn(64, channels, side, side).to(memory_format=torch.channels_last)
+        w = torch.randn(channels, channels, 3, 3).to(memory_format=torch.channels_last)
+        best = max(best, rate(lambda: F.conv2d(x, w, padding=1), 2 * 64 * side**2 * 9 * channels**2, clock))
+    return best
+
+
+@torch.no_grad()
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    threads = parser.parse_args().threads
+    torch.set_num_threads(threads)
+    clock, unit = (time.process_time, "core-second") if threads == 1 else (time.perf_counter, f"second on {threads} threads")
+    peak = convolution_peak(clock)
+    print(f"convolution peak: {peak / 1e9:.0f} GFLOP/s per {unit}")
+    peer = resnet18().to(memory_format=torch.channels_last)
+    for side, target in TARGETS.items():
+        shipped = (folder(side) / "row.json").exists()
+        net = ObjectCounter.from_pretrained(folder(side)) if shipped else ObjectCounter(side).eval()
+        net = net.to(memory_format=torch.channels_last)
+        x = (0.2 * torch.randn(BATCH, 3, side, side)).clamp(-1, 1)
+        for name, step, n in (("counter", lambda: net(x), BATCH), ("ResNet-18", lambda: peer(x[:32]), 32)):
+            with FlopCounterMode(display=False) as flops:
+                net.read(x[:1]) if name == "counter" else peer(x[:1])
+            images, cost = rate(step, n, clock), flops.get_total_flops()
+            aim = f", target {target} on 2 cores" if name == "counter" else ""
+            print(f"{side} px: {name} {images:.0f} images per {unit}{aim}; {cost / 1e6:.0f} MFLOP each, "
+                  f"{images * cost / peak:.0%} of the peak")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
