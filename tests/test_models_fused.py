@@ -47,6 +47,6 @@ def test_inside_the_weights_are_constants_and_outside_they_are_not():
     assert not any("forward" in vars(module) for module in small.modules())
 
 
-def test_a_net_without_such_layers_is_named():
-    with pytest.raises(ValueError, match="Linear has no MPConv"):
+def test_another_net_is_refused():
+    with pytest.raises(ValueError, match="EDM2UNet can be normalized ahead, got Linear"):
         fuse_(nn.Linear(2, 2))

@@ -1,5 +1,6 @@
-"""The explorer's picture is a pure function of its state; clicks, slides and toggles change the state and nothing else."""
+"""The explorer's picture is a pure function of its state; clicks, slides, toggles change the state and nothing else."""
 
+import asyncio
 import io
 
 import numpy as np
@@ -11,7 +12,7 @@ from lcs_utils import widgets
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import expand
 from lcs_utils.models.local_patch import LocalPatchDenoiser
-from lcs_utils.models.unet import EDM2UNet, MPConv
+from lcs_utils.models.unet import EDM2UNet
 from lcs_utils.widgets import drawing, explorer, maps
 from lcs_utils.widgets.condition_grid import ConditionSampler
 
@@ -52,7 +53,8 @@ def test_the_picture_is_a_pure_function_of_its_state(both):
     rows, columns = maps.layout(2, 32)
     assert frame.shape == (5 * rows, 5 * columns, 3) and frame.dtype == np.uint8
     np.testing.assert_array_equal(frame, maps.render(panels(both, view), view, 1.0))
-    for other in (view._replace(noise=2), view._replace(target=(20, 20)), view._replace(cells=CELLS[:2]), view._replace(seed=1)):
+    changes = {"noise": 2}, {"target": (20, 20)}, {"cells": CELLS[:2]}, {"seed": 1}
+    for other in (view._replace(**change) for change in changes):
         assert (maps.render(panels(both, other), other, both.sigmas[other.noise]) != frame).any()
     empty = view._replace(cells=())
     assert maps.render(panels(both, empty), empty, 1.0).shape == frame.shape
@@ -93,7 +95,7 @@ class Box:
 
     def __init__(self, denoiser):
         self.denoiser, self.config = denoiser, type("Config", (), {"resolution": 32})
-        self.net = MPConv(1, 1, kernel=0)
+        self.net = EDM2UNet(channels=4, channel_mult=[1], num_blocks=1, attention_levels=[])
 
 
 @pytest.fixture
@@ -120,6 +122,30 @@ def test_slide_click_toggle_seed_and_reset_change_the_state(live):
     assert live.view.seed == 5
     live.resetter.click()
     assert live.view == first and live.picture.png == frame and live.slider.value == 1 and live.seed.value == 0
+
+
+def test_what_lies_under_the_cursor_is_said(live):
+    live.picture.cursor = [maps.HEAD + 34 + 8, maps.LABEL + 2 * 34 + 9]
+    assert live.picture.here == "row 8, column 9, listens to pixels, Exp. 2"
+    live.picture.cursor = [0, 0]
+    assert live.picture.here == "between the panels"
+    live.grid.cursor = [1, 1]
+    assert live.grid.here == "row 1, column 1, active"
+    live.grid.cursor = [1, 2]
+    assert live.grid.here == "row 1, column 2, inactive"
+
+
+def test_once_seen_the_other_noise_levels_are_computed_between_events(live):
+    async def look():
+        live.picture._handle_custom_msg({"seen": True}, [])
+        while not live.filling.done():
+            await asyncio.sleep(0.01)
+
+    asyncio.run(look())
+    computed = live.maps.conditions.cache_info().misses
+    for noise in range(3):
+        live.show(live.view._replace(noise=noise))
+    assert live.maps.conditions.cache_info().misses == computed == 6  # two nets, three levels
 
 
 def test_samples_come_from_this_condition_and_go_with_it(live):

@@ -7,38 +7,38 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from lcs_utils.models.unet import MPConv, normalize
+from lcs_utils.models.unet import DTYPES, EDM2UNet, MPConv, normalize
 
 
 def _apply(unit: Tensor, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
-    """MPConv.forward with the unit weight given, and the scaled one kept for each dtype while there is no gain."""
-    plain = isinstance(gain, float)
-    weight = ready.get(x.dtype) if plain else None
+    """MPConv.forward with the unit weight given, and the weight as it is used, by dtype, when there is no gain."""
+    weight = ready.get(x.dtype) if isinstance(gain, float) else None
     if weight is None:
         weight = (unit * (gain / math.sqrt(unit[0].numel()))).to(x.dtype)
-        if plain:
-            ready[x.dtype] = weight
     return x @ weight.t() if weight.ndim == 2 else F.conv2d(x, weight, padding=weight.shape[-1] // 2)
 
 
-def fuse_(net: nn.Module) -> list[MPConv]:
+def fuse_(net: EDM2UNet) -> list[MPConv]:
     """From now on `net` computes as before, to the bit, from weights normalized here and now (EDM2; App. E.1).
 
-    Weights are constants then: no gradient reaches them. Returns the layers. Raises ValueError when there is none.
+    Weights are constants then: no gradient reaches them. Returns the layers. Raises ValueError for another net.
     """
+    if not isinstance(net, EDM2UNet):
+        raise ValueError(f"only the weights of an EDM2UNet can be normalized ahead, got {type(net).__name__}")
     layers = [module for module in net.modules() if isinstance(module, MPConv)]
-    if not layers:
-        raise ValueError(f"{type(net).__name__} has no MPConv layer, so there is no weight to normalize ahead")
     with torch.no_grad():
         for module in layers:
-            module.forward = partial(_apply, normalize(module.weight, tuple(range(1, module.weight.ndim))), {})
+            unit = normalize(module.weight, tuple(range(1, module.weight.ndim)))
+            scaled = unit * (1.0 / math.sqrt(unit[0].numel()))
+            used = {torch.float32, DTYPES[net.config.dtype_inside]}
+            module.forward = partial(_apply, unit, {dtype: scaled.to(dtype) for dtype in used})
     return layers
 
 
 @contextmanager
-def fused(net: nn.Module) -> Iterator[nn.Module]:
+def fused(net: EDM2UNet) -> Iterator[EDM2UNet]:
     """`net` after `fuse_`, and as it was again at the end."""
     layers = fuse_(net)
     try:

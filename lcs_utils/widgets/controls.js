@@ -1,6 +1,9 @@
 // Native HTML controls: keys, focus and what screen readers say come with them. Every one carries its name.
+// JupyterLab takes keys before they arrive here unless the focused element itself, not one around it, says otherwise.
 function make(tag, parent, properties = {}) {
-  return parent.appendChild(Object.assign(document.createElement(tag), properties));
+  const element = Object.assign(document.createElement(tag), properties);
+  element.dataset.lmSuppressShortcuts = "true";
+  return parent.appendChild(element);
 }
 
 function labeled(model, el, tag, properties) {
@@ -124,7 +127,6 @@ function note(model, el) {
 const KINDS = { slider, choice, number, button, progress, note };
 
 function render({ model, el }) {
-  el.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes keys before they arrive here
   return KINDS[model.get("kind")](model, el);
 }
 export default { render };

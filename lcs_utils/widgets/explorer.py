@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import time
 from collections.abc import Sequence
 
 import ipywidgets
@@ -143,11 +144,13 @@ class LocalityExplorer:
         self.filling = loop.create_task(self._fill(self.view))
 
     async def _fill(self, view: View) -> None:
+        await asyncio.sleep(0.3)  # whoever is sliding is served first
         for noise in sorted(range(len(self.maps.sigmas)), key=lambda i: abs(i - view.noise)):
             for net in self.maps.nets:
                 for compute in self.maps.pieces(net, view._replace(noise=noise)):
-                    await asyncio.sleep(0.02)  # events first
+                    start = time.perf_counter()
                     compute()
+                    await asyncio.sleep(max(0.01, time.perf_counter() - start))  # half of the time belongs to events
 
     def show(self, view: View) -> None:
         """Draw `view`; samples stay until condition or seed change."""

@@ -1,10 +1,11 @@
 // One picture after the other, no word about where it comes from; a key or a click says how many objects it shows.
 function render({ model, el }) {
   function make(tag, parent, properties = {}) {
-    return parent.appendChild(Object.assign(document.createElement(tag), properties));
+    const element = Object.assign(document.createElement(tag), properties);
+    element.dataset.lmSuppressShortcuts = "true"; // else JupyterLab inserts a cell at "a", deletes one at "d d", ...
+    return parent.appendChild(element);
   }
   const box = make("div", el, { tabIndex: 0, role: "group", className: "lcs-count" });
-  box.dataset.lmSuppressShortcuts = "true"; // else JupyterLab inserts a cell at "a", deletes one at "d d", ...
   const help = "Count the objects: press 0 to 9, a to e for 10 to 14, or a button; ? marks an image that looks wrong";
   box.setAttribute("aria-label", help);
   const progress = make("div", box);

@@ -89,7 +89,7 @@ class Sheet:
 
     def tab_to(self, element, most=40):
         """Reach `element` by the Tab key from where the focus is."""
-        for _ in range(most):
+        for _ in range(most + 1):
             if element.evaluate("e => e === document.activeElement"):
                 return
             self.page.keyboard.press("Tab")
@@ -165,35 +165,42 @@ def source(name, cells):
 
 
 @pytest.fixture(scope="session")
-def sheets(lab, request):
-    """Name -> Sheet, for the notebooks of the chosen tests, all running by now: kernels start side by side."""
+def chromium():
+    """The browser; without its sandbox where root runs it, as in a container."""
     from playwright.sync_api import sync_playwright
 
+    options = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def sheets(lab, chromium, request):
+    """Name -> Sheet, for the notebooks of the chosen tests, all running by now: kernels start side by side."""
     wanted = {}
     for item in request.session.items:
         if "sheets" in item.fixturenames:
             wanted |= {item.callspec.params["name"]: item.callspec.params["cells"]}
-    options = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
-        context = browser.new_context(viewport={"width": 1200, "height": 900})
-        context.set_default_timeout(PATIENCE * 1000)
-        opened = {}
-        for name, cells in wanted.items():
-            nbformat.write(source(name, cells), lab.folder / f"{name}.ipynb")
-            sheet = opened[name] = Sheet(context.new_page(), name, lab.folder)
-            page, said = sheet.page, sheet.said
-            page.on("console", lambda m, said=said: m.type == "error" and said.append(f"{m.text} {m.location}"))
-            page.on("pageerror", lambda error, said=said: said.append(str(error)))
-            try:
-                page.goto(f"{lab.address}/doc/tree/{name}.ipynb?token={lab.token}")
-                page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-                page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # there is a kernel to restart
-                page.get_by_role("menuitem", name="Run", exact=True).click()
-                page.get_by_role("menuitem", name=re.compile("Restart Kernel and Run All Cells")).click()
-                page.get_by_role("button", name="Confirm Kernel Restart").click()
-            except Exception:
-                sheet.screenshot("stuck")
-                raise
-        yield opened
-        browser.close()
+    context = chromium.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(PATIENCE * 1000)
+    opened = {}
+    for name, cells in wanted.items():
+        nbformat.write(source(name, cells), lab.folder / f"{name}.ipynb")
+        sheet = opened[name] = Sheet(context.new_page(), name, lab.folder)
+        page, said = sheet.page, sheet.said
+        page.on("console", lambda m, said=said: m.type == "error" and said.append(f"{m.text} {m.location}"))
+        page.on("pageerror", lambda error, said=said: said.append(str(error)))
+        try:
+            page.goto(f"{lab.address}/doc/tree/{name}.ipynb?token={lab.token}")
+            page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+            page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # there is a kernel to restart
+            page.get_by_role("menuitem", name="Run", exact=True).click()
+            page.get_by_role("menuitem", name=re.compile("Restart Kernel and Run All Cells")).click()
+            page.get_by_role("button", name="Confirm Kernel Restart").click()
+        except Exception:
+            sheet.screenshot("stuck")
+            raise
+    yield opened
+    context.close()

@@ -71,7 +71,7 @@ def test_explorer(sheets, name, cells):
     sheet.drag(slider, 1)  # noise by mouse, then by keys
     says("noise level 40,")
     took("slide to a new noise level")
-    slider.press("ArrowLeft")
+    slider.press("ArrowLeft")  # JupyterLab would fold a heading
     says("noise level 20,")
     slider.press("ArrowRight")
     says("noise level 40,")
@@ -199,6 +199,7 @@ def test_hand_counts_by_key_and_click_end_in_the_file(sheets, name, cells):
     reaches("2 of 4")
     page.keyboard.press("a")  # ten; in JupyterLab a new cell
     reaches("3 of 4")
+    page.keyboard.press("Tab")  # with a button in focus, too
     page.keyboard.press("d")  # thirteen; two of them delete a cell in JupyterLab
     reaches("4 of 4")
     page.keyboard.press("Backspace")
