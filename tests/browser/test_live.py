@@ -96,7 +96,7 @@ def test_explorer(sheets, name, cells):
     row, column = target()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
-    says(f"row {row + 1}, column {column + 2}, noisy, Exp. 1")
+    says(f"row {row + 1}, column {column + 2}, listens to pixels, Exp. 1")  # where the cursor waits after a click
     page.keyboard.press("Enter")
     says(f"target row {row + 1}, column {column + 2}")
 
