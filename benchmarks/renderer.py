@@ -123,9 +123,11 @@ def cuda():
     try:
         check_device()
     except RuntimeError as error:
-        print(f"no GPU measured: {error}")
+        print(f"no GPU at hand: {error}")
         return
     numba.set_num_threads(1)
+    name = device.get_current_device().name  # bytes from numba itself, text from numba-cuda
+    name = name.decode() if isinstance(name, bytes) else name
     packed = [np.tile(array, (40,) + (1,) * (array.ndim - 1)) for array in pack(SCENES)]  # 16,000 scenes
 
     def kept():
@@ -138,11 +140,11 @@ def cuda():
         apart = np.abs(here.astype(int) - there)
         rates = [rate(work, n)[1] for work, n in ((kept, len(packed[1])), (lambda: render(SCENES * 40, 64, antialias, "cuda"), 16_000))]
         core = rate(lambda: render(SCENES[:120], 64, antialias), 120)[0]
-        print(f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {device.get_current_device().name.decode()} (target "
+        print(f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {name} (target "
               f"{CUDA_TARGET} on an H200), {rates[1]:.0f} with scenes packed and images copied; {core:.0f} per core-second: {rates[0] / core:.0f} times")  # fmt: skip
         print(f"       {(apart > 0).mean():.1e} of the bytes differ from the processor's, by {apart.max()} at most")
     sampling = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)[0]
-    print(f"limit: float64, 255 registers a thread and branches; and {sampling:.0f} scenes drawn per core-second, if each is used once")
+    print(f"limit: registers (8 warps at a time on a multiprocessor), branches, float64; and drawing scenes, {sampling:.0f} per core-second")
 
 
 def main():

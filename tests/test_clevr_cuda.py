@@ -78,6 +78,8 @@ def test_without_a_gpu_an_error_says_what_to_do(monkeypatch):
     monkeypatch.setattr(cuda, "is_available", lambda: False)
     with pytest.raises(RuntimeError, match=r"needs an NVIDIA GPU.*pip install -e '\.\[cuda\]', or use backend 'fast'"):
         render([CROWD], 32, backend="cuda")
+    with pytest.raises(ValueError, match="antialias must be one of"):
+        render([CROWD], 32, 5, backend="cuda")
     with pytest.raises(ValueError, match="unknown backend 'gpu'; allowed: fast, cuda, cycles"):
         render([CROWD], 32, backend="gpu")
 

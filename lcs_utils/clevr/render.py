@@ -45,7 +45,10 @@ def _render_all(rows, counts, cameras, lamps, resolution, center, coarse, fine, 
         _render_scene(rows[i], counts[i], cameras[i], lamps[i], resolution, center, coarse, fine, images[i])
 
 
-def _check(resolution):
+def check(resolution: int, antialias: int = 1):
+    """Raise ValueError for an antialias other than 1, 2, 3, 4 or a resolution outside 8..4096."""
+    if antialias not in ANTIALIAS:
+        raise ValueError(f"antialias must be one of {ANTIALIAS}, got {antialias}")
     if not 8 <= resolution <= 4096:
         raise ValueError(f"resolution must be 8..4096, got {resolution}")
 
@@ -62,9 +65,7 @@ def render(
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; allowed: {', '.join(BACKENDS)}")
-    if antialias not in ANTIALIAS:
-        raise ValueError(f"antialias must be one of {ANTIALIAS}, got {antialias}")
-    _check(resolution)
+    check(resolution, antialias)
     if backend == "cycles":
         return render_cycles(scenes, resolution)[0]
     if backend == "cuda":
@@ -79,7 +80,7 @@ def render(
 
 def object_ids(scene, resolution: int) -> Int[np.ndarray, "height width"]:
     """Index of the object seen at each pixel center, -1 for the floor: masks, boxes, visible pixels follow from it."""
-    _check(resolution)
+    check(resolution)
     rows, counts, cameras, _ = clevr_scenes.pack([scene])
     ids, depths = np.empty((resolution, resolution), np.int64), np.empty((resolution, resolution))
     camera = cameras[0]

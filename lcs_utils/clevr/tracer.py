@@ -3,7 +3,7 @@
 An object is one row of a float array: shape (index into SHAPES), material (index into MATERIALS), x, y, z, radius,
 cos and sin of its rotation, linear R, G, B. Every shape is convex and is found by a closed form (sphere) or by Newton's
 method, which on a convex function approaches the first root from one side and so cannot skip it. All kernels here and in
-`shading`, `materials`, `render` divide as numpy does (`error_model`): a sixth faster than with Python's checks for zero.
+`shading`, `materials`, `pixels` divide as numpy does (`error_model`): a sixth faster than with Python's checks for zero.
 """
 
 import math
