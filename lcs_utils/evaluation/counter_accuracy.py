@@ -207,6 +207,12 @@ def model_card(row: dict) -> str:
             f"On held-out renders drawn over by our nets it is exact in {percent(drawn['exact'])} ({drawn['bias']:+.2f} objects "
             "on average); it never saw a net's sample from pure noise."
         )
+    cycles = row["cycles"].get("crowded")
+    beside = (
+        f"On {cycles['images']} crowded Cycles renders of 0 to 12 objects it is exact in {percent(cycles['exact'])} "
+        f"({100 * cycles['interval'][0]:.0f} - {100 * cycles['interval'][1]:.0f}), on fast renders of the same scenes in "
+        f"{percent(cycles['exact_fast'])}. " if cycles else ""
+    )  # fmt: skip
     return (
         f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of {side} px, names their colors and says "
         f"whether the image is plausible as CLEVR ({row['parameters'] / 1e6:.2f} M parameters).\n\n"
@@ -220,7 +226,7 @@ def model_card(row: dict) -> str:
         f"({row['images']:,} training images, {row['seconds'] / 60:.0f} minutes).\n\n"
         "```python\nfrom lcs_utils.evaluation.counter import ObjectCounter, folder\n\n"
         f"counts = ObjectCounter.from_pretrained(folder({side}))(images)  # float [batch, 3, {side}, {side}] in [-1, 1]\n```\n\n"
-        f"On roughened renders it is exact in {percent(rough['exact'])}, too high in {percent(rough['too_many'])}. {texture} "
+        f"On roughened renders it is exact in {percent(rough['exact'])}, too high in {percent(rough['too_many'])}. {beside}{texture} "
         "Its count of an implausible image means nothing. MIT.\n"
     )
 
