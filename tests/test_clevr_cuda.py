@@ -1,4 +1,4 @@
-"""The GPU's kernels: run thread by thread in numba's simulator against the processor's images, and compiled for a GPU."""
+"""The GPU's kernels: run thread by thread in numba's simulator against the processor's images, and compiled."""
 
 import os
 import subprocess

@@ -25,7 +25,7 @@ SIDE = 16  # pixels of a tile
 TILE = SIDE * SIDE
 BATCH_BYTES = 2**29  # of images in one launch
 
-if cuda.implementation == "Built-in":  # from 0.66 on, numba without numba-cuda cannot compile min and max of two numbers
+if cuda.implementation == "Built-in":  # from 0.66 on, without numba-cuda, it cannot compile min and max of two numbers
 
     @overload(min, target="cuda")
     def _least(a, b):
@@ -79,8 +79,9 @@ def _render(objects, counts, cameras, axes, frames, boxes, resolution, center, c
             if busy:
                 pixel = queue[kind, place]
                 column, row = left + pixel % SIDE, top + pixel // SIDE
+                found = candidates[pixel]
                 colors[thread, 0], colors[thread, 1], colors[thread, 2] = pixel_sample(
-                    column, row, i, offsets, kind > 0, resolution, camera, axes[s], frames[s], rows, n, candidates[pixel]
+                    column, row, i, offsets, kind > 0, resolution, camera, axes[s], frames[s], rows, n, found
                 )
             cuda.syncthreads()
             if busy:
@@ -105,8 +106,9 @@ def check_device():
 def render_on_device(packed, resolution: int, antialias: int = 3):
     """Images [batch, height, width, 3] (sRGB bytes) of scenes packed by `scenes.pack`, left in the GPU's memory.
 
-    The array has `__cuda_array_interface__`: `torch.as_tensor(images, device="cuda")` shares it without a copy. The call
-    returns once the work is queued on the default stream. Raises ValueError as `render` does, RuntimeError without a GPU.
+    The array has `__cuda_array_interface__`: `torch.as_tensor(images, device="cuda")` shares it without a copy. The
+    call returns once the work is queued on the default stream. Raises ValueError as `render` does, RuntimeError
+    without a GPU.
     """
     check(resolution, antialias)
     check_device()

@@ -114,13 +114,14 @@ def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
                 u, w = qu + a * xu + b * yu, qv + a * xv + b * yv
                 cover += (_edge(1.0 - u, a2u) + _edge(1.0 + u, a2u)) * (_edge(1.0 - w, a2v) + _edge(1.0 + w, a2v))
         cover /= 4 * steps * steps
-        light = add(light, cover if l < 3 else cover * SUN_IRRADIANCE * INV_PI / (SUN_TAN * SUN_TAN), entry(RADIANCE, l))
+        cover *= 1.0 if l < 3 else SUN_IRRADIANCE * INV_PI / (SUN_TAN * SUN_TAN)
+        light = add(light, cover, entry(RADIANCE, l))
     return light
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes, width, h, i, rays):
-    """Radiance toward the eye (unit vector v) of object `k` at a point with normal n; a sample is `width` wide there."""
+    """Radiance toward the eye (unit vector v) of object `k` at a point with normal n, for a sample `width` wide."""
     o = objects[k]
     metal = o[MATERIAL] == 1.0
     cos_v = max(nx * vx + ny * vy + nz * vz, 1e-3)

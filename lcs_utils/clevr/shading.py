@@ -49,7 +49,7 @@ def point(h, stream, i):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def fill_lamps(lamps, axes, frames):
-    """Per area lamp, in rows of `frames` [3, 12]: position, normal toward the origin, two half edges; `axes`: scratch."""
+    """Per area lamp, a row of `frames` [3, 12]: position, normal to the origin, two half edges; `axes` is scratch."""
     for l in range(3):
         fill_axes(lamps[l, 0], lamps[l, 1], lamps[l, 2], axes)
         for i in range(3):
