@@ -121,7 +121,7 @@ def test_explorer(sheets, name, cells):
     sheet.screenshot("explorer_samples")
     page.get_by_role("button", name="Reset").click()
     sheet.wait_for("first state", lambda: status.inner_text() == first)
-    assert slider.get_attribute("aria-valuetext") == "2"
+    sheet.wait_for("slider's first stop", lambda: slider.get_attribute("aria-valuetext") == "2")
     assert not sheet.complaints()
 
 
