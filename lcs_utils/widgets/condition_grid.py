@@ -94,9 +94,9 @@ class ConditionSampler:
                 found = self.counter(image)
                 centers = [tuple(c) for c in found.centers[0].tolist() if c[0] == c[0]]  # padded with nan
                 self.drawn[title] = image[0], centers, int(found.count[0])
+            self.show()
         finally:
             self.sampler.disabled, self.progress.visible = False, False
-        self.show()
 
     def show(self) -> None:
         """Draw the grids, the samples and the counts."""

@@ -185,9 +185,9 @@ class LocalityExplorer:
                 for step in sample(denoise, noise, karras_sigmas(self.steps), cond, "dpmpp_2m"):
                     self.progress.value += 1
                 self.samples[title] = step.x_t[0].clamp(-1, 1)
+            self.show(self.view)
         finally:
             self.sampler.disabled, self.progress.visible = False, False
-        self.show(self.view)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         return Pictured(self.widget, png_bytes(self.frame), self.text)._repr_mimebundle_()

@@ -117,7 +117,6 @@ def test_explorer(sheets, name, cells):
     steps = set()
     sheet.wait_for("progress", lambda: bar.is_visible() and steps.add(bar.evaluate("e => e.value")) or len(steps) > 2)
     sheet.wait_for("end of sampling", lambda: not bar.is_visible() and sample.is_enabled())
-    took("samples")
     sheet.screenshot("explorer_samples")
     page.get_by_role("button", name="Reset").click()
     sheet.wait_for("first state", lambda: status.inner_text() == first)
