@@ -109,15 +109,15 @@ def row(name: str, preset: str = "small") -> dict:
     return value
 
 
-def images(name: str, preset: str = "small") -> int:
-    """How many training images checkpoint `name` had seen, snapshots too, whether or not its weights are here.
-
-    Raises CheckpointError when it has no row.
-    """
-    if "@" in name:
-        return int(name.partition("@")[2])
+def kept_row(name: str, preset: str = "small") -> dict:
+    """How checkpoint `name` came about, whether or not its weights are here (`record`). Raises CheckpointError without a row."""
     kept = paths.CHECKPOINTS / name / "row.json"
-    return (json.loads(kept.read_text()) if preset == "small" and kept.exists() else row(name, preset))["images"]
+    return json.loads(kept.read_text()) if preset == "small" and kept.exists() else row(name, preset)
+
+
+def images(name: str, preset: str = "small") -> int:
+    """How many training images checkpoint `name` had seen, snapshots too. Raises as `kept_row`."""
+    return int(name.partition("@")[2]) if "@" in name else kept_row(name, preset)["images"]
 
 
 def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPipeline:

@@ -1,6 +1,5 @@
 """The length-generalization metric on images whose contents are known, and its bookkeeping."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -219,7 +218,6 @@ def test_shipped_rows_belong_to_the_shipped_nets_and_counter(monkeypatch):
     """Of nets whose weights did not fit, the row that was kept says which they were; snapshots leave none."""
     rows = lg.read_rows(lg.rows_path())
     assert {r.counted_by for r in rows} == {lg.counter_hash()}, "measure again: rows were counted by another counter"
-    kept = lambda name, preset: json.loads((paths.CHECKPOINTS / name / "row.json").read_text())
-    monkeypatch.setattr(checkpoints, "row", kept)
+    monkeypatch.setattr(checkpoints, "row", checkpoints.kept_row)
     for net in sorted({r.net for r in rows if "@" not in r.net}):
         assert {r.weights for r in rows if r.net == net} == {interventions.weights(net)}, f"measure {net} again"

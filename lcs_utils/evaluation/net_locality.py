@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -24,6 +26,7 @@ from lcs_utils.clevr.scenes import sample_scene, scene_at
 from lcs_utils.evaluation.rates import Interval, intervals, rates, stages
 from lcs_utils.evaluation.rows import Row, exclusive
 from lcs_utils.models.focus import focus
+from lcs_utils.plotting import EXPERIMENT_COLORS
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
@@ -131,7 +134,7 @@ def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "sma
     """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are missing."""
     found = {}
     for net in nets:
-        weights = checkpoints.row(net, preset)["sha256"][:12]
+        weights = checkpoints.kept_row(net, preset)["sha256"][:12]
         found[net] = [row for row in rows if (row.net, row.weights) == (net, weights)]
         if len(found[net]) < IMAGES * len(SIGMAS):
             raise ValueError(f"no locality rows for today's weights of {net}: python -m lcs_utils.evaluation.net_locality {net}")
@@ -177,6 +180,34 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
         raise ValueError(f"a rank correlation needs two varying lists of 3 or more, got {list(a)} and {list(b)}")
     ranks = lambda v: [np.mean([i for i, other in enumerate(sorted(v)) if other == value]) for value in v]
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def draw_against_k(shares: dict[str, Interval], ks: Sequence[int], labels: dict[str, str]) -> Figure:
+    """K against conditional locality at high noise, one point per net: colored by experiment, shaped by what else differs."""
+    shapes = {"_seed": "D", "_normalized": "P", "_r": "^", "_1": "s"}
+    figure, axes = plt.subplots(figsize=(7.4, 3.8))
+    for (net, share), k in zip(shares.items(), ks, strict=True):
+        shape = next((shape for part, shape in shapes.items() if part in net), "o")
+        spread = [[share.value - share.low], [share.high - share.value]]
+        axes.errorbar(share.value, k, xerr=spread, fmt=shape, ms=9, color=EXPERIMENT_COLORS[net[:4]], mec="white", label=labels[net])
+    axes.set(xlabel="conditional locality at σ ≥ 1 (share from within 2 cells)", ylabel="K", xlim=(0.1, 0.95), ylim=(-0.6, 13))
+    figure.legend(loc="outside right center", fontsize=9)
+    return figure
+
+
+def draw_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
+    """One panel per number, one line per net against the training images it had seen; `found` is {net: {number: {images: ...}}}."""
+    numbers = list(next(iter(found.values())))
+    figure, panels = plt.subplots(1, len(numbers), figsize=(4.3 * len(numbers), 3.2), squeeze=False)
+    for net, curves in found.items():
+        for axes, name in zip(panels[0], numbers, strict=True):
+            images, values = list(curves[name]), list(curves[name].values())
+            axes.plot(images, [v.value for v in values], "o-", color=EXPERIMENT_COLORS[net[:4]], label=labels[net])
+            low, high = [v.low for v in values], [v.high for v in values]
+            axes.fill_between(images, low, high, color=EXPERIMENT_COLORS[net[:4]], alpha=0.2, lw=0)
+            axes.set(xscale="log", xlabel="training images", ylabel="share", title=name, ylim=(0, 1))
+    panels[0, 0].legend(loc="upper left")
+    return figure
 
 
 def main(arguments=None) -> None:
