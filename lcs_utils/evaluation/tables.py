@@ -145,7 +145,7 @@ def draw_k_against(
     left.set(title="K", ylim=(-0.5, 12.5))
     right.set(title="share, K = 4 to 6", ylim=(-0.03, 1.03))
     for axes in (left, right):
-        axes.legend(fontsize=8, loc="upper left")
+        axes.legend(fontsize=8, loc="upper left" if axes is left else "best")
     return figure
 
 
