@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 import torch
+from diffusers.utils import logging
 
 from lcs_utils import paths
 from lcs_utils.models.pipeline import ConditionalPipeline
@@ -123,7 +124,13 @@ def images(name: str, preset: str = "small") -> int:
 def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPipeline:
     """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or altered."""
     row(name, preset)
-    pipeline = ConditionalPipeline.from_pretrained(folder(name, preset))
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # one component, read in a moment: a bar says nothing
+    try:
+        pipeline = ConditionalPipeline.from_pretrained(folder(name, preset))
+    finally:
+        if shown:
+            logging.enable_progress_bar()
     pipeline.net.float()
     pipeline.set_progress_bar_config(disable=None)
     return pipeline.to(device)
