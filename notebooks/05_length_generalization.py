@@ -97,14 +97,14 @@ plotting.save_figure(tables.draw_k(table), "tables_1_2", preset, [cell._asdict()
 Markdown(tables.markdown(table))
 
 # %% [markdown]
-# ## Is it the size of the label? Nets trained with a label embedding of one size
-# The same control in training (96,000 images, about half of the others'): the label's embedding divided by sqrt(k), so that many
-# labels look as large as one. Exp. 2 still fails: size is not its fault. Exp. 1 composes *less*, also than the standard net
-# at 88,000 images (below). A guess at why: divided so, what one label says depends on how many others there are,
-# and that is not local.
+# ## The same control in training: a label embedding of one size
+# The label's embedding divided by sqrt(k) in training too. Exp. 2 sees at most one label, so for it that is the *same* training, and
+# sampling with condition / sqrt(k) already is the control: it fails. Exp. 1 with normalized labels (96,000 images, half as many) fills
+# fewer cells than the standard net did at 88,000 (below), within its training range (K = 3) too: it learns more slowly at least, and
+# whether it catches up is open. Divided so, what one label says depends on how many others there are, which is not local.
 
 # %%
-pairs = {"exp1": "Exp. 1", "exp1_normalized": "Exp. 1, normalized", "exp2": "Exp. 2", "exp2_normalized": "Exp. 2, normalized"}
+pairs = {"exp1": "Exp. 1", "exp1_normalized": "Exp. 1, normalized", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, normalized"}
 shades = dict(zip(pairs, [colors["exp1"], plotting.COLORS["sky"], colors["exp2"], plotting.COLORS["orange"]]))
 normalized = tables.net_rates(stored, pairs)
 figure = tables.draw_rates(normalized, ["filled", "success", "extras"], pairs, shades)
@@ -152,7 +152,7 @@ assert mean["exp1"] > mean["exp2/unit"] + 0.3
 last = {name: list(stages.values())[-1] for name, stages in along.items()}
 assert last["exp1_seed1"]["success"].low > last["exp2_seed1"]["success"].high + 0.3
 of = {name: rates.mean_over(stored, name, "filled", [4, 5, 6]) for name in pairs}
-assert of["exp1"].low > of["exp1_normalized"].high and of["exp1_normalized"].low > of["exp2_normalized"].high
+assert of["exp1_normalized"].low > of["exp2/unit"].high + 0.2
 print("Exp. 1 succeeds beyond what it was trained on far more often than Exp. 2:", mean["exp1"] > mean["exp2"] + 0.3)
 
 # %% [markdown]

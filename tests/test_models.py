@@ -108,6 +108,20 @@ def test_multi_hot_labels_grow_by_sqrt_k_unless_normalized():
     assert norms[False] == pytest.approx(3, rel=0.35) and norms[True] == pytest.approx(1, rel=0.35)
 
 
+def test_for_one_label_normalizing_is_the_same_training_and_for_more_it_is_the_condition_divided_by_sqrt_k():
+    """So that Exp. 2, sampled with condition / sqrt(k), is the net that it would have been with normalized labels."""
+    torch.manual_seed(0)
+    standard, normalized = (small_net(cond_dim=256, normalize_label=n) for n in (False, True))
+    normalized.load_state_dict(standard.state_dict())
+    cond = torch.zeros(3, 256)
+    cond[1, 7] = 1
+    cond[2, [3, 50, 90, 200]] = 1
+    c_noise = torch.zeros(3)
+    assert torch.equal(standard.embed(c_noise, cond)[:2], normalized.embed(c_noise, cond)[:2])
+    assert not torch.allclose(standard.embed(c_noise, cond)[2], normalized.embed(c_noise, cond)[2])
+    assert torch.allclose(standard.embed(c_noise, cond / torch.tensor([[1.0], [1.0], [2.0]])), normalized.embed(c_noise, cond), atol=1e-6)
+
+
 def test_preconditioning_gives_the_network_unit_variance_in_and_out():
     x0 = SIGMA_DATA * torch.randn(4096, 1, 1, 1).expand(-1, 3, 1, 1)
     for level in (0.01, 0.5, 50.0):

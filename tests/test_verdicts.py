@@ -106,7 +106,7 @@ def test_tables_and_rates_are_drawn():
 
 
 def test_seeds_and_normalized_nets_stand_on_the_page():
-    text = verdicts.page(made("exp1", 9) + made("exp1_seed1", 5) + made("exp2", 1) + made("exp2_normalized", 12))
-    assert "| exp1 | 9 [9, 9] |" in text and "| exp1_seed1 | 5 [5, 5] |" in text
-    assert "| exp2_normalized | 4–6 | 1.00 [1.00, 1.00] against 0.00 [0.00, 0.00] |" in text
+    text = verdicts.page(made("exp1", 3) + made("exp1_seed1", 5) + made("exp1_normalized", 12))
+    assert "| exp1 | 3 [3, 3] |" in text and "| exp1_seed1 | 5 [5, 5] |" in text
+    assert "| exp1_normalized | 4–6 | 1.00 [1.00, 1.00] against 0.00 [0.00, 0.00] |" in text
     assert "Training seeds" not in verdicts.page(made("exp1", 9))
