@@ -1,6 +1,7 @@
 """The explorer's picture is a pure function of its state; clicks, slides, toggles change the state and nothing else."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 import io
 
 import numpy as np
@@ -141,7 +142,8 @@ def test_once_seen_the_other_noise_levels_are_computed_between_events(live):
         while not live.filling.done():
             await asyncio.sleep(0.01)
 
-    asyncio.run(look())
+    with ThreadPoolExecutor() as own:  # the browser tests leave a running loop in this thread
+        own.submit(asyncio.run, look()).result()
     computed = live.maps.conditions.cache_info().misses
     for noise in range(3):
         live.show(live.view._replace(noise=noise))
