@@ -1,8 +1,8 @@
 """The explorer's picture is a pure function of its state; clicks, slides, toggles change the state and nothing else."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
