@@ -36,7 +36,7 @@ SETTINGS = {
 }
 # What can be worked with, by role, in a page's accessibility tree: `- slider "its name": value`.
 ROLES = "slider|button|combobox|spinbutton|application|checkbox|textbox|progressbar"
-WORKABLE = re.compile(rf'- ({ROLES})\b(?: "(.*?)")?')
+WORKABLE = re.compile(rf"""- '?({ROLES})\b(?: "(.*?)")?""")  # YAML quotes a line whose name holds a colon
 
 
 def pytest_collection_modifyitems(items):
