@@ -137,3 +137,16 @@ def test_the_twin_field_has_the_images_correlation():
     twin, length = net_locality.gaussian_twin(p.sample(4000, torch.Generator().manual_seed(0)).reshape(-1, 6, 6))
     assert length == pytest.approx(3.0, rel=0.1)
     torch.testing.assert_close(twin.cov, p.cov, atol=0.004, rtol=0)
+
+
+def test_locality_along_training_keeps_whole_stages_in_order(monkeypatch):
+    share = {"exp1@300": 0.4, "exp1@20": 0.2, "exp1_seed1@50": 0.9}
+    made = lambda net, value, sigmas: [
+        net_locality.LocalityRow(net, "0" * 12, 5, image, sigma, 9.0, 0.1, value if sigma >= net_locality.HIGH else 0.0, 1.0)
+        for sigma in sigmas for image in range(net_locality.IMAGES)
+    ]  # fmt: skip
+    monkeypatch.setattr(net_locality.checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
+    rows = [row for net, value in share.items() for row in made(net, value, net_locality.SIGMAS)]
+    rows += made("exp1@40", 0.7, net_locality.SIGMAS[:-1]) + made("exp1", 0.6, net_locality.SIGMAS)  # @40 was stopped
+    found = net_locality.along_training(rows, "exp1")
+    assert [(images, round(value.value, 3)) for images, value in found.items()] == [(20, 0.2), (300, 0.4), (900, 0.6)]
