@@ -10,9 +10,10 @@ import time
 
 import numpy as np
 import pytest
+from numba import cuda
 
 from lcs_utils import paths
-from lcs_utils.clevr import card
+from lcs_utils.clevr import blender, card, dataset
 from lcs_utils.clevr.annotations import trace, visible_pixels
 from lcs_utils.clevr.dataset import INDEX_STRIDE, MANIFEST, default_folder, generate, load, main, verify
 from lcs_utils.clevr.render import object_ids, render
@@ -162,6 +163,32 @@ def test_other_settings_are_refused(folder):
         generate(folder, **{**SETTINGS, "seed": 4})
     with pytest.raises(SystemExit):
         main(["--objects", "1-2", "--per-count", "10", "--resolution", "24", "--out", str(folder)])
+
+
+def test_another_back_end_draws_another_folder(folder, tmp_path, monkeypatch, capsys):
+    drawn = lambda scenes, resolution, antialias, backend: 255 * (backend != "fast") - render(scenes, resolution, antialias)
+    monkeypatch.setattr(dataset, "render", drawn)  # neither a GPU nor Blender: both are tested where they are
+    generate(tmp_path / "cuda", **SETTINGS, backend="cuda")
+    assert np.array_equal(load(tmp_path / "cuda")["images"], 255 - load(folder)["images"])
+    assert "--backend cuda" in (tmp_path / "cuda" / "README.md").read_text()
+    with pytest.raises(ValueError, match="backend: 'cuda' there, None here"):
+        generate(tmp_path / "cuda", **SETTINGS)
+    (tmp_path / "cuda" / MANIFEST).unlink()
+    with pytest.raises(ValueError, match="holds other scenes than these settings give"):
+        generate(tmp_path / "cuda", **SETTINGS)
+    assert "backend" not in json.loads((folder / MANIFEST).read_text())["settings"]  # older folders stay what they are
+
+
+def test_a_missing_back_end_is_said_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cuda, "is_available", lambda: False)
+    monkeypatch.setenv(blender.PYTHON_VARIABLE, "false")  # a program that is no Python
+    for backend, message in (("cuda", "needs an NVIDIA GPU"), ("cycles", "cannot import bpy")):
+        with pytest.raises(SystemExit) as stop:
+            main(["--objects", "1", "--per-count", "1", "--backend", backend, "--out", str(tmp_path / "none")])
+        assert stop.value.code == 2 and message in capsys.readouterr().err
+    with pytest.raises(ValueError, match="unknown backend 'gpu'; allowed: fast, cuda, cycles"):
+        generate(tmp_path / "none", **SETTINGS, backend="gpu")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_lost_manifest_mixes_nothing(folder, tmp_path):

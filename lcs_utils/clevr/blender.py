@@ -36,16 +36,8 @@ def job(scene, resolution: int, samples: int, threads: int, image: Path, masks: 
     }  # fmt: skip
 
 
-def render_cycles(
-    scenes, resolution: int, samples: int = 16, threads: int | None = None
-) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"]]:
-    """Images and object indices (-1: floor) of scenes by Blender's Cycles; about 1 s and core per 128 px image.
-
-    Raises RuntimeError, saying how to install it, if bpy (4.2 to 5.0) cannot be imported, and with Blender's own words
-    if a render fails.
-    """
-    if not scenes:
-        return np.zeros((0, resolution, resolution, 3), np.uint8), np.zeros((0, resolution, resolution), np.int64)
+def check_bpy() -> str:
+    """The Python that has bpy (4.2 to 5.0). Raises RuntimeError, saying how to install it, if there is none."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
     probe = subprocess.run([python, "-c", "import bpy; print(bpy.app.version_string)"], capture_output=True, text=True)
     if probe.returncode:
@@ -53,6 +45,19 @@ def render_cycles(
             f"{python} cannot import bpy (Blender); install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), "
             f"or name an interpreter that has it in the variable {PYTHON_VARIABLE}"
         )
+    return python
+
+
+def render_cycles(
+    scenes, resolution: int, samples: int = 16, threads: int | None = None
+) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"]]:
+    """Images and object indices (-1: floor) of scenes by Blender's Cycles; about 1 s and core per 128 px image.
+
+    Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails.
+    """
+    python = check_bpy()
+    if not scenes:
+        return np.zeros((0, resolution, resolution, 3), np.uint8), np.zeros((0, resolution, resolution), np.int64)
     with tempfile.TemporaryDirectory() as folder:
         names = [(Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png") for i in range(len(scenes))]
         jobs = [job(s, resolution, samples, threads or os.cpu_count(), *n) for s, n in zip(scenes, names, strict=True)]

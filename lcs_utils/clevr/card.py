@@ -34,6 +34,7 @@ def command(settings: dict) -> str:
     flags = (("margins", False, "--no-margins"), ("visibility", False, "--no-visibility"),
              ("require_centers_inside", True, "--centers-inside"))  # fmt: skip
     words += [flag for name, value, flag in flags if settings[name] == value]
+    words += [f"--backend {settings['backend']}"] if "backend" in settings else []
     words += [f"--with {' '.join(settings['extras'])}"] if settings.get("extras") else []
     return f"python -m lcs_utils.clevr.dataset {' '.join(words)} --out FOLDER"
 

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from lcs_utils import paths
 from lcs_utils.clevr.annotations import EXTRAS, annotate, check_extras
 from lcs_utils.clevr.card import card, format_counts
-from lcs_utils.clevr.render import LOOK, render
+from lcs_utils.clevr.render import BACKENDS, LOOK, render
 from lcs_utils.clevr.scene_json import scene_to_json
 from lcs_utils.clevr.scenes import COLORS, CROPS, project, sample_scene
 
@@ -43,11 +43,17 @@ def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
     return {"locations": locations, "colors": colors, "n_objects": np.array([len(s.objects) for s in scenes], np.int8)}
 
 
+def _images(scenes, settings):
+    """The scenes' images [batch 3 height width] by the back end that the settings name."""
+    images = render(scenes, settings["resolution"], settings["antialias"], settings.get("backend", "fast"))
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+
+
 def _write_shard(folder, settings, count, start, stop):
     """Render scenes start..stop-1 with `count` objects into one shard; returns its name and its manifest entry."""
     options, resolution, most = {k: settings[k] for k in OPTIONS}, settings["resolution"], max(settings["counts"])
     scenes = [sample_scene(settings["seed"], count * INDEX_STRIDE + i, count, **options) for i in range(start, stop)]
-    images = np.ascontiguousarray(render(scenes, resolution, settings["antialias"]).transpose(0, 3, 1, 2))
+    images = _images(scenes, settings)
     extras = annotate(scenes, resolution, settings.get("extras", ()), most)
     path = Path(folder) / _shard_name(count, start)
     lines = "".join(json.dumps(scene_to_json(s, "new", resolution, resolution)) + "\n" for s in scenes)
@@ -68,7 +74,7 @@ def _adopt(path, settings, count, start, size):
     Raises ValueError if it holds something else than these settings give, so that a lost manifest mixes nothing.
     """
     scene = sample_scene(settings["seed"], count * INDEX_STRIDE + start, count, **{k: settings[k] for k in OPTIONS})
-    image = render([scene], settings["resolution"], settings["antialias"])[0].transpose(2, 0, 1)
+    image = _images([scene], settings)[0]
     with np.load(path, allow_pickle=False) as shard:
         images, arrays = shard["images"], set(shard.files) - {"locations", "colors", "n_objects", "images"}
     same = images.shape == (size, *image.shape) and np.abs(images[0] - image.astype(float)).mean() < 0.5
@@ -107,7 +113,7 @@ def _jobs(settings):
 
 
 def _check(settings, workers, part):
-    """Raise ValueError for settings that cannot be rendered, before any file is written."""
+    """Raise ValueError for settings that cannot be rendered, RuntimeError without the back end, before any file is written."""
     counts = settings["counts"]
     if not counts or counts[0] < 0 or counts[-1] > 60:
         raise ValueError(f"object counts must lie in 0..60, got {counts}")
@@ -118,7 +124,7 @@ def _check(settings, workers, part):
         raise ValueError(f"per_count must be at most {INDEX_STRIDE}, got {settings['per_count']}")
     if not 1 <= part[0] <= part[1]:
         raise ValueError(f"a part is (i, n) with 1 <= i <= n, got {part}")
-    render([], settings["resolution"], settings["antialias"])  # its checks, and that the most crowded scene can be placed
+    _images([], settings)  # its checks, that the back end is there, and that the most crowded scene can be placed
     sample_scene(settings["seed"], counts[-1] * INDEX_STRIDE, counts[-1], **{k: settings[k] for k in OPTIONS})
 
 
@@ -138,13 +144,16 @@ def generate(
     progress: bool = True,
     extras=(),
     part: tuple[int, int] = (1, 1),
+    backend: str = "fast",
 ) -> dict:
     """Fill `folder` with `per_count` scenes for each object count (App. E.1's data) and return its manifest.
 
     The bytes depend on the settings only, not on `workers`, parts or interruptions; finished shards are kept when it is
     called again. `extras`: any of masks, depth, boxes. `part` (i, n) renders every n-th shard from the i-th only, so that
-    n jobs can fill one folder side by side; only a call without parts, afterwards, records their checksums. Raises
-    ValueError, before any work, for impossible settings or a folder that was made with other ones.
+    n jobs can fill one folder side by side; only a call without parts, afterwards, records their checksums. `backend`
+    "cuda" draws on an NVIDIA GPU while `workers` place the next scenes, "cycles" asks Blender (see `render`). Raises
+    ValueError, before any work, for impossible settings or a folder that was made with other ones, and RuntimeError
+    where the GPU or Blender is missing.
     """
     settings = {
         "seed": seed, "counts": sorted(set(counts)), "per_count": per_count, "resolution": resolution,
@@ -153,6 +162,8 @@ def generate(
     }  # fmt: skip
     if check_extras(extras):  # absent otherwise: folders made before extras existed are the same
         settings["extras"] = list(check_extras(extras))
+    if backend != "fast":  # likewise
+        settings["backend"] = backend
     _check(settings, workers, part)
     folder, manifest = Path(folder), {"settings": settings, "shards": {}}
     if (folder / MANIFEST).exists():
@@ -293,6 +304,7 @@ def main(arguments=None):
     parser.add_argument("--no-margins", dest="margins", action="store_false", help="objects only must not intersect")
     parser.add_argument("--no-visibility", dest="visibility", action="store_false", help="objects may be hidden")
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
+    parser.add_argument("--backend", choices=BACKENDS, default="fast", help="who draws: processor, NVIDIA GPU or Blender")
     parser.add_argument("--part", type=_parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
     parser.add_argument("--verify", action="store_true", help="check an existing folder instead")
     parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
@@ -305,7 +317,7 @@ def main(arguments=None):
         else:
             manifest = generate(folder, **options)
             print(f"{sum(s['images'] for s in manifest['shards'].values())} images in {folder}")
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, RuntimeError, FileNotFoundError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
 
 
