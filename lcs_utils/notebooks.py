@@ -178,14 +178,15 @@ def dependencies(name: str) -> list[Path]:
 
 
 def data_files(name: str) -> list[Path]:
-    """What the notebook may read below data/, sorted: all counts, and one small file for each checkpoint (its hashes).
+    """What the notebook may read below data/, sorted: everything but a checkpoint's weights, which its row has the hash of.
 
     Choice: all or nothing, by whether the notebook's imports reach those that read data/; a rerun too many is cheap.
     """
-    reads = re.compile(r"paths\.(CHECKPOINTS|COUNTS|DATA)\b")
+    reads = re.compile(r"paths\.(CHECKPOINTS|COUNTS|SCENES|DATA)\b")
     if not any(reads.search(path.read_text()) for path in dependencies(name) if path != Path(__file__)):
         return []
-    return sorted([*paths.CHECKPOINTS.glob("*/row.json"), *(path for path in paths.COUNTS.rglob("*") if path.is_file())])
+    others = (paths.COUNTS, paths.SCENES, paths.DATA / "samples")
+    return sorted([*paths.CHECKPOINTS.glob("*/row.json"), *(p for folder in others for p in folder.rglob("*") if p.is_file())])
 
 
 def figures(name: str) -> list[str]:

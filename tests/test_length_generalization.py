@@ -7,8 +7,10 @@ import torch
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
-from lcs_utils.evaluation import conditioning, interventions
+from lcs_utils.evaluation import conditioning, interventions, sheets
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.counter import ObjectCounter
+from lcs_utils.plotting import to_uint8
 
 CELLS = torch.tensor(TEST_LOCATIONS)
 KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
@@ -141,6 +143,7 @@ def toy(tmp_path, monkeypatch):
         drawn.append((k, first, last)) or torch.zeros(last - first, 3, side, side)
     )
     monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(lg, "rows_path", lambda preset: tmp_path / "rows.csv")
     monkeypatch.setattr(checkpoints, "load", lambda net, preset: pipeline_of())
     monkeypatch.setattr(lg, "fuse_", lambda net: None)
@@ -195,6 +198,31 @@ def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, c
     assert toy.drawn[2:] == [(1, 0, 8), (1, 8, 16)]
 
 
+def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
+    level = lambda i, k: torch.full((3, 32, 32), -1.0 + 0.1 * k + 0.01 * i)
+    draw = lambda denoise, side, k, last, *rest: torch.stack([level(i, k) for i in range(rest[-1], last)])
+    monkeypatch.setattr(lg, "draw_samples", draw)
+    lg.measure("toy/unit", [3], 8, steps=2, solver="heun")
+    lg.measure("toy/unit", [1, 2], 10, steps=2, solver="heun")
+    sheet = sheets.read_sheet("toy/unit")
+    assert list(sheet.samples) == [1, 2, 3] and sheet.about["net"] == "toy/unit" and sheet.about["steps"] == 2
+    for k, images in sheet.samples.items():
+        assert images.shape == (8, 3, 32, 32)
+        assert [int(image.max()) for image in images] == [int(to_uint8(level(i, k)).max()) for i in range(8)]
+    before = sheets.sheet_path("toy/unit").read_bytes()
+    sheets.sheet_path("toy/unit").unlink()
+    lg.measure("toy/unit", [1], 8, steps=2, solver="heun")  # nothing to count; shown again from what is kept
+    assert sheets.sheet_path("toy/unit").read_bytes() == before
+    lg.measure("toy@64", [1], 8, steps=2, solver="heun")
+    with pytest.raises(FileNotFoundError, match="length_generalization toy@64 --preset small draws them"):
+        sheets.read_sheet("toy@64")
+    sheets.sheet_path("toy/unit").write_bytes(before[:200])
+    with pytest.raises(ValueError, match="toy_unit.png is no sheet of samples"):
+        sheets.read_sheet("toy/unit")
+    with pytest.raises(ValueError, match="8 samples of each K, got {2: 7}"):
+        sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
+
+
 def test_rows_from_before_there_were_families_are_read(tmp_path):
     lg.write_rows([row(1, 1, 1)], tmp_path / "rows.csv")
     text = (tmp_path / "rows.csv").read_text()
@@ -221,3 +249,16 @@ def test_shipped_rows_belong_to_the_shipped_nets_and_counter(monkeypatch):
     monkeypatch.setattr(checkpoints, "row", checkpoints.kept_row)
     for net in sorted({r.net for r in rows if "@" not in r.net}):
         assert {r.weights for r in rows if r.net == net} == {interventions.weights(net)}, f"measure {net} again"
+        assert sheets.read_sheet(net).about["weights"] == interventions.weights(net), f"measure {net} again"
+
+
+def test_shipped_sheets_show_what_was_counted():
+    counter, rows = ObjectCounter.from_pretrained(), lg.read_rows(lg.rows_path())
+    for net in ("exp1", "exp2/unit"):
+        counted = {(r.k, r.sample): r.count for r in rows if r.net == net and r.family == "test" and r.sample < sheets.ACROSS}
+        samples = sheets.read_sheet(net).samples
+        seen = {(k, i): n for k, x in samples.items() for i, n in enumerate(counter(torch.from_numpy(x) / 127.5 - 1).count.tolist())}
+        agree = sum(seen[at] == counted[at] for at in counted) / len(counted)
+        assert agree > 0.9, (net, agree)  # bytes are rounded: a few counts lie on the edge
+        shifted = sum(seen[at] == counted.get((at[0], (at[1] + 1) % sheets.ACROSS)) for at in counted) / len(counted)
+        assert shifted < agree - 0.2

@@ -9,7 +9,7 @@ a stopped run goes on where it was and a new counter counts the old samples. NET
 
 import argparse
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.rows import Row, exclusive, match, read_rows, rows_path, success, write_rows
+from lcs_utils.evaluation.sheets import ACROSS, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.pipeline import ConditionalPipeline
@@ -173,8 +174,9 @@ def measure(
     )
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
+    shown = family == "test" and "@" not in net  # nets along a training are too many to show
     if not missing:
-        return
+        return keep_sheet(net, preset, place, key) if shown else None
     left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
     fresh, total = [k for k in missing if left[k]], sum(left.values())
     seconds = expected_seconds(denoise, side, fresh, steps, solver) * total if fresh else 0.0
@@ -189,6 +191,16 @@ def measure(
             counted = count_rows(torch.cat(parts), counter, k, **key)
             with exclusive(path):  # another net may be measured at the same time
                 write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
+    if shown:
+        keep_sheet(net, preset, place, key)
+
+
+def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
+    """Show the first samples of every K that are kept at `place(k)` (App. E.2), the ones that were counted."""
+    ks = [k for k in range(LARGEST_K + 1) if kept_samples(place(k)) >= ACROSS]
+    about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
+    if ks:
+        write_sheet(sheet_path(net, preset), {k: np.load(place(k), allow_pickle=False) for k in ks}, about)
 
 
 def main(arguments=None) -> None:

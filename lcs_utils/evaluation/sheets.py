@@ -1,0 +1,59 @@
+"""The first eight samples for every K of a measured net, as one picture: what the paper counted by eye (App. E.2).
+
+A row of `data/counts` says what the counter saw; the sheet shows it, also for the nets whose weights are too many to ship.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from einops import rearrange
+from jaxtyping import Float, UInt8
+from PIL import Image, PngImagePlugin
+
+from lcs_utils import paths
+from lcs_utils.plotting import to_uint8
+
+ACROSS = 8  # samples of each K: as many as the paper judged
+
+
+class Sheet(NamedTuple):
+    """Samples by K, and `about`: net, weights (SHA-256, first 12 digits), seed, solver, steps."""
+
+    samples: dict[int, UInt8[np.ndarray, "8 3 height width"]]
+    about: dict
+
+
+def sheet_path(net: str, preset: str = "small") -> Path:
+    """Where the sheet of a net, or of NET/CHANGE, is: data/samples for preset `small`, otherwise under runs/."""
+    folder = paths.DATA / "samples" if preset == "small" else paths.RUNS / preset / "sheets"
+    return folder / f"{net.strip('/').replace('/', '_')}.png"
+
+
+def write_sheet(path: Path, samples: dict[int, Float[np.ndarray, "samples 3 height width"]], about: dict) -> None:
+    """Write one row of ACROSS samples in [-1, 1] for every K, ascending, whole or not at all. ValueError for fewer."""
+    few = {k: len(x) for k, x in samples.items() if len(x) < ACROSS}
+    if few or not samples:
+        raise ValueError(f"a sheet shows {ACROSS} samples of each K, got {few or 'none at all'}")
+    ks = sorted(samples)
+    grid = np.stack([[to_uint8(image) for image in samples[k][:ACROSS]] for k in ks])
+    text = PngImagePlugin.PngInfo()
+    text.add_text("about", json.dumps({**about, "k": ks}, sort_keys=True))
+    with paths.atomic_path(path) as temporary:
+        Image.fromarray(rearrange(grid, "k n h w c -> (k h) (n w) c")).save(temporary, pnginfo=text, optimize=True)
+
+
+def read_sheet(net: str, preset: str = "small") -> Sheet:
+    """The sheet of a net. Raises FileNotFoundError with the command that makes it, ValueError when it is no sheet."""
+    path = sheet_path(net, preset)
+    if not path.exists():
+        command = f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset}"
+        raise FileNotFoundError(f"no samples of {net!r} are kept; {command} draws them")
+    try:
+        with Image.open(path) as image:
+            about, pixels = json.loads(image.text["about"]), np.array(image.convert("RGB"))
+        grid = rearrange(pixels, "(k h) (n w) c -> k n c h w", k=len(about["k"]), n=ACROSS)
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path.name} is no sheet of samples ({error}); restore it with git or measure again") from None
+    return Sheet(dict(zip(about.pop("k"), grid, strict=True)), about)
