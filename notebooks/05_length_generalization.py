@@ -23,11 +23,12 @@ steps: int = 14
 
 # %%
 from IPython.display import Markdown
-from lcs_utils import checkpoints, notebooks, plotting
+from lcs_utils import checkpoints, notebooks, paths, plotting
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
-from lcs_utils.evaluation import hand_counts, rates, tables
+from lcs_utils.evaluation import hand_counts, rates, sheets, tables
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
+from lcs_utils.experiments import experiment
 from lcs_utils.widgets import ConditionSampler
 
 notebooks.check_parameters(preset=preset)
@@ -95,6 +96,46 @@ print("mean success for K = 4..8:", {name: round(rate, 2) for name, rate in mean
 table = tables.cells(stored)
 plotting.save_figure(tables.draw_k(table), "tables_1_2", preset, [cell._asdict() for cell in table], seed, used)
 Markdown(tables.markdown(table))
+
+# %% [markdown]
+# ## Fig. 8: more objects in training, more objects placed
+# Nets told all locations, trained on up to one, two, ... six objects. The same noise and the same K locations (circles) for each;
+# every sample is one of the eight that `data/samples` shows for every K. Past K = 6 all of them place more than they saw.
+
+# %%
+ranges = [cell for cell in tables.cells(stored, ["exp1_1", "exp1_1-2", "exp1", "exp1_1-4", "exp1_1-5", "exp1_1-6"]) if cell.ours]
+shown = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+kept = {cell.net: sheets.read_sheet(cell.net, preset).samples for cell in ranges}
+grid = [[kept[cell.net][k][0] if k in kept[cell.net] else None for k in shown] for cell in ranges]
+circles = [[((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]] for k in shown]
+marks = [[where if image is not None else [] for where, image in zip(circles, row)] for row in grid]
+figure = plotting.image_grid(grid, [f"trained\non {cell.trained_on}" for cell in ranges], [f"K = {k}" for k in shown], cell=0.85, marks=marks)
+files = [sheets.sheet_path(cell.net, preset).relative_to(paths.ROOT) for cell in ranges]
+plotting.save_figure(figure, "fig8_samples", preset, {"nets": [cell.net for cell in ranges], "K": shown}, seed, files);
+
+# %%
+beyond = [7, 8, 9]
+share = {cell.net: [rates.mean_over(stored, cell.net, measure, beyond) for measure in ("success", "filled")] for cell in ranges}
+maxima = [rates.trained(cell.net).objects[1] for cell in ranges]
+ticks = [str(most) for most in maxima]
+figure = tables.draw_k_against(ranges, share, maxima, ticks, "most objects in a training image", over="K = 7 to 9")
+numbers = {cell.net: {"cell": cell._asdict(), "share": share[cell.net]} for cell in ranges}
+plotting.save_figure(figure, "fig8", preset, numbers, seed, counts);
+
+# %% [markdown]
+# ## Label completeness as a dose
+# Four trainings on the same images that differ in how many of the objects carry a label. "One label dropped" labels as many objects
+# as "one label", but up to two of them together; "random" labels anything from one of them to all.
+
+# %%
+doses = [cell for cell in tables.cells(stored, ["exp2", "drop_one_1-3", "random_1-3", "exp1"]) if cell.ours]
+dose = [experiment(cell.net).labeled_share for cell in doses]
+dosed = {cell.net: [rates.mean_over(stored, cell.net, measure, [4, 5, 6]) for measure in ("success", "filled")] for cell in doses}
+ticks = [f"{cell.column} ({d:.2g})" for cell, d in zip(doses, dose)]
+place = [d + 0.04 * (dose.count(d) > 1) * (-1 if d in dose[i + 1 :] else 1) for i, d in enumerate(dose)]  # two nets at one half
+figure = tables.draw_k_against(doses, dosed, place, ticks, "share of the training objects that carry a label")
+numbers = {cell.net: {"labeled": d, "cell": cell._asdict(), "share": dosed[cell.net]} for cell, d in zip(doses, dose)}
+plotting.save_figure(figure, "label_completeness", preset, numbers, seed, counts);
 
 # %% [markdown]
 # ## The same control in training: a label embedding of one size

@@ -54,6 +54,17 @@ def test_empty_scene_counts_nothing_and_the_wrong_image_count_is_noticed(counter
     assert float(shuffled.float().mean()) < 0.5
 
 
+def test_an_image_counts_alone_as_among_others_and_none_count_nothing(counter, renders):
+    images = renders[0][:40]  # more than go through the net together
+    together = counter(images)
+    for i in (0, 31, 32, 39):
+        alone, n = counter(images[i : i + 1]), int(together.count[i])
+        assert int(alone.count[0]) == n and torch.equal(alone.cells[0], together.cells[i])
+        assert torch.allclose(alone.centers[0, :n], together.centers[i, :n], atol=1e-5)
+    none = counter(images[:0])
+    assert none.count.shape == (0,) and none.centers.shape == (0, 0, 2) and none.cells.shape == (0, GRID_SIZE**2)
+
+
 def test_noise_and_blur_are_implausible_and_renders_are_not(counter, renders):
     images, _, truth = renders
     generator = torch.Generator().manual_seed(0)

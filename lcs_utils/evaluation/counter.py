@@ -23,6 +23,7 @@ from lcs_utils.clevr.scenes import COLORS
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 COMMAND = "python -m lcs_utils.evaluation.counter"
+AT_ONCE = 32  # images through the net together: their features then stay in the processor's cache, a third faster than 256
 LARGEST = 30  # counts above it, far beyond training, are reported as it
 FOLDER = paths.CHECKPOINTS / "counter"  # of 32 px, the nets' resolution
 
@@ -80,7 +81,7 @@ def locate(
     """
     batch, side, _ = expected.shape
     wide = side + 2
-    mass = F.pad(expected, (1, 1, 1, 1)).reshape(batch, -1).clone()
+    mass = F.pad(expected, (1, 1, 1, 1)).reshape(batch, wide * wide).clone()
     corner = torch.tensor([0, 1, wide, wide + 1], device=mass.device)
     found = []
     for k in range(int(count.max()) if batch else 0):
@@ -149,7 +150,8 @@ class ObjectCounter(ModelMixin, ConfigMixin):
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
         """Counts of images in [-1, 1] (clamped). Raises ValueError for another resolution or another range."""
         check_images(images, self.config.resolution)
-        reading = self.read(images.clamp(-1, 1))
+        parts = [self.read(part.clamp(-1, 1)) for part in images.split(AT_ONCE)]
+        reading = Reading(*map(torch.cat, zip(*parts, strict=True)))
         expected = expected_objects(reading.occupancy)
         total = expected.sum((1, 2))
         count = total.round().long().clamp_max(LARGEST)

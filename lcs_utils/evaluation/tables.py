@@ -124,9 +124,10 @@ def draw_k(found: Sequence[Cell]) -> Figure:
 
 
 def draw_k_against(
-    found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str
-) -> Figure:
-    """K by two rules, and `share` (cells filled, success), of each cell of `found` at its `place` (label completeness, the radius)."""
+    found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str,
+    over: str = "K = 4 to 6",
+) -> Figure:  # fmt: skip
+    """K by two rules, and `share` (success, cells filled; `over` which K), of each cell of `found` at its `place` (Fig. 8, E.3)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4))
     shift = 0.01 * (max(place) - min(place))
     rules = [[cell.ours for cell in found], [cell.many for cell in found]]
@@ -143,7 +144,7 @@ def draw_k_against(
     told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
     left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
     left.set(title="K", ylim=(-0.5, 12.5))
-    right.set(title="share, K = 4 to 6", ylim=(-0.03, 1.03))
+    right.set(title=f"share, {over}", ylim=(-0.03, 1.03))
     for axes in (left, right):
         axes.legend(fontsize=8, loc="upper left" if axes is left else "best")
     return figure
