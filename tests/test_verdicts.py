@@ -25,7 +25,7 @@ def by_claim(rows):
 def test_rows_as_in_the_paper_reproduce_it():
     found = by_claim(PAPERS)
     measured = [v for v in found.values() if "length_generalization" in v.command]
-    assert len(measured) == 9 + len(tables.PAPER) and {v.verdict for v in measured} == {verdicts.YES}
+    assert len(measured) == 14 + len(tables.PAPER) and {v.verdict for v in measured} == {verdicts.YES}
     assert {v.verdict for v in found.values() if v not in measured} <= {verdicts.SEE, verdicts.OPEN}
     assert "trained on at most 3, K = 9 [9, 9] by its rule, 9 [9, 9] by ours" in {v.ours for v in found.values()}
 
@@ -44,6 +44,14 @@ def test_rows_against_the_paper_are_said_to_be():
     assert failing["K of a net trained on 1-3, all labels"].verdict == verdicts.NO
     assert failing["extras of exp3: objects that nobody asked for, K = 1–3"].verdict == verdicts.NO
     assert failing["extras of exp2: objects that nobody asked for, K = 1–3"].verdict == verdicts.YES
+
+
+def test_a_dose_that_changes_nothing_is_not_reproduced():
+    claim = "Table 2: all labels, more cells filled than with random number of labels"
+    assert by_claim(PAPERS)[claim].verdict == verdicts.YES
+    assert by_claim(made("exp1", 9) + made("random_1-3", 9))[claim].verdict == verdicts.NO
+    more = "Fig. 8: trained on up to 6 objects, a net fills more cells than on up to 2"
+    assert by_claim(made("exp1_1-6", 5) + made("exp1_1-2", 9))[more].verdict == verdicts.NO
 
 
 def test_a_difference_within_the_intervals_is_not_reproduced():

@@ -15,10 +15,15 @@ from typing import NamedTuple
 from lcs_utils import paths
 from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, by_k, largest_k, mean_over, trained
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
-from lcs_utils.evaluation.tables import COMMAND, PAPER, RULES, Cell, cells, say
+from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, RULES, Cell, cells, say
 from lcs_utils.experiments import RADIUS_SWEEP
 
 YES, NO, OPEN, SEE = "reproduced", "not reproduced", "untested", "see the notebook"
+
+
+DOSES = (  # more labels, fewer labels, and K between the paper's two: 9 > 5 > 3 > 1
+    ("exp1", "random_1-3", [6, 7, 8]), ("random_1-3", "drop_one_1-3", [4, 5]), ("drop_one_1-3", "exp2", [2, 3]),
+)  # fmt: skip
 
 
 class Verdict(NamedTuple):
@@ -116,6 +121,10 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
         more(rows, "Fig. 1: Exp. 3 fills the conditioned cells", "exp3", "exp2", "filled", [4, 5, 6, 7, 8], "yes"),
         beyond(table, "exp3", "Table 1: Exp. 3 length-generalizes", True, "yes"),
         more(rows, "Fig. 4: trained on one object, a local net places several", "exp3_1", "exp1_1", "filled", [2, 3, 4], "yes"),
+        *(more(rows, f"Fig. 8: trained on up to {most} objects, a net fills more cells than on up to {fewer}", better, worse, "filled",
+               [7, 8, 9], "yes") for most, fewer, better, worse in ((6, 2, "exp1_1-6", "exp1_1-2"), (3, 1, "exp1", "exp1_1"))),
+        *(more(rows, f"Table 2: {LABELS[trained(better).labels]}, more cells filled than with {LABELS[trained(worse).labels]}",
+               better, worse, "filled", ks, "yes") for better, worse, ks in DOSES),
         extras(rows, "exp2"),
         extras(rows, "exp3"),
         *(of_cell(cell) for cell in table.values()),
