@@ -145,10 +145,10 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(lg, "rows_path", lambda preset: tmp_path / "rows.csv")
-    monkeypatch.setattr(checkpoints, "load", lambda net, preset: pipeline_of())
+    monkeypatch.setattr(checkpoints, "load", lambda net, preset, device: pipeline_of())
     monkeypatch.setattr(lg, "fuse_", lambda net: None)
     monkeypatch.setattr(checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
-    monkeypatch.setattr(lg, "counter_hash", lambda: hashes["counter"])
+    monkeypatch.setattr(lg, "counter_hash", lambda resolution: hashes["counter"])
     monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: COUNTER)
     monkeypatch.setattr(lg, "draw_samples", draw)
     monkeypatch.setattr(lg, "count_rows", lambda images, counter, k, **key: [
@@ -202,18 +202,23 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     level = lambda i, k: torch.full((3, 32, 32), -1.0 + 0.1 * k + 0.01 * i)
     draw = lambda denoise, side, k, last, *rest: torch.stack([level(i, k) for i in range(rest[-1], last)])
     monkeypatch.setattr(lg, "draw_samples", draw)
-    lg.measure("toy/unit", [3], 8, steps=2, solver="heun")
-    lg.measure("toy/unit", [1, 2], 10, steps=2, solver="heun")
+    lg.measure("toy/unit", [3], 8)
+    kept = next((paths.RUNS / "small" / "samples").iterdir())
+    kept.unlink()  # runs/ may be lost: what the sheet shows stays
+    lg.measure("toy/unit", [1, 2], 10)
+    lg.measure("toy/unit", [1, 2], 10, seed=1)
+    lg.measure("toy/unit", [1, 2], 10, steps=4)  # other ways to sample leave no sheet
     sheet = sheets.read_sheet("toy/unit")
-    assert list(sheet.samples) == [1, 2, 3] and sheet.about["net"] == "toy/unit" and sheet.about["steps"] == 2
+    assert list(sheet.samples) == [1, 2, 3] and sheet.about["net"] == "toy/unit"
+    assert (sheet.about["seed"], sheet.about["steps"]) == (0, 14)
     for k, images in sheet.samples.items():
         assert images.shape == (8, 3, 32, 32)
         assert [int(image.max()) for image in images] == [int(to_uint8(level(i, k)).max()) for i in range(8)]
     before = sheets.sheet_path("toy/unit").read_bytes()
     sheets.sheet_path("toy/unit").unlink()
-    lg.measure("toy/unit", [1], 8, steps=2, solver="heun")  # nothing to count; shown again from what is kept
-    assert sheets.sheet_path("toy/unit").read_bytes() == before
-    lg.measure("toy@64", [1], 8, steps=2, solver="heun")
+    lg.measure("toy/unit", [1], 8)  # nothing to count; shown again from what is kept
+    assert list(sheets.read_sheet("toy/unit").samples) == [1, 2]
+    lg.measure("toy@64", [1], 8)
     with pytest.raises(FileNotFoundError, match="length_generalization toy@64 --preset small draws them"):
         sheets.read_sheet("toy@64")
     sheets.sheet_path("toy/unit").write_bytes(before[:200])

@@ -26,6 +26,16 @@ def test_known_rates():
     assert rates.rates(rows("exp1", 4, 64, 64, plausibility=0.4), "exp1")[4]["success"].value == 0
 
 
+def test_samples_drawn_in_several_ways_are_never_mixed():
+    standard = [row._replace(solver="dpmpp_2m", steps=14) for row in rows("exp1", 4, 8, 8)]
+    coarse = [row._replace(solver="dpmpp_2m", steps=4) for row in rows("exp1", 4, 0, 8)]
+    assert rates.rates(standard + coarse, "exp1") == rates.rates(standard, "exp1")
+    assert rates.mean_over(standard + coarse, "exp1", "filled", [4]).value == 1
+    assert rates.rates(coarse, "exp1")[4]["filled"].value == 0  # a net sampled in one way, whatever it is
+    with pytest.raises(ValueError, match="exp1 was sampled in several ways .* none is the standard"):
+        rates.rates(coarse + rows("exp1", 4, 8, 8), "exp1")
+
+
 def test_rates_of_zero_and_one_keep_an_interval():
     zero, one = (rates.rates(rows("exp1", 4, good, 64), "exp1")[4]["exact"] for good in (0, 64))
     assert (zero.low, one.high) == (0, 1) and zero.high == pytest.approx(0.0457, abs=1e-3) and one.low == 1 - zero.high

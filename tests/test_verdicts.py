@@ -61,11 +61,20 @@ def test_a_difference_within_the_intervals_is_not_reproduced():
     assert by_claim(some("exp1", 1) + some("exp2", 0.5))[claim].verdict == verdicts.YES
 
 
-def test_other_radii_stand_beside_the_papers_exp3():
-    claim = "K of a net trained on 1-3, one label, local (r = 2)"
-    assert claim not in by_claim(PAPERS)
-    assert by_claim(PAPERS + made("exp3_r2", 9))[claim].verdict == verdicts.YES
-    assert by_claim(PAPERS + made("exp3_r2", 5))[claim].verdict == verdicts.NO
+def test_other_radii_stand_on_the_page_and_are_no_verdicts():
+    assert "## The radius" not in verdicts.page(PAPERS)
+    more = PAPERS + made("exp3_r2", 5)
+    assert "| 2 | 5 [5, 5] | 5 [5, 5] | 5 [5, 5] | 16 |" in verdicts.page(more) and "| 3 | 9 [9, 9]" in verdicts.page(more)
+    assert verdicts.verdicts(more) == verdicts.verdicts(PAPERS)
+
+
+def test_commands_make_the_rows_that_decide():
+    """As many samples as there are, and the K that were measured: the same command must not replace the rows."""
+    command = {v.claim: v.command for v in verdicts.verdicts(made("exp3", 9, n=24, to=10) + made("exp2", 1, n=64))}
+    assert command["K of a net trained on 1-3, one label, local"].endswith("exp3 --k 0-10 --samples 24")
+    assert command["K of a net trained on 1-3, one label"].endswith("exp2 --k 0-12")
+    assert command["Fig. 1: a local net, Exp. 3, repairs Exp. 2"].endswith("exp3 exp2 --k 4-6 --samples 24")
+    assert "exp3 --k 0-10 --samples 24 --preset paper`" in verdicts.page(made("exp3", 9, n=24, to=10), "paper")
 
 
 def test_controls_stand_beside_their_net():
@@ -118,3 +127,6 @@ def test_seeds_and_normalized_nets_stand_on_the_page():
     assert "| exp1 | 3 [3, 3] |" in text and "| exp1_seed1 | 5 [5, 5] |" in text
     assert "| exp1_normalized | 4–6 | 1.00 [1.00, 1.00] against 0.00 [0.00, 0.00] |" in text
     assert "Training seeds" not in verdicts.page(made("exp1", 9))
+    begun = [row for row in made("exp1_seed1", 5) if row.k > 3]  # K cannot be told before K = 1 was measured
+    assert "Training seeds" not in verdicts.page(made("exp1", 9) + begun)
+    assert "| exp1_seed1 |" in verdicts.page(made("exp1_seed1", 5))  # nor is the other seed needed

@@ -194,7 +194,9 @@ def check_images(images: Tensor, resolution: int) -> None:
 def verify(folder) -> dict:
     """The counter's row.json, after checking the weights against it. Raises CheckpointError with the command that restores them."""
     folder = Path(folder)
-    restore = f"restore it with `git checkout -- {folder.name}` in its folder, or train it: `{COMMAND}`"
+    size = folder.name.removeprefix("counter")
+    train = COMMAND + (f" --resolution {size}" if size.isdigit() else "")
+    restore = f"restore it with `git checkout -- {folder.name}` in its folder, or train it: `{train}`"
     for name in ("row.json", "config.json", WEIGHTS):
         if not (folder / name).exists():
             raise CheckpointError(f"counter: {folder.name}/{name} is missing; {restore}")

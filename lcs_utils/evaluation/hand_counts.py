@@ -59,7 +59,7 @@ def choose(
     nets, ks, samples: int, seed: int = 0, solver: str = "dpmpp_2m", steps: int = 14, preset: str = "small"
 ) -> list[Shown]:
     """The first `samples` samples of each net at each K in random order: neither can be read off the order."""
-    weights = {net: checkpoints.row(interventions.split(net)[0], preset)["sha256"][:12] for net in nets}
+    weights = {net: interventions.weights(net, preset) for net in nets}
     found = [Shown(net, weights[net], k, i, seed, solver, steps) for net in nets for k in ks for i in range(samples)]
     return [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
 

@@ -23,8 +23,9 @@ from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
-from lcs_utils.evaluation.rows import Row, exclusive, match, read_rows, rows_path, success, write_rows
-from lcs_utils.evaluation.sheets import ACROSS, sheet_path, write_sheet
+from lcs_utils.evaluation.counter import folder as counter_folder
+from lcs_utils.evaluation.rows import STANDARD, Row, exclusive, match, of_net, read_rows, rows_path, success, write_rows
+from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.pipeline import ConditionalPipeline
@@ -77,6 +78,13 @@ def keep_drawing(
         yield kept[first:]
 
 
+def on(device: str, denoise: Denoiser) -> Denoiser:
+    """`denoise`, whose net is on `device`, for images and conditions on the processor: noise is drawn there on every machine."""
+    if device == "cpu":
+        return denoise
+    return lambda x, sigma, cond: denoise(x.to(device), sigma.to(device), cond.to(device)).cpu()
+
+
 def count_rows(images: Tensor, counter: ObjectCounter, k: int, **key) -> list[Row]:
     """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that say of which net."""
     counts = counter(images)
@@ -92,9 +100,8 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, **key) -> list[Ro
 def summarize(rows: Iterable[Row], net: str, trained_maximum: int, family: str = "test") -> dict:
     """{"K", "mean_count", "success_rate", "mean_extras", "n_samples"} of one net's rows, K ascending (Fig. 1, Table 1)."""
     by_k: dict[int, list[Row]] = {}
-    for row in rows:
-        if (row.net, row.family) == (net, family):
-            by_k.setdefault(row.k, []).append(row)
+    for row in of_net(rows, net, family):
+        by_k.setdefault(row.k, []).append(row)
     if not by_k:
         raise ValueError(f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}")
     mean = lambda values: sum(values) / len(values)
@@ -108,9 +115,9 @@ def summarize(rows: Iterable[Row], net: str, trained_maximum: int, family: str =
     }
 
 
-def counter_hash() -> str:
-    """First 12 digits of the SHA-256 of the counter's weights: rows counted by another counter are stale."""
-    return paths.sha256(checkpoints.folder("counter") / checkpoints.WEIGHTS.partition("/")[2])[:12]
+def counter_hash(resolution: int = 32) -> str:
+    """First 12 digits of the SHA-256 of a resolution's counter: rows counted by another counter are stale."""
+    return paths.sha256(counter_folder(resolution) / checkpoints.WEIGHTS.partition("/")[2])[:12]
 
 
 def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
@@ -152,20 +159,22 @@ def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver:
 
 
 def measure(
-    net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m", family: str = "test"
-) -> None:
+    net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m", family: str = "test",
+    device: str = "cpu",
+) -> None:  # fmt: skip
     """Sample and count `net` at every K of `ks`, adding to the stored rows after each K.
 
     Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit the counter or
     the locations, CheckpointError when it is missing or altered.
     """
     base, change = interventions.split(net)
-    pipeline, counter = checkpoints.load(base, preset), ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+    pipeline = checkpoints.load(base, preset, device)
+    counter = ObjectCounter.from_pretrained(counter_folder(pipeline.config.resolution))
     check_fit(net, pipeline, counter)
     fuse_(pipeline.net)  # the same bits, a third sooner
-    denoise = change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser
+    denoise = on(device, change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, rows_path(preset)
-    hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash()}
+    hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash(pipeline.config.resolution)}
     key = dict(net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
     stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
     same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
@@ -174,7 +183,7 @@ def measure(
     )
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
-    shown = family == "test" and "@" not in net  # nets along a training are too many to show
+    shown = family == "test" and (seed, solver, steps) == STANDARD and "@" not in net  # nets along a training are too many
     if not missing:
         return keep_sheet(net, preset, place, key) if shown else None
     left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
@@ -199,8 +208,11 @@ def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -
     """Show the first samples of every K that are kept at `place(k)` (App. E.2), the ones that were counted."""
     ks = [k for k in range(LARGEST_K + 1) if kept_samples(place(k)) >= ACROSS]
     about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
-    if ks:
-        write_sheet(sheet_path(net, preset), {k: np.load(place(k), allow_pickle=False) for k in ks}, about)
+    samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
+    if samples:
+        path = sheet_path(net, preset)
+        old = read_sheet(net, preset) if path.exists() else None
+        write_sheet(path, (old.samples if old is not None and old.about == about else {}) | samples, about)
 
 
 def main(arguments=None) -> None:
@@ -213,17 +225,20 @@ def main(arguments=None) -> None:
     parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--solver", default="dpmpp_2m", choices=SOLVERS)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda (sums then differ in the last bits)")
     parser.add_argument("--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items())))
     args = parser.parse_args(arguments)
     low, _, high = args.k.partition("-")
     try:
         ks = range(int(low), int(high or low) + 1)
+        if args.device != "cpu" and not torch.cuda.is_available():
+            raise ValueError(f"--device {args.device} needs a GPU that torch can use; without one, leave it out")
         if args.samples < 1 or not 0 <= ks.start < ks.stop <= LARGEST_K + 1:
             raise ValueError(f"need --samples >= 1 and --k within 0-{len(TEST_LOCATIONS)}; got {args.samples} and {args.k}")
         for net in args.nets:
             interventions.split(net)
         for net in args.nets:
-            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family)
+            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device)
     except (ValueError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
 

@@ -28,6 +28,7 @@ from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation.conditioning import HELD_OUT
 from lcs_utils.evaluation.hand_counts import Shown, images_of
 from lcs_utils.evaluation.rates import trained
+from lcs_utils.evaluation.rows import exclusive
 
 ROWS = paths.COUNTS / "memorization.csv"
 SHARE = 0.01  # of held-out renders that would be called near
@@ -129,23 +130,27 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
     """Nearest training images of the first `samples` samples of each net at each K, and of as many held-out renders."""
     most = max(trained(net).objects[1] for net in nets)
     resolution = checkpoints.load(interventions.split(nets[0])[0]).config.resolution
-    folder = paths.RUNS / "data" / (f"clevr{resolution}" if most <= 3 else f"clevr{resolution}_1-{most}")
+    if most < 1:
+        raise ValueError(f"a net trained on the empty floor has one training image; got {', '.join(nets)}")
+    folder = dataset.default_folder(resolution, range(1, 4) if most <= 3 else range(1, 7))
     arrays = dataset.load(folder, counts=range(1, most + 1))
     per_count = len(arrays["images"]) // most
-    weights = {net: checkpoints.row(interventions.split(net)[0])["sha256"][:12] for net in nets}
+    weights = {net: interventions.weights(net) for net in nets}
     groups = [(REAL, k, held_out(k, max(samples, 100), resolution)) for k in ks]
     for net in nets:
         for k in ks:
             shown = [Shown(net, weights[net], k, i, 0, "dpmpp_2m", 14) for i in range(samples)]
             groups.append((net, k, torch.stack(images_of(shown))))
     place, distance = nearest(torch.cat([images for *_, images in groups]), arrays["images"], progress=True)
-    rows, at = [r for r in read_near(path) if r.net not in (REAL, *nets)], 0
+    rows, at = [], 0
     for net, k, images in groups:
         for i in range(len(images)):
             objects, index = 1 + int(place[at, 0]) // per_count, int(place[at, 0]) % per_count
             rows.append(Near(net, k, i, objects, index, round(float(distance[at, 0]), 5), round(float(distance[at, 1]), 5)))
             at += 1
-    write_near(rows, path)
+    with exclusive(path):  # other K's renders stay: their nets are compared with them
+        kept = [r for r in read_near(path) if r.net not in nets and (r.net != REAL or r.k not in ks)]
+        write_near(kept + rows, path)
     for (net, k), m in memorized(rows).items():
         print(f"{net} K = {k}: {m.copies} copies, {m.near} near a training image, of {m.samples} samples")
 
@@ -158,7 +163,7 @@ def draw(rows: Sequence[Near], net: str, columns: int = 8, preset: str = "small"
     mine = sorted((r for r in rows if r.net == net), key=lambda r: r.distance)[:columns]
     if not mine:
         raise ValueError(f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}")
-    weights = checkpoints.row(interventions.split(net)[0], preset)["sha256"][:12]
+    weights = interventions.weights(net, preset)
     samples = images_of([Shown(net, weights, r.k, r.sample, 0, "dpmpp_2m", 14) for r in mine], preset)
     originals = [training_image(r, samples[0].shape[-1]) for r in mine]
     labels = [f"K = {r.k}\n{r.distance:.3f}" for r in mine]

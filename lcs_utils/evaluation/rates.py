@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lcs_utils import checkpoints
-from lcs_utils.evaluation.rows import PLAUSIBLE, Row, success
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, success
 from lcs_utils.experiments import Experiment, experiment
 
 LEVEL = 0.95
@@ -87,9 +87,8 @@ OUR_RULE = Rule(
 def by_k(rows: Iterable[Row], net: str, family: str = "test") -> dict[int, list[Row]]:
     """One net's rows by K, ascending, each in the order of its samples. Raises ValueError when there are none."""
     found: dict[int, list[Row]] = {}
-    for row in sorted(rows):
-        if (row.net, row.family) == (net, family):
-            found.setdefault(row.k, []).append(row)
+    for row in sorted(of_net(rows, net, family)):
+        found.setdefault(row.k, []).append(row)
     if not found:
         raise ValueError(f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}")
     return dict(sorted(found.items()))
@@ -150,8 +149,7 @@ def rates(rows: Iterable[Row], net: str, family: str = "test", seed: int = 0) ->
 
 def mean_over(rows: Sequence[Row], net: str, measure: str, ks: Sequence[int], seed: int = 0) -> Interval | None:
     """The mean of `measure` over several K, each K weighing the same, with its bootstrap interval; None without rows."""
-    groups = {row.k for row in rows if (row.net, row.family) == (net, "test")}
-    if not set(ks) <= groups:
+    if not set(ks) <= {row.k for row in of_net(rows, net)}:
         return None
     found = by_k(rows, net)
     values = [measures(found[k], trained(net).objects[1])[measure] for k in ks]

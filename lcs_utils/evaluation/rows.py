@@ -15,6 +15,7 @@ from lcs_utils import paths
 from lcs_utils.clevr.conditions import GRID_SIZE
 
 PLAUSIBLE = 0.5
+STANDARD = (0, "dpmpp_2m", 14)  # seed, solver and steps of the samples that tables and figures are about
 
 
 class Row(NamedTuple):
@@ -37,6 +38,19 @@ class Row(NamedTuple):
     def extras(self) -> int:
         """Objects away from every conditioned cell."""
         return self.count - self.placed
+
+
+def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
+    """One net's rows; of a net that was sampled in several ways, those of STANDARD, so that ways are never mixed.
+
+    Raises ValueError when none of several ways is that one.
+    """
+    mine = [row for row in rows if (row.net, row.family) == (net, family)]
+    way = lambda row: (row.seed, row.solver, row.steps)
+    ways = sorted({way(row) for row in mine})
+    if len(ways) > 1 and STANDARD not in ways:
+        raise ValueError(f"{net} was sampled in several ways (seed, solver, steps): {ways}; none is the standard, {STANDARD}")
+    return [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
 
 
 def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2"], grid_size: int = GRID_SIZE) -> int:

@@ -16,7 +16,7 @@ from lcs_utils import paths
 from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, by_k, largest_k, mean_over, trained
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
 from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, RULES, Cell, cells, say
-from lcs_utils.experiments import RADIUS_SWEEP
+from lcs_utils.experiments import EXP3, RADIUS_SWEEP
 
 YES, NO, OPEN, SEE = "reproduced", "not reproduced", "untested", "see the notebook"
 
@@ -40,21 +40,30 @@ def _said(value: Interval) -> str:
     return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
 
 
+def command_of(rows: Sequence[Row], nets: Sequence[str], ks: Sequence[int] = ()) -> str:
+    """The command whose rows decide a claim: `ks` (default: all that were measured) with as many samples as there are."""
+    groups = [by_k(rows, net) for net in nets if any(row.net == net and row.family == "test" for row in rows)]
+    high = max(ks or [max(group) for group in groups] or [12])
+    samples = min((len(found) for group in groups for k, found in group.items() if k in ks or not ks), default=64)
+    said = f"{COMMAND} {' '.join(nets)} --k {min(ks, default=0)}-{high}"
+    return said if samples == 64 else f"{said} --samples {samples}"
+
+
 def more(rows, claim: str, better: str, worse: str, measure: str, ks: Sequence[int], paper: str) -> Verdict:
     """`better` has more of `measure` than `worse` over `ks`: reproduced when the intervals do not touch."""
     a, b = (mean_over(rows, net, measure, ks) for net in (better, worse))
-    command = f"{COMMAND} {better} {worse} --k {ks[0]}-{ks[-1]}"
+    command = command_of(rows, [better, worse], ks)
     if a is None or b is None:
         return Verdict(claim, paper, "no rows", OPEN, command)
     said = f"{better} {_said(a)}, {worse} {_said(b)} ({measure}, K = {ks[0]}–{ks[-1]})"
     return Verdict(claim, paper, said, YES if a.low > b.high else NO, command)
 
 
-def of_cell(cell: Cell) -> Verdict:
+def of_cell(rows: Sequence[Row], cell: Cell) -> Verdict:
     """A cell of Table 1 or 2: reproduced when the paper's K lies in the interval of the paper's rule on all our samples."""
     extras = "" if cell.paper.extras == (0, 0) else " + ({}–{})".format(*cell.paper.extras)
     claim, paper = f"K of a net trained on {cell.trained_on}, {cell.column}", f"{cell.paper.k}{extras}"
-    command = f"{COMMAND} {cell.net} --k 0-12"
+    command = command_of(rows, [cell.net])
     if cell.many is None:
         return Verdict(claim, paper, "no rows", OPEN, f"python -m lcs_utils.training {cell.net} && {command}")
     inside = cell.many.low <= cell.paper.k <= cell.many.high or (cell.many.capped and cell.paper.k > cell.many.value)
@@ -62,22 +71,21 @@ def of_cell(cell: Cell) -> Verdict:
     return Verdict(claim, paper, said, YES if inside else NO, command)
 
 
-def beyond(found: dict[str, Cell], net: str, claim: str, yes: bool, paper: str) -> Verdict:
+def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:
     """K is larger than any number of objects in training, in the whole interval of the paper's rule (`yes`), or is not."""
-    cell, most = found[net], trained(net).objects[1]
-    command = f"{COMMAND} {net} --k 0-12"
+    most, command = trained(cell.net).objects[1], command_of(rows, [cell.net])
     if cell.many is None:
-        return Verdict(claim, paper, "no rows", OPEN, command)
+        return Verdict(claim, "yes", "no rows", OPEN, command)
     holds = cell.many.low > most if yes else cell.many.high <= most
     said = f"trained on at most {most}, K = {say(cell.many)} by its rule, {say(cell.ours)} by ours"
-    return Verdict(claim, paper, said, YES if holds else NO, command)
+    return Verdict(claim, "yes", said, YES if holds else NO, command)
 
 
 def extras(rows, net: str) -> Verdict:
     """Unlabeled objects appear beside the asked ones, within the paper's range on average over K = 1..3 (Table 2)."""
     low, high = PAPER[net].extras
     value = mean_over(rows, net, "extras", [1, 2, 3])
-    claim, command = f"extras of {net}: objects that nobody asked for, K = 1–3", f"{COMMAND} {net} --k 1-3"
+    claim, command = f"extras of {net}: objects that nobody asked for, K = 1–3", command_of(rows, [net], [1, 2, 3])
     if value is None:
         return Verdict(claim, f"{low}–{high}", "no rows", OPEN, command)
     return Verdict(claim, f"{low}–{high}", _said(value), YES if low <= value.value <= high else NO, command)
@@ -104,22 +112,24 @@ def asserted() -> list[Verdict]:
     return found
 
 
-def other_radii(rows: Sequence[Row]) -> list[Cell]:
-    """Exp. 3 with the other measured radii, beside the paper's Exp. 3, whose r we do not know (App. E.3)."""
-    found = [cell for cell in cells(rows, [e.name for e in RADIUS_SWEEP]) if cell.ours is not None]
-    return [cell._replace(paper=PAPER["exp3"], column=f"{cell.column} (r = {trained(cell.net).radius})") for cell in found]
+def radii(rows: Sequence[Row]) -> list[str]:
+    """Lines on Exp. 3 with every measured radius (App. E.3); no verdicts, since the paper's r is not known."""
+    nets = sorted((e.radius, e.name) for e in (EXP3, *RADIUS_SWEEP))
+    found = [cell for cell in cells(rows, [name for _, name in nets]) if cell.ours is not None]
+    row = lambda c: (trained(c.net).radius, say(c.many), say(c.eight), say(c.ours), c.samples, f"`{command_of(rows, [c.net])}`")
+    return ["| " + " | ".join(map(str, row(cell))) + " |" for cell in found] if len(found) > 1 else []
 
 
 def verdicts(rows: Sequence[Row]) -> list[Verdict]:
     """Every claim about length generalization (Fig. 1, 4, 8, Tables 1, 2), then those that notebooks assert."""
     table = {cell.net: cell for cell in cells(rows)}
     return [
-        beyond(table, "exp1", "Fig. 1: Exp. 1 (all labels) length-generalizes", True, "yes"),
-        beyond(table, "exp2", "Fig. 1: Exp. 2 (one label) does not", False, "yes"),
+        beyond(rows, table["exp1"], "Fig. 1: Exp. 1 (all labels) length-generalizes", True),
+        beyond(rows, table["exp2"], "Fig. 1: Exp. 2 (one label) does not", False),
         more(rows, "Fig. 1: the labels make the difference", "exp1", "exp2", "success", [4, 5, 6], "yes"),
         more(rows, "Fig. 1: a local net, Exp. 3, repairs Exp. 2", "exp3", "exp2", "success", [4, 5, 6], "yes"),
         more(rows, "Fig. 1: Exp. 3 fills the conditioned cells", "exp3", "exp2", "filled", [4, 5, 6, 7, 8], "yes"),
-        beyond(table, "exp3", "Table 1: Exp. 3 length-generalizes", True, "yes"),
+        beyond(rows, table["exp3"], "Table 1: Exp. 3 length-generalizes", True),
         more(rows, "Fig. 4: trained on one object, a local net places several", "exp3_1", "exp1_1", "filled", [2, 3, 4], "yes"),
         *(more(rows, f"Fig. 8: trained on up to {most} objects, a net fills more cells than on up to {fewer}", better, worse, "filled",
                [7, 8, 9], "yes") for most, fewer, better, worse in ((6, 2, "exp1_1-6", "exp1_1-2"), (3, 1, "exp1", "exp1_1"))),
@@ -127,8 +137,7 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
                better, worse, "filled", ks, "yes") for better, worse, ks in DOSES),
         extras(rows, "exp2"),
         extras(rows, "exp3"),
-        *(of_cell(cell) for cell in table.values()),
-        *(of_cell(cell) for cell in other_radii(rows)),
+        *(of_cell(rows, cell) for cell in table.values()),
         *asserted(),
     ]
 
@@ -151,8 +160,9 @@ def controls(rows: Sequence[Row]) -> list[str]:
 
 def seeds(rows: Sequence[Row]) -> list[str]:
     """Lines on nets that differ in nothing but the seed of their training: K and rates of each."""
-    lines, seeded = [], {row.net for row in rows if re.fullmatch(r"\w+_seed\d+", row.net)}
-    bases = sorted({net.partition("_seed")[0] for net in seeded})
+    lines, begun = [], {row.net for row in rows if row.family == "test" and row.k == 1}  # K needs k = 1
+    seeded = {net for net in begun if re.fullmatch(r"\w+_seed\d+", net)}
+    bases = sorted({net.partition("_seed")[0] for net in seeded} & begun)
     for net in sorted([*seeded, *bases], key=lambda net: (net.partition("_seed")[0], net)):
         many, ours = (say(largest_k(rows, net, rule)) for rule in RULES[1:])
         values = [mean_over(rows, net, *of) for of in (("filled", [4, 5, 6]), ("success", [4, 5, 6]), ("extras", [1, 2, 3]))]
@@ -160,19 +170,19 @@ def seeds(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[Row], preset: str = "small") -> str:
     """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
-    found = verdicts(rows)
+    found, of_preset = verdicts(rows), "" if preset == "small" else f" --preset {preset}"
     number = {name: sum(v.verdict == name for v in found) for name in (YES, NO, OPEN)}
     lines = [
         "# Verdicts", "",
-        "Made by `python -m lcs_utils.evaluation.verdicts` from the rows in `data/counts/length_generalization.csv`. "
+        f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from the rows of preset {preset}. "
         f"{number[YES]} reproduced, {number[NO]} not reproduced, {number[OPEN]} untested.", "",
         f"K is the largest number of locations up to which a net succeeds; {PAPER_RULE.words}; {OUR_RULE.words}. Numbers in "
         "brackets are 95 % bootstrap intervals over samples. A K is reproduced when the paper's lies in the interval of its own "
         "rule on all our samples; a difference is, when the two intervals do not touch.", "",
         "| claim | paper | ours | verdict | command |", "|---|---|---|---|---|",
-        *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{v.command}` |" for v in found),
+        *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{v.command}{of_preset}` |" for v in found),
     ]  # fmt: skip
     extra = controls(rows)
     if extra:
@@ -181,6 +191,14 @@ def page(rows: Sequence[Row]) -> str:
             "The same net, sampled otherwise (NET/INTERVENTION, `evaluation.interventions`), or trained with a label embedding of "
             "one size (NET_normalized); with the change against without.", "",
             "| net | K | cells filled | objects elsewhere | success | samples for each K |", "|---|---|---|---|---|---|", *extra,
+        ]  # fmt: skip
+    swept = radii(rows)
+    if swept:
+        lines += [
+            "", "## The radius of Exp. 3", "",
+            f"The paper's r is not known, so no verdict; its K is {PAPER['exp3'].k}. r = 3 was chosen before any other was trained.", "",
+            "| r | K by the paper's rule, all samples | on 8 | K by ours | samples for each K | command |", "|---|---|---|---|---|---|",
+            *swept,
         ]  # fmt: skip
     spread = seeds(rows)
     if spread:
@@ -202,7 +220,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--preset", default="small", choices=("small", "paper"))
     parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")
     args = parser.parse_args(arguments)
-    text, path = page(read_rows(rows_path(args.preset))), place(args.preset)
+    text, path = page(read_rows(rows_path(args.preset)), args.preset), place(args.preset)
     if not args.check:
         paths.write_text(path, text)
     elif not path.exists() or path.read_text() != text:
