@@ -89,12 +89,21 @@ COST = {  # estimates from parameters and flops; only `small` was run
 }
 
 
+def training_command(name: str, preset: str = "small") -> str:
+    """The command that trained checkpoint `name`, or would: its row's where one is kept; a snapshot's is that of its net."""
+    name, _, snapshot = name.partition("@")
+    kept = paths.CHECKPOINTS / name / "row.json"
+    if preset == "small" and kept.exists() and (command := json.loads(kept.read_text()).get("command")):
+        return command
+    net, _, seed = name.partition("_seed")
+    words = [f"python -m lcs_utils.training {net} --preset {preset}", f"--seed {seed}" if seed else "", "--snapshots" if snapshot else ""]
+    return " ".join(word for word in words if word)
+
+
 def row(name: str, preset: str = "small") -> dict:
     """How checkpoint `name` came about. Raises CheckpointError when it is missing, truncated or altered."""
     path = folder(name, preset)
-    net, _, seed = path.name.partition("_seed")
-    train = f"python -m lcs_utils.training {net} --preset {preset}" + (f" --seed {seed}" if seed else "")
-    train = f"train it with `{train}` ({COST[preset]})"
+    train = f"train it with `{training_command(path.name, preset)}` ({COST.get(preset, 'a preset that is not ours')})"
     restore = f"restore it with `git checkout -- data/checkpoints/{path.name}`, or {train}"
     if not (path / "row.json").exists():
         known = {p.parent.name for place in (path.parent, paths.CHECKPOINTS) for p in place.glob("*/row.json")}

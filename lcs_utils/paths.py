@@ -1,6 +1,7 @@
 """Where everything lives, and the one way in which files are written: whole or not at all."""
 
 import csv
+import fcntl
 import hashlib
 import io
 import json
@@ -80,3 +81,13 @@ def atomic_folder(path):
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def exclusive(path):
+    """Hold the right to change `path`, for processes that read it, add and write it back; others wait."""
+    lock = RUNS / "locks" / "_".join(Path(path).parts[-3:])
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

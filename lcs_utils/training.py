@@ -11,6 +11,7 @@ import copy
 import csv
 import math
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -227,6 +228,7 @@ def run(
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `checkpoints.folder`.
     With `snapshots`, nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`).
+    Raises ValueError when the saved state has seen more images than `size` asks for.
     """
     threads = torch.get_num_threads()
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
@@ -236,6 +238,10 @@ def run(
     rows: list[Log] = []
     if (folder / "state.pt").exists():
         state.load(folder / "state.pt")
+        if int(state.seen[0]) > size.images:
+            raise ValueError(f"{name} was trained on {int(state.seen[0]):,} images already, more than the {size.images:,} asked for")
+        if accelerator.process_index:  # the saved generator is the main process's: the same data in each would be one batch
+            state.generator.manual_seed((seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0]))
         with open(folder / "loss.csv") as file:
             rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
         rows = [r for r in rows if r.images <= state.seen[0]]
@@ -285,12 +291,33 @@ def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     return (checkpoints.folder(name, size.name) / checkpoints.WEIGHTS).exists() and bool(checkpoints.row(name, size.name))
 
 
+def begin(exp: Experiment, size: Preset, seed: int, again: bool) -> None:
+    """Make way for a training, or raise ValueError where it would replace a finished checkpoint that nobody gave up.
+
+    A state that was stopped on the way is left, to go on from; `again` removes the state of a finished run.
+    """
+    name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
+    folder = paths.RUNS / size.name / "training" / name
+    state = folder / "state.pt"
+    seen = int(torch.load(state, weights_only=True, mmap=True)["seen"][0]) if state.exists() else 0
+    if 0 < seen < size.images:
+        return
+    if is_trained(exp, size, seed) and not again:
+        raise ValueError(
+            f"{name} is trained, on {checkpoints.row(name, size.name)['images']:,} images; --again trains it from the start and "
+            "then replaces it (git brings a shipped one back)"
+        )
+    if again:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
     parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {', '.join(TABLES)}: all its missing nets")
     parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
     parser.add_argument("--images", type=int, help="training images in all (default: the preset's)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", action="store_true", help="train from the start, in place of a finished checkpoint")
     parser.add_argument("--missing", action="store_true", help="do nothing when the checkpoint exists (always so for tables)")
     parser.add_argument("--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES")
     parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
@@ -308,6 +335,11 @@ def main(arguments=None) -> None:
         size = replace(size, images=args.images)
     if args.threads:
         torch.set_num_threads(args.threads)
+    for exp in exps:
+        try:
+            begin(exp, size, args.seed, args.again)
+        except (ValueError, checkpoints.CheckpointError) as error:
+            parser.error(str(error))
     print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -112,6 +113,19 @@ def test_same_bytes_for_any_number_of_workers(folder, tmp_path):
     assert other["shards"] != manifest["shards"]
 
 
+def test_two_runs_at_once_fill_one_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    begun, drawn, write = threading.Event(), [], dataset._write_shard
+    slow = lambda *job: (begun.set(), time.sleep(0.05), drawn.append(job[2:4]), write(*job))[-1]
+    monkeypatch.setattr(dataset, "_write_shard", slow)
+    first = threading.Thread(target=lambda: generate(tmp_path / "both", **SETTINGS))
+    first.start()
+    begun.wait()
+    assert generate(tmp_path / "both", **SETTINGS) == json.loads((folder / MANIFEST).read_text())
+    first.join()
+    assert len(drawn) == len(set(drawn)) == 6 and len(verify(tmp_path / "both")) == 6
+
+
 def test_resumes_after_a_kill(folder, tmp_path):
     """A kill leaves a temporary file, a shard that the manifest does not know yet, and missing shards."""
     copy = tmp_path / "killed"
@@ -205,7 +219,10 @@ def test_the_command_line_verifies_and_refuses(folder, capsys, tmp_path, monkeyp
     main(["--verify", "--out", str(folder)])
     assert capsys.readouterr().out.startswith("6 shards in")
     monkeypatch.setattr(paths, "RUNS", tmp_path)
-    main(["--objects", "1-6", "--per-count", "1", "--resolution", "16", "--antialias", "1", "--workers", "1"])
+    main(["--objects", "1-6", "--per-count", "1", "--resolution", "16", "--workers", "1"])
+    with pytest.raises(SystemExit):  # training could not use that folder
+        main(["--objects", "1-3", "--per-count", "1", "--resolution", "16", "--crop", "squash", "--workers", "1"])
+    assert "crop = squash: not what training asks for in its folder; name another with --out" in capsys.readouterr().err
     assert len(verify(tmp_path / "data" / "clevr16_1-6")) == 6
     assert default_folder(32, range(1, 4)) == tmp_path / "data" / "clevr32"
     for words, message in (

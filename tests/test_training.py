@@ -85,6 +85,27 @@ def test_snapshots_are_checkpoints_and_change_nothing(tmp_path):
     assert checkpoints.folder("exp1@32") == paths.RUNS / "small" / "training" / "exp1" / "exp1@32"
 
 
+def test_fewer_images_than_a_state_has_seen_are_refused(tmp_path):
+    size = replace(TINY, images=8 * 4)
+    training.run(EXP1, size, data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
+    with pytest.raises(ValueError, match="exp1 was trained on 32 images already, more than the 16 asked for"):
+        training.run(EXP1, replace(size, images=16), data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
+
+
+def test_each_process_draws_its_own_data_after_a_resume_too(tmp_path, monkeypatch):
+    size, drawn = replace(TINY, images=8 * 8), {}
+    for process in (0, 1):
+        folder = tmp_path / str(process)
+        training.run(EXP1, replace(size, images=8 * 4), data=tiny_data(), folder=folder, output=tmp_path / "net")
+        seen, draw = [], training.draw
+        monkeypatch.setattr(Accelerator, "process_index", property(lambda self, process=process: process))
+        monkeypatch.setattr(training, "draw", lambda *args: seen.append(draw(*args)) or seen[-1])  # noqa: B023
+        training.run(EXP1, size, data=tiny_data(), folder=folder, output=tmp_path / "net")
+        monkeypatch.undo()
+        drawn[process] = torch.cat([batch.cond for batch in seen])
+    assert drawn[0].shape == drawn[1].shape and not torch.equal(drawn[0], drawn[1])
+
+
 def train(exp, size=TINY, steps=60, seed=0):
     accelerator = Accelerator(cpu=True)
     state = training.start(exp, replace(size, images=size.batch * steps), seed, accelerator.device)

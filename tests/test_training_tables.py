@@ -24,7 +24,7 @@ def trained(tmp_path, monkeypatch):
         place = checkpoints.folder(exp.name if seed == 0 else f"{exp.name}_seed{seed}", size.name)
         (place / checkpoints.WEIGHTS).parent.mkdir(parents=True, exist_ok=True)
         (place / checkpoints.WEIGHTS).write_text(exp.name)
-        (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS)}))
+        (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS), "images": size.images}))
 
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data")
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
@@ -47,7 +47,7 @@ def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, tabl
     assert len(order) == len(nets)
 
 
-def test_other_seeds_are_other_nets_and_one_net_is_trained_again_unless_only_missing_ones_are(trained, monkeypatch):
+def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_when_told(trained, monkeypatch, capsys):
     order, _ = trained
     training.main(["exp1"])
     training.main(["exp1", "--missing"])
@@ -55,8 +55,16 @@ def test_other_seeds_are_other_nets_and_one_net_is_trained_again_unless_only_mis
     assert [name for name, *_ in order] == ["exp1", "exp1"]
     again = []
     monkeypatch.setattr(training, "run", lambda exp, *args, **kwargs: again.append(exp.name))
-    training.main(["exp1"])
-    assert again == ["exp1"]
+    with pytest.raises(SystemExit):
+        training.main(["exp1", "--images", "640"])
+    assert "exp1 is trained, on 176,000 images; --again trains it" in capsys.readouterr().err and again == []
+    state = paths.RUNS / "small" / "training" / "exp1" / "state.pt"
+    state.parent.mkdir(parents=True)
+    torch.save({"seen": torch.tensor([320.0, 1.0])}, state)
+    training.main(["exp1", "--images", "640"])  # stopped on the way: goes on
+    torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
+    training.main(["exp1", "--images", "640", "--again"])
+    assert again == ["exp1", "exp1"] and not state.exists()  # from the start
 
 
 def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
@@ -88,7 +96,8 @@ def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
     weights = paths.CHECKPOINTS / "exp1" / checkpoints.WEIGHTS
     weights.parent.mkdir(parents=True)
     weights.write_text("shipped")
-    training.main(["exp1"])
+    (weights.parents[1] / "row.json").write_text(json.dumps({"sha256": paths.sha256(weights), "images": 8}))
+    training.main(["exp1", "--again"])
     training.main(["exp2"])
     assert weights.read_text() == "exp1"
     assert (paths.RUNS / "small" / "checkpoints" / "exp2" / checkpoints.WEIGHTS).read_text() == "exp2"

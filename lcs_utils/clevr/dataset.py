@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,7 @@ def generate(
     folder,
     seed: int = 0,
     counts=(1, 2, 3),
-    per_count: int = 50_000,
+    per_count: int = 40_000,
     resolution: int = 32,
     shard_size: int = 2048,
     workers: int = 1,
@@ -165,7 +166,14 @@ def generate(
     if backend != "fast":  # likewise
         settings["backend"] = backend
     _check(settings, workers, part)
-    folder, manifest = Path(folder), {"settings": settings, "shards": {}}
+    alone = paths.exclusive(Path(folder)) if part == (1, 1) else nullcontext()  # a second call waits, and finds it done
+    with alone:
+        return _fill(Path(folder), settings, workers, part, progress)
+
+
+def _fill(folder, settings, workers, part, progress) -> dict:
+    """`generate` behind its checks."""
+    manifest = {"settings": settings, "shards": {}}
     if (folder / MANIFEST).exists():
         manifest = _read_manifest(folder)
         old = manifest["settings"]
@@ -293,7 +301,7 @@ def main(arguments=None):
     """Command line: generate a folder, or check one with --verify."""
     parser = argparse.ArgumentParser(description="Render CLEVR scenes into shards.")
     parser.add_argument("--objects", type=_parse_counts, default=(1, 2, 3), help="number of objects, as 2, 1-3 or 1,4")
-    parser.add_argument("--per-count", type=int, default=50_000, help="scenes for each number of objects")
+    parser.add_argument("--per-count", type=int, default=40_000, help="scenes for each number of objects")
     parser.add_argument("--resolution", type=int, default=32)
     parser.add_argument("--antialias", type=int, default=3, help="rays per pixel and axis")
     parser.add_argument("--seed", type=int, default=0)
@@ -310,6 +318,10 @@ def main(arguments=None):
     parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
     options = vars(parser.parse_args(arguments))
     folder, check, options["counts"] = options.pop("out"), options.pop("verify"), options.pop("objects")
+    usual = {name: parser.get_default(name) for name in (*OPTIONS, "antialias", "seed", "shard_size", "backend", "extras")}
+    unusual = [f"{name} = {options[name]}" for name, value in usual.items() if options[name] != value]
+    if unusual and not folder and not check:
+        parser.error(f"{', '.join(unusual)}: not what training asks for in its folder; name another with --out")
     folder = folder or default_folder(options["resolution"], options["counts"])
     try:
         if check:

@@ -119,7 +119,7 @@ def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUN
     """
     if count < 0 or not counted_by:
         raise ValueError(f"a hand count needs a count >= 0 and who counted, got {count} and {counted_by!r}")
-    with lg.exclusive(Path(path)):
+    with paths.exclusive(Path(path)):
         others = [c for c in read_counts(path) if (c.shown, c.counted_by) != (shown, counted_by)]
         write_counts([*others, HandCount(shown, count, int(plausible), counted_by)], path)
 
@@ -237,7 +237,7 @@ def _record(args) -> None:
     found = answers(Path(args.answers).read_text(), len(shown))
     new = [HandCount(shown[i], count, int(ok), args.counted_by) for i, (count, ok) in sorted(found.items())]
     taken = {(c.shown, c.counted_by) for c in new}
-    with lg.exclusive(COUNTS):
+    with paths.exclusive(COUNTS):
         write_counts([c for c in read_counts() if (c.shown, c.counted_by) not in taken] + new)
     print(f"{len(new)} of {len(shown)} counts stored in {COUNTS.relative_to(paths.ROOT)}")
 

@@ -24,7 +24,7 @@ from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
-from lcs_utils.evaluation.rows import STANDARD, Row, exclusive, match, of_net, read_rows, rows_path, success, write_rows
+from lcs_utils.evaluation.rows import STANDARD, Row, match, of_net, read_rows, rows_path, success, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
@@ -198,7 +198,7 @@ def measure(
                 parts.append(part)
                 bar.update(len(part))
             counted = count_rows(torch.cat(parts), counter, k, **key)
-            with exclusive(path):  # another net may be measured at the same time
+            with paths.exclusive(path):  # another net may be measured at the same time
                 write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
     if shown:
         keep_sheet(net, preset, place, key)

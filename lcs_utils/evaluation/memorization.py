@@ -28,7 +28,6 @@ from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation.conditioning import HELD_OUT
 from lcs_utils.evaluation.hand_counts import Shown, images_of
 from lcs_utils.evaluation.rates import trained
-from lcs_utils.evaluation.rows import exclusive
 
 ROWS = paths.COUNTS / "memorization.csv"
 SHARE = 0.01  # of held-out renders that would be called near
@@ -148,7 +147,7 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
             objects, index = 1 + int(place[at, 0]) // per_count, int(place[at, 0]) % per_count
             rows.append(Near(net, k, i, objects, index, round(float(distance[at, 0]), 5), round(float(distance[at, 1]), 5)))
             at += 1
-    with exclusive(path):  # other K's renders stay: their nets are compared with them
+    with paths.exclusive(path):  # other K's renders stay: their nets are compared with them
         kept = [r for r in read_near(path) if r.net not in nets and (r.net != REAL or r.k not in ks)]
         write_near(kept + rows, path)
     for (net, k), m in memorized(rows).items():

@@ -24,7 +24,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
 from lcs_utils.evaluation.rates import Interval, intervals, rates, stages
-from lcs_utils.evaluation.rows import Row, exclusive
+from lcs_utils.evaluation.rows import Row
 from lcs_utils.models.focus import focus
 from lcs_utils.plotting import EXPERIMENT_COLORS
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
@@ -223,7 +223,7 @@ def main(arguments=None) -> None:
         images = test_scenes(K, IMAGES, pipeline.config.resolution)
         torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it
         rows = list(tqdm(net_rows(net, pipeline.denoiser, images, weights), desc=net, total=IMAGES * len(SIGMAS)))
-        with exclusive(path(args.preset)):
+        with paths.exclusive(path(args.preset)):
             write([row for row in read(args.preset) if row.net != net] + rows, args.preset)
 
 

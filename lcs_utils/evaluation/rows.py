@@ -1,10 +1,8 @@
 """Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
 
 import csv
-import fcntl
 import warnings
 from collections.abc import Iterable
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,13 +109,3 @@ def write_rows(rows: Iterable[Row], path) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
     command = "python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64"
     paths.write_rows(path, command, Row, rows)
-
-
-@contextmanager
-def exclusive(path: Path):
-    """Hold the right to change `path`, for processes that read it, add and write it back."""
-    lock = paths.RUNS / "locks" / path.name
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
