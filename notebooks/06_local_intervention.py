@@ -83,8 +83,8 @@ axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=8)
 plotting.save_figure(figure, "fig01_rates", preset, summary, seed, used);
 
 # %% [markdown]
-# Exp. 3 draws extra objects that nobody asked for: told of one object in three, it has learned that a place without a label
-# may still hold one. The paper reports the same (0-2 extras).
+# Exp. 3 draws extra objects that nobody asked for: told of one of up to three objects, it has learned that a place without a
+# label may still hold one. The paper reports the same (0-2 extras).
 
 # %% [markdown]
 # ## Locality without training
@@ -102,8 +102,8 @@ plotting.save_figure(figure, "interventions", preset, found, seed, used);
 
 # %% [markdown]
 # ## How local? The radius r
-# The paper's r is not in its text as we have it. A smaller r meets two labels in one patch later, a larger one sees whole
-# objects.
+# The paper's r is not in its text as we have it. With a smaller r, two labels share a patch only at larger K; with a larger
+# r, a patch shows whole objects.
 
 # %%
 nets = ["exp3_r1", "exp3_r2", "exp3"]
@@ -193,8 +193,8 @@ print("local architecture restores length generalization:", mean["exp3"] > mean[
 
 # %% [markdown]
 # **What differs from the paper, first**: its Exp. 3 reaches K = 9 by eye. Ours reaches 8 [7, 9] with r = 2; with r = 3, which we
-# chose before sweeping, success ends at K = 6 and is rare from there on: from K = 5 on some test locations lie within three cells of
-# each other, so that one patch holds two labels, which training with one label never showed. With r = 1 a patch is smaller
+# chose before sweeping, success ends at K = 6 and is rare from there on. Training with one label never showed two labels in one
+# patch; with r = 3 some patches hold two from K = 2 on, patches around an object from K = 5 on (r = 2: from 5 and 6 on). With r = 1 a patch is smaller
 # than an object: the cells fill, with implausible objects. The sweep's nets saw fewer images (480,000 for r = 2, 320,000 for
 # r = 1, against 800,000). The control that sees the whole image from every cell (r = 15) is not trained here.
 # **A margin that was missed**: for nets trained on one object this notebook was drafted to assert that success differs by 0.3; with
