@@ -64,7 +64,10 @@ class Objective(nn.Module):
 
 
 class Data(NamedTuple):
-    """Rendered scenes on the training device: uint8 images, centers in [0, 1] and colors, padded by NaN and -1."""
+    """Rendered scenes on the training device: uint8 images, centers in [0, 1] and colors, padded by NaN and -1.
+
+    Images that would take more than half of a GPU's free memory stay in the processor's (`load_data`).
+    """
 
     images: Tensor
     locations: Tensor
@@ -81,7 +84,7 @@ def condition_dim(exp: Experiment, radius: int | None) -> int:
 def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
     """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
     index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
-    x0 = data.images[index].float() / 127.5 - 1
+    x0 = data.images[index.to(data.images.device)].to(index.device).float() / 127.5 - 1
     present = data.colors[index] >= 0
     labeled = conditions.choose_labels(present, exp.labels, generator)
     if exp.condition == "color":
@@ -195,8 +198,10 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
     folder = dataset.default_folder(size.resolution, counts)
     dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
     arrays = dataset.load(folder, counts=range(exp.objects[0], exp.objects[1] + 1))
-    pick = lambda key: torch.from_numpy(arrays[key]).to(device)
-    return Data(pick("images"), pick("locations"), pick("colors"))
+    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else math.inf
+    images = torch.from_numpy(arrays["images"])
+    labels = (torch.from_numpy(arrays[key]).to(device) for key in ("locations", "colors"))
+    return Data(images.to(device) if arrays["images"].nbytes <= room else images, *labels)
 
 
 def snapshot_marks(total: int) -> list[int]:
