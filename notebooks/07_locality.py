@@ -114,20 +114,24 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 # ## The thesis in one picture: conditional locality at high noise against K
 # **K here**: the largest K at which, and below which, at least three quarters of the conditioned cells hold an object on average (64 or
 # 24 samples for every K). Extra objects and looks do not count. This rule was chosen after its numbers were known; two others are
-# printed beside it. One point per trained net; color is the experiment, shape what else differs. Local nets with r <= 2 hear nothing
-# beyond two cells by construction and are left out.
+# printed beside it, and the share of cells filled at K = 4 to 6 needs no rule. One point per trained net; color is the labels and
+# the architecture, shape what else differs. Local nets with r <= 2 hear nothing beyond two cells by construction and are left out.
 
 # %%
 counted = read_rows(rows_path(preset))
 points = titles | {"exp1_seed1": "Exp. 1, seed 1", "exp2_seed1": "Exp. 2, seed 1"}
-points |= {"exp1_normalized": "Exp. 1, normalized"}
+points |= {"exp1_normalized": "Exp. 1, normalized", "random_1-3": "random number of labels", "drop_one_1-3": "one label dropped"}
+more = {"exp1_1-2": "Exp. 1, up to 2 objects", "exp1_1-6": "Exp. 1, up to 6 objects"}
+points |= {n: label for n, label in more.items() if any(row.net == n for row in counted)}
 found = net_locality.current(net_locality.read(preset), points, preset)
 shares = {n: net_locality.at_high_noise(rows) for n, rows in found.items()}
 K = {"cells filled": [net_locality.filled_k(counted, n) for n in points]}
 K |= {"our success rule": [rates.largest_k(counted, n).value for n in points]}
 K |= {"the paper's rule": [rates.largest_k(counted, n, rates.PAPER_RULE).value for n in points]}
+filled = {n: rates.mean_over(counted, n, "filled", [4, 5, 6]) for n in points}
+K |= {"share of cells": [filled[n].value for n in points]}
 rho = {rule: net_locality.rank_correlation([shares[n].value for n in points], k) for rule, k in K.items()}
-figure = net_locality.draw_against_k(shares, K["cells filled"], points)
+figure = net_locality.draw_against_k(shares, K["cells filled"], filled, points)
 numbers = {"locality": {n: list(s) for n, s in shares.items()}, "K": K, "spearman": rho}
 plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used);
 for rule, k in K.items():

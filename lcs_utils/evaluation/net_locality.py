@@ -26,7 +26,7 @@ from lcs_utils.clevr.scenes import sample_scene, scene_at
 from lcs_utils.evaluation.rates import Interval, intervals, rates, stages
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.models.focus import focus
-from lcs_utils.plotting import EXPERIMENT_COLORS
+from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
@@ -34,6 +34,7 @@ HIGH = 1.0  # Choice: "high noise" is sigma >= 1, seven times the standard devia
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
 IMAGES = 8
 COMMAND = "python -m lcs_utils.evaluation.net_locality NET ..."
+MARKERS = {"_seed": "D", "_normalized": "P", "_r": "^", "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s"}
 
 
 class LocalityRow(NamedTuple):
@@ -182,16 +183,26 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def draw_against_k(shares: dict[str, Interval], ks: Sequence[int], labels: dict[str, str]) -> Figure:
-    """K against conditional locality at high noise, one point per net: colored by experiment, shaped by what else differs."""
-    shapes = {"_seed": "D", "_normalized": "P", "_r": "^", "_1": "s"}
-    figure, axes = plt.subplots(figsize=(7.4, 3.8))
+def point_style(net: str) -> dict:
+    """Color and marker of a net's point: the color says which labels and whether the net is local, the marker what else differs."""
+    if net.startswith("exp"):
+        marker = next((marker for part, marker in MARKERS.items() if part in net), "o")
+        return {"color": EXPERIMENT_COLORS[net[:4]], "marker": marker}
+    return {"color": COLORS["purple" if net.startswith("random") else "orange"], "marker": "o"}
+
+
+def draw_against_k(shares: dict[str, Interval], ks: Sequence[int], filled: dict[str, Interval], labels: dict[str, str]) -> Figure:
+    """K, and the share of cells filled, against conditional locality at high noise, one point per net (the paper's thesis)."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.9))
+    arms = lambda i: [[i.value - i.low], [i.high - i.value]]
     for (net, share), k in zip(shares.items(), ks, strict=True):
-        shape = next((shape for part, shape in shapes.items() if part in net), "o")
-        spread = [[share.value - share.low], [share.high - share.value]]
-        axes.errorbar(share.value, k, xerr=spread, fmt=shape, ms=9, color=EXPERIMENT_COLORS[net[:4]], mec="white", label=labels[net])
-    axes.set(xlabel="conditional locality at σ ≥ 1 (share from within 2 cells)", ylabel="K", xlim=(0.1, 0.95), ylim=(-0.6, 13))
-    figure.legend(loc="outside right center", fontsize=9)
+        style = point_style(net) | {"ms": 8, "mec": "white", "mew": 0.6, "ls": "none", "xerr": arms(share)}
+        left.errorbar(share.value, k, label=labels[net], **style)
+        right.errorbar(share.value, filled[net].value, yerr=arms(filled[net]), **style)
+    left.set(ylabel="K", ylim=(-0.6, 13), title="largest K")
+    right.set(ylabel="share", ylim=(0, 1), title="cells filled, K = 4 to 6")
+    figure.supxlabel("conditional locality at σ ≥ 1 (share from within 2 cells)", fontsize=10)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=8)
     return figure
 
 
