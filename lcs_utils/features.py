@@ -20,8 +20,8 @@ def mean_difference_vectors(
         if z.shape[1:] != baseline.shape[1:] or not len(z):
             given = f"features of condition {i} have shape {list(z.shape)}"
             raise ValueError(f"{given}, the baseline's {list(baseline.shape)}")
-    centre = baseline.mean(0)
-    return torch.stack([(z.mean(0) - centre).flatten() for z in active])
+    center = baseline.mean(0)
+    return torch.stack([(z.mean(0) - center).flatten() for z in active])
 
 
 def cosine_similarity(d: Float[Tensor, "conditions features"]) -> Float[Tensor, "conditions conditions"]:

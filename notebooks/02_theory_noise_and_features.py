@@ -14,7 +14,7 @@
 # (Claim 2). A toy CLEVR in closed form then shows Exps. 1, 2 and 3 with exact scores: the *Bayes-optimal* model of one
 # label is neither local nor length-generalizing, and enforcing locality repairs it.
 #
-# Paper: section 3.2, App. C and D, Figs. 1, 2 and 4. Needs this repository only; nothing is trained.
+# Paper: sections 3.1 (a relaxation) and 3.2, App. C and D, Figs. 1 and 2. Needs this repository only; nothing is trained.
 # About a minute on two CPU cores, the same for both presets.
 
 # %% tags=["parameters"]
@@ -63,11 +63,11 @@ left.plot(couplings, [lemma.bound for lemma in lemmas], "--", label="bound of Le
 left.plot(couplings, [lemma.divergence for lemma in lemmas], label="KL(truth, local)")
 left.plot(couplings, [lemma.identity for lemma in lemmas], "k:", label="its exact sum")
 left.set(xlabel="coupling", ylabel="nats", title="Lemma 2")
-middle.loglog(sigmas, errors, label=["eps 1", "eps 2", "eps 3"])
+middle.loglog(sigmas, errors, label=[r"$\varepsilon_1$ between blocks", r"$\varepsilon_2$ foreign blocks", r"$\varepsilon_3$ background"])
 middle.set(xlabel="noise level sigma", ylabel="nats", title="Lemma 3, coupling 0.4")
 right.loglog(sigmas, [-s.left for s in slopes], label="- d KL / dt")
 right.loglog(sigmas, [-s.right for s in slopes], "k:", label="half relative Fisher")
-right.set(xlabel="noise level sigma", title="Claim 1")
+right.set(xlabel="noise level sigma", ylabel=r"nats per unit of $t=\sigma^2$", title="Claim 1")
 [axis.legend() for axis in (left, middle, right)]
 values = {"coupling": couplings, "divergence": [l.divergence for l in lemmas], "bound": [l.bound for l in lemmas]}
 plotting.save_figure(figure, "theory_noise", preset, values | {"sigma": sigmas, "errors": errors}, seed);
@@ -125,11 +125,12 @@ pixels = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]])
 readings, turned = results.claim_2(pixels, mix, noise_range), results.claim_2(pixels, turn, noise_range)
 
 # %%
-figure, axes = plt.subplots(1, 5, figsize=(12, 2.7), width_ratios=(1, 1, 1, 1, 2))
+figure, axes = plt.subplots(1, 5, figsize=(9, 2.4), width_ratios=(1, 1, 1, 1, 2))
 for axis, (name, cosine) in zip(axes, cosines.items()):
-    axis.imshow(cosine, vmin=-1, vmax=1, cmap="coolwarm")
-    axis.set(title=name, xticks=range(3), yticks=range(3))
+    picture = axis.imshow(cosine, vmin=-1, vmax=1, cmap="coolwarm")
+    axis.set(title=name, xticks=range(3), yticks=range(3), xlabel="condition")
     axis.grid(False)
+figure.colorbar(picture, ax=axes[3], label="cosine", fraction=0.05)
 names = ("KL of the laws", "score gap", "denoiser gap", "KL to N_t[p]")
 axes[4].loglog(noise_range, torch.tensor(list(readings), dtype=exact).T, label=names)
 axes[4].set(title="Claim 2, a linear map", xlabel="noise level sigma")
@@ -160,7 +161,8 @@ drawn = [[diffusion.final(diffusion.sample(D, noise, steps, c, "dpmpp_2m"))[0] f
 counted = [scene.occupied(torch.stack(row)).sum(1).tolist() for row in drawn]
 objects = {name.replace("\n", " "): count for name, count in zip(models, counted)}
 captions = [f"{k} label{'s' * (k > 1)}" for k in asked]
-figure = plotting.image_grid(drawn, list(models), captions, cell=1.5)
+circles = [[(4 * int(16 * x) + 1.5, 4 * int(16 * y) + 1.5) for x, y in conditions.TEST_LOCATIONS[:k]] for k in asked]
+figure = plotting.image_grid(drawn, list(models), captions, cell=1.5, marks=[circles] * len(drawn))
 plotting.save_figure(figure, "theory_toy_fig01", preset, {"labels": asked, "objects": objects}, seed);
 
 # %% [markdown]
@@ -271,7 +273,7 @@ assert abs(more[9] - filled["local, radius 2"][9]) < 0.2  # and four times the s
 print("all claims hold")
 
 # %% [markdown]
-# **What to look for.** Exp. 2 does not fail for lack of data or capacity: the exact single-label model is not local,
+# **What to look for.** In this toy Exp. 2 does not fail for lack of data or capacity: the exact single-label model is not local,
 # and nothing in its data says what two labels mean. A network picks a reading; locality takes the choice away.
 #
 # The training-free Exp. 3 length-generalizes too, as far as its window holds one label. With radius 1 it fills most
@@ -279,8 +281,8 @@ print("all claims hold")
 # of several. With radius 2 and 3 objects are whole; from about six labels on, which stand two cells apart, a window
 # holds labels that no training patch shows together, and objects are left out. More scenes do not cure that: none has
 # two labels. With the same radius the trained net goes further: it has learned to combine labels that it never saw
-# together. Up to four labels the closed form fills about as many cells as the net, and its pixels, being copies, are
-# sharper.
+# together. With radius 1 or 2 and up to four labels the closed form fills about as many cells as the net, and its pixels,
+# being copies, are sharper.
 #
 # **What differs from the paper.** The toy CLEVR, the two readings, the radius sweep and the training-free Exp. 3 are
 # ours.

@@ -128,7 +128,8 @@ plotting.save_figure(figure, "fig09", preset, {"labels_per_image": labels_per_im
 # %% [markdown]
 # ## Where objects stand, and where the tests put them
 # A location that no training scene occupies stays empty whatever the net learned. The paper's 12 test locations (App.
-# E.1), read as x to the right and y down in a centered square crop, all lie where objects are common.
+# E.1), read as x to the right and y down in a centered square crop, are all occupied in training, ten of them
+# more often than a uniform spread would have it (not 2 and 5).
 
 # %%
 counts = torch.zeros(256)
@@ -151,7 +152,8 @@ plotting.save_figure(figure, "object_centers", preset, values, seed);
 
 # %% [markdown]
 # ## Twelve objects at the test locations
-# From K = 6 on these layouts break CLEVR's own margins: the test asks for more crowding than any training scene has.
+# CLEVR's own rules reject most of these layouts at K = 3 (objects aligned) and all of them from K = 4 on: the test asks for more
+# crowding than any training scene has.
 
 # %%
 layouts = [scenes.scene_at(conditions.TEST_LOCATIONS[:k], seed, k) for k in (1, 3, 6, 9, 12)]

@@ -132,7 +132,7 @@ doses = [cell for cell in tables.cells(stored, ["exp2", "drop_one_1-3", "random_
 dose = [experiment(cell.net).labeled_share for cell in doses]
 dosed = {cell.net: [rates.mean_over(stored, cell.net, measure, [4, 5, 6]) for measure in ("success", "filled")] for cell in doses}
 ticks = [f"{cell.column} ({d:.2g})" for cell, d in zip(doses, dose)]
-place = [d + 0.04 * (dose.count(d) > 1) * (-1 if d in dose[i + 1 :] else 1) for i, d in enumerate(dose)]  # two nets at one half
+place = [d + 0.07 * (dose.count(d) > 1) * (-1 if d in dose[i + 1 :] else 1) for i, d in enumerate(dose)]  # two nets at one half
 figure = tables.draw_k_against(doses, dosed, place, ticks, "share of the training objects that carry a label")
 numbers = {cell.net: {"labeled": d, "cell": cell._asdict(), "share": dosed[cell.net]} for cell, d in zip(doses, dose)}
 plotting.save_figure(figure, "label_completeness", preset, numbers, seed, counts);
@@ -146,8 +146,8 @@ plotting.save_figure(figure, "label_completeness", preset, numbers, seed, counts
 # many others there are; that is not local.
 
 # %%
-pairs = {"exp1": "Exp. 1", "exp1_normalized": "Exp. 1, normalized", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, normalized"}
-shades = dict(zip(pairs, [colors["exp1"], plotting.COLORS["sky"], colors["exp2"], plotting.COLORS["orange"]]))
+pairs = {"exp1": "Exp. 1", "exp1_normalized": "Exp. 1, normalized", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, condition / sqrt(k)"}
+shades = dict(zip(pairs, [colors["exp1"], plotting.COLORS["sky"], colors["exp2"], plotting.COLORS["purple"]]))
 normalized = tables.net_rates(stored, pairs)
 figure = tables.draw_rates(normalized, ["filled", "success", "extras"], pairs, shades)
 plotting.save_figure(figure, "normalized_labels", preset, normalized, seed, counts)

@@ -22,7 +22,6 @@ seed: int = 0
 steps: int = 14
 
 # %%
-import matplotlib.pyplot as plt
 import torch
 from lcs_utils import checkpoints, experiments, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
@@ -61,7 +60,7 @@ for name in names:
     rows.append([lg.draw_samples(net.denoiser, size, k, 1, seed + 1, steps, "dpmpp_2m")[0] for k in shown])
 circles = [[((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]] for k in shown]
 labels = ["Exp. 1: all labels", "Exp. 2: one label", "Exp. 3: one label,\nlocal net"]
-figure = plotting.image_grid(rows, labels, [f"{k}" for k in shown], "conditioned locations", cell=0.9, marks=[circles] * 3)
+figure = plotting.image_grid(rows, labels, [f"K = {k}" for k in shown], cell=0.9, marks=[circles] * 3)
 stored = lg.read_rows(lg.rows_path(preset))
 keys = ["K", "mean_count", "mean_extras", "success_rate", "n_samples"]
 summary = {name: lg.summarize(stored, name, experiments.experiment(name).objects[1]) for name in names}
@@ -69,18 +68,13 @@ used = [f"data/checkpoints/{name}" for name in [*names, "counter"]] + ["data/cou
 plotting.save_figure(figure, "fig01", preset, {n: {k: summary[n][k] for k in keys} for n in names}, seed, used);
 
 # %%
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
-filled = {n: [(c - e) / k for k, c, e in zip(v["K"], v["mean_count"], v["mean_extras"]) if k] for n, v in summary.items()}
-for name, label in zip(names, labels):
-    color, values = plotting.EXPERIMENT_COLORS[name], summary[name]
-    axes[0].plot(values["K"][1:], filled[name], "o-", color=color, label=label.replace("\n", " "))
-    axes[1].plot(values["K"][1:], values["success_rate"][1:], "o-", color=color)
-for ax, title in zip(axes, ["conditioned cells that hold an object", "samples that succeed"]):
-    ax.axvspan(0.5, 3, color="gray", alpha=0.12, lw=0)
-    ax.set(xlabel="K, conditioned locations", title=title, ylim=(-0.03, 1.03))
-axes[0].set_ylabel("share")
-axes[1].legend(*axes[0].get_legend_handles_labels(), fontsize=8)
-plotting.save_figure(figure, "fig01_rates", preset, summary, seed, used);
+measured = tables.net_rates(stored, names)
+titles = dict(zip(names, (label.replace("\n", " ") for label in labels)))
+figure = tables.draw_rates(measured, ["filled", "success"], titles, plotting.EXPERIMENT_COLORS)
+for axes in figure.axes:
+    axes.axvspan(0.5, 3, color="gray", alpha=0.12, lw=0)
+figure.axes[0].text(1.75, 0.02, "as in training", ha="center", fontsize=8)
+plotting.save_figure(figure, "fig01_rates", preset, measured, seed, used);
 
 # %% [markdown]
 # Exp. 3 draws extra objects that nobody asked for: told of one of up to three objects, it has learned that a place without a
@@ -117,8 +111,8 @@ rows = []
 for name in nets:
     net = checkpoints.load(name, preset)
     rows.append([lg.draw_samples(net.denoiser, size, k, 1, seed + 1, steps, "dpmpp_2m")[0] for k in shown[1:10:2]])
-figure = plotting.image_grid(rows, ["r = 1", "r = 2", "r = 3"], [f"{k}" for k in shown[1:10:2]], "conditioned locations", 0.95,
-                             marks=[circles[1:10:2]] * 3)
+odd = [f"K = {k}" for k in shown[1:10:2]]
+figure = plotting.image_grid(rows, ["r = 1", "r = 2", "r = 3"], odd, cell=0.95, marks=[circles[1:10:2]] * 3)
 plotting.save_figure(figure, "radius_samples", preset, {"K": shown[1:10:2]}, seed, [f"data/checkpoints/{name}" for name in nets]);
 
 # %% [markdown]
@@ -143,9 +137,8 @@ rows = []
 for name in ones:
     net = checkpoints.load(name, preset)
     rows.append([lg.draw_samples(net.denoiser, size, k, 1, seed + 2, steps, "dpmpp_2m")[0] for k in shown[:8]])
-labels = ["whole image", "local net"]
-figure = plotting.image_grid(rows, labels, [f"{k}" for k in shown[:8]], "conditioned locations, trained on one object", 0.95,
-                             marks=[circles[:8]] * 2)
+labels = ["Exp. 1, one object", "Exp. 3, one object"]
+figure = plotting.image_grid(rows, labels, [f"K = {k}" for k in shown[:8]], cell=0.95, marks=[circles[:8]] * 2)
 single = {name: lg.summarize(stored, name, 1) for name in ones}
 used = [f"data/checkpoints/{name}" for name in [*ones, "counter"]] + ["data/counts/length_generalization.csv"]
 plotting.save_figure(figure, "fig04", preset, single, seed, used);
@@ -158,10 +151,10 @@ plotting.save_figure(figure, "fig04", preset, single, seed, used);
 # background nets saw 16,000 and 48,000 images.
 
 # %%
-nets = {"exp1_1": "whole image", "exp1_1/linear_empty": "added on the empty floor", "exp1_1/linear_one": "added on one object anywhere"}
-nets |= {"exp3_1": "local net"}
+nets = {"exp1_1": "Exp. 1, one object", "exp1_1/linear_empty": "added on the empty floor", "exp1_1/linear_one": "added on one object anywhere"}
+nets |= {"exp3_1": "Exp. 3, one object"}
 found = tables.net_rates(stored, nets)
-colors = dict(zip(nets, (plotting.COLORS[color] for color in ("vermilion", "blue", "sky", "green"))))
+colors = dict(zip(nets, (plotting.COLORS[color] for color in ("blue", "orange", "sky", "green"))))
 figure = tables.draw_rates(found, ["filled", "plausible", "success"], nets, colors)
 plotting.save_figure(figure, "linear_composition", preset, found, seed, used[-2:]);
 

@@ -18,7 +18,7 @@ from lcs_utils.plotting import to_uint8
 ACROSS = 8  # samples of each K: as many as the paper judged
 
 
-class Sheet(NamedTuple):
+class SampleSheet(NamedTuple):
     """Samples by K, and `about`: net, weights (SHA-256, first 12 digits), seed, solver, steps."""
 
     samples: dict[int, UInt8[np.ndarray, "8 3 height width"]]
@@ -44,7 +44,7 @@ def write_sheet(path: Path, samples: dict[int, Float[np.ndarray, "samples 3 heig
         Image.fromarray(rearrange(grid, "k n h w c -> (k h) (n w) c")).save(temporary, pnginfo=text, optimize=True)
 
 
-def read_sheet(net: str, preset: str = "small") -> Sheet:
+def read_sheet(net: str, preset: str = "small") -> SampleSheet:
     """The sheet of a net. Raises FileNotFoundError with the command that makes it, ValueError when it is no sheet."""
     path = sheet_path(net, preset)
     if not path.exists():
@@ -56,4 +56,4 @@ def read_sheet(net: str, preset: str = "small") -> Sheet:
         grid = rearrange(pixels, "(k h) (n w) c -> k n c h w", k=len(about["k"]), n=ACROSS)
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise ValueError(f"{path.name} is no sheet of samples ({error}); restore it with git or measure again") from None
-    return Sheet(dict(zip(about.pop("k"), grid, strict=True)), about)
+    return SampleSheet(dict(zip(about.pop("k"), grid, strict=True)), about)

@@ -128,14 +128,15 @@ def draw_k_against(
     over: str = "K = 4 to 6",
 ) -> Figure:  # fmt: skip
     """K by two rules, and `share` (success, cells filled; `over` which K), of each cell of `found` at its `place` (Fig. 8, E.3)."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.4))
-    shift = 0.01 * (max(place) - min(place))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.4))
+    shift = 0.02 * (max(place) - min(place))
     rules = [[cell.ours for cell in found], [cell.many for cell in found]]
     shares = [[share[cell.net][i] for cell in found] for i in range(2)]
-    for axes, columns, labels in (
-        (left, rules, ("our rule", "the paper's rule")), (right, shares, ("samples that succeed", "cells filled")),
-    ):  # fmt: skip
-        for values, marker, color, side, label in zip(columns, "o^", ("blue", "orange"), (shift, -shift), labels, strict=True):
+    for axes, columns, labels, colors in (
+        (left, rules, ("our rule", "the paper's rule"), ("blue", "orange")),
+        (right, shares, ("samples that succeed", "cells filled"), ("green", "purple")),
+    ):
+        for values, marker, color, side, label in zip(columns, "o^", colors, (shift, -shift), labels, strict=True):
             x = [at + side for at in place]
             axes.vlines(x, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
             axes.plot(x, [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
@@ -143,10 +144,10 @@ def draw_k_against(
         axes.set_xlabel(xlabel)
     told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
     left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
-    left.set(title="K", ylim=(-0.5, 12.5))
-    right.set(title=f"share, {over}", ylim=(-0.03, 1.03))
+    left.set(ylabel="largest K that succeeds", ylim=(-0.5, 12.5))
+    right.set(ylabel=f"share, {over}", ylim=(-0.03, 1.03))
     for axes in (left, right):
-        axes.legend(fontsize=8, loc="upper left" if axes is left else "best")
+        axes.legend(fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(-0.03, 1.0), handletextpad=0.1, columnspacing=0.8)
     return figure
 
 

@@ -140,8 +140,8 @@ class GaussianMixture:
     @property
     def cov(self) -> Float[Tensor, "n n"]:
         """Cov[x]."""
-        centred = self.means - self.mean
-        return torch.einsum("k,knm->nm", self.weights, self.covs + centred[:, :, None] * centred[:, None, :])
+        centered = self.means - self.mean
+        return torch.einsum("k,knm->nm", self.weights, self.covs + centered[:, :, None] * centered[:, None, :])
 
 
 def gaussian(mean: Tensor | Sequence[float], cov: Tensor | Sequence[Sequence[float]]) -> GaussianMixture:

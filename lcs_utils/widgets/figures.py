@@ -6,7 +6,7 @@ import numpy as np
 
 from lcs_utils import locality
 from lcs_utils.widgets import maps
-from lcs_utils.widgets.drawing import heat
+from lcs_utils.widgets.drawing import Sheet, heat
 from lcs_utils.widgets.maps import Maps, View
 
 
@@ -36,25 +36,36 @@ def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
     return rows, columns, numbers
 
 
-def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], dict]:
-    """Per net, over noise: pixel maps with the 90 % square, a row for each condition; labels; numbers (Fig. 10)."""
-    rows, labels, numbers = [], [], {}
+def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], list[str], dict]:
+    """Nets beside each other, each over noise: pixel maps with the 90 % square, a row for each condition (Fig. 10).
+
+    Returns rows, row labels, column labels, numbers.
+    """
+    rows, columns, numbers = [[] for _ in range(1 + len(view.cells))], [], {}
     for net in found.nets:
         states = [view._replace(noise=noise) for noise in noises]
         panels = [found.panel(net, state) for state in states]
-        rows.append([_image(maps.pixel_map(p, s, 4)) for p, s in zip(panels, states)])
+        rows[0] += [_image(maps.pixel_map(p, s, 4)) for p, s in zip(panels, states)]
         for k in range(len(view.cells)):
-            rows.append([_image(maps.relative(p.conditions, k, s, 4)) for p, s in zip(panels, states)])
-        labels += [f"{net.partition(':')[0]}, pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))]
+            rows[1 + k] += [_image(maps.relative(p.conditions, k, s, 4)) for p, s in zip(panels, states)]
+        columns += [f"{net.partition(':')[0] if i == noises[0] else ''}\nσ = {found.sigmas[i]:g}" for i in noises]
         heard = [p.conditions[:, view.target[0], view.target[1]] for p in panels]
         numbers[net] = {"window": [p.window for p in panels], "influence_at_target": heard}
-    return rows, labels, numbers
+    return rows, ["pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))], columns, numbers
+
+
+def _boxed(influence: np.ndarray, side: int, target: tuple[int, int] = (16, 16), scale: int = 4) -> np.ndarray:
+    """An influence map with the square of `side` pixels around the target."""
+    r, sheet = side // 2, Sheet(*influence.shape, scale)
+    sheet.panel(heat(influence), 0, 0)
+    sheet.square((target[0] - r, target[1] - r, target[0] + r + 1, target[1] + r + 1), (0, 0, *influence.shape))
+    return _image(sheet.array())
 
 
 def fig12(profiles: Mapping[str, Sequence[locality.Profile]]) -> tuple[list, list[str]]:
-    """Two rows per net, its first image over noise: denoised, where the first target looks; row labels (Fig. 12)."""
+    """Two rows per net, its first image over noise: denoised, where the middle looks, with the 90 % square; row labels (Fig. 12)."""
     rows, labels = [], []
     for net, (first, *_) in profiles.items():
-        rows += [list(first.x0_hat), [_image(heat(pixels[0].numpy())) for pixels in first.pixels]]
+        rows += [list(first.x0_hat), [_boxed(p[0].numpy(), int(side[0])) for p, side in zip(first.pixels, first.windows)]]
         labels += [f"{net}: denoised", "pixel influence"]
     return rows, labels
