@@ -28,6 +28,7 @@ from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.evaluation import hand_counts, rates, sheets, tables
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
+from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.experiments import experiment
 from lcs_utils.widgets import ConditionSampler
 
@@ -115,12 +116,22 @@ files = [sheets.sheet_path(cell.net, preset).relative_to(paths.ROOT) for cell in
 plotting.save_figure(figure, "fig08_samples", preset, {"nets": [cell.net for cell in ranges], "K": shown}, seed, files);
 
 # %%
-share = {cell.net: [rates.mean_over(stored, cell.net, measure, beyond) for measure in ("success", "filled")] for cell in ranges}
+share = {cell.net: [rates.mean_over(stored, cell.net, measure, beyond) for measure in ("within_one", "filled")] for cell in ranges}
 maxima = [rates.trained(cell.net).objects[1] for cell in ranges]
-ticks = [str(most) for most in maxima]
-figure = tables.draw_k_against(ranges, share, maxima, ticks, "most objects in a training image", over="K = 7 to 9")
-numbers = {cell.net: {"cell": cell._asdict(), "share": share[cell.net]} for cell in ranges}
-plotting.save_figure(figure, "fig08", preset, numbers, seed, counts);
+words = ("K-1 to K+1 objects", "cells filled")
+figure = tables.draw_k_against(ranges, share, maxima, list(map(str, maxima)), "most objects in a training image", "K = 7 to 9", words)
+even = lambda row, _: row.placed >= row.k - 1 and abs(row.count - row.k) <= 1 and row.plausibility >= PLAUSIBLE
+tolerant = {cell.net: rates.largest_k(stored, cell.net, rates.PAPER_RULE._replace(succeeds=even, samples=None)) for cell in ranges}
+numbers = {cell.net: {"cell": cell._asdict(), "share": share[cell.net], "K_tolerant": tolerant[cell.net]} for cell in ranges}
+plotting.save_figure(figure, "fig08", preset, numbers, seed, counts)
+for cell in ranges:
+    print(f"trained on {cell.trained_on}: K = {tables.say(cell.many)}; with K-1 to K+1 objects allowed at every K: {tables.say(tolerant[cell.net])}")
+
+# %% [markdown]
+# **Not as in the paper**: its K grows from 1 to 5, 9, 10, 10 and 11. Ours grows up to three objects and then no more: trained on up to six,
+# the net fills as many cells as trained on up to three, and by the paper's rule its K is even smaller. That is the rule's doing: up to
+# the trained maximum it asks for *exactly* K objects, beyond it allows one more, and from K = 4 on all these nets draw (or our counter
+# sees) 0.7 to 1.6 objects too many. With one object of tolerance at every K (a rule chosen after seeing this) the drop is gone.
 
 # %% [markdown]
 # ## Label completeness as a dose
@@ -196,6 +207,11 @@ last = {name: list(stages.values())[-1] for name, stages in along.items()}
 assert last["exp1_seed1"]["success"].low > last["exp2_seed1"]["success"].high + 0.3
 of = {name: rates.mean_over(stored, name, "filled", [4, 5, 6]) for name in pairs}
 assert of["exp1_normalized"].low > of["exp2/unit"].high + 0.2
+fewer, *others = [dosed[cell.net][1] for cell in doses]  # cells filled, from one label to all
+for higher in others:
+    assert higher.low > fewer.high
+    fewer = higher
+assert share["exp1_1-6"][1].low > share["exp1_1-2"][1].high  # K = 7..9
 print("Exp. 1 succeeds beyond what it was trained on far more often than Exp. 2:", mean["exp1"] > mean["exp2"] + 0.3)
 
 # %% [markdown]

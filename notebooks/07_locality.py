@@ -122,7 +122,7 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 counted = read_rows(rows_path(preset))
 points = titles | {"exp1_seed1": "Exp. 1, seed 1", "exp2_seed1": "Exp. 2, seed 1"}
 points |= {"exp1_normalized": "Exp. 1, normalized", "random_1-3": "random number of labels", "drop_one_1-3": "one label dropped"}
-more = {"exp1_1-2": "Exp. 1, up to 2 objects", "exp1_1-6": "Exp. 1, up to 6 objects"}
+more = {f"exp1_1-{most}": f"Exp. 1, up to {most} objects" for most in (2, 5, 6)}
 points |= {n: label for n, label in more.items() if any(row.net == n for row in counted)}
 found = net_locality.current(net_locality.read(preset), points, preset)
 shares = {n: net_locality.at_high_noise(rows) for n, rows in found.items()}

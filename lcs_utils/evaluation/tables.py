@@ -125,16 +125,16 @@ def draw_k(found: Sequence[Cell]) -> Figure:
 
 def draw_k_against(
     found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str,
-    over: str = "K = 4 to 6",
+    over: str = "K = 4 to 6", shown: tuple[str, str] = ("samples that succeed", "cells filled"),
 ) -> Figure:  # fmt: skip
-    """K by two rules, and `share` (success, cells filled; `over` which K), of each cell of `found` at its `place` (Fig. 8, E.3)."""
+    """K by two rules, and two shares (`shown`; `over` which K), of each cell of `found` at its `place` (Fig. 8, App. E.3)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.4))
     shift = 0.02 * (max(place) - min(place))
     rules = [[cell.ours for cell in found], [cell.many for cell in found]]
     shares = [[share[cell.net][i] for cell in found] for i in range(2)]
     for axes, columns, labels, colors in (
         (left, rules, ("our rule", "the paper's rule"), ("blue", "orange")),
-        (right, shares, ("samples that succeed", "cells filled"), ("green", "purple")),
+        (right, shares, shown, ("green", "purple")),
     ):
         for values, marker, color, side, label in zip(columns, "o^", colors, (shift, -shift), labels, strict=True):
             x = [at + side for at in place]
