@@ -73,7 +73,7 @@ titles = dict(zip(names, (label.replace("\n", " ") for label in labels)))
 figure = tables.draw_rates(measured, ["filled", "success"], titles, plotting.EXPERIMENT_COLORS)
 for axes in figure.axes:
     axes.axvspan(0.5, 3, color="gray", alpha=0.12, lw=0)
-figure.axes[0].text(1.75, 0.02, "as in training", ha="center", fontsize=8)
+figure.axes[0].text(1.75, 0.02, "trained", ha="center", fontsize=8)
 plotting.save_figure(figure, "fig01_rates", preset, measured, seed, used);
 
 # %% [markdown]
