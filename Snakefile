@@ -89,7 +89,7 @@ for NAME, EXPERIMENT in EXPERIMENTS.items():
         shell: PYTHON + " {params.launcher} {params.command}"
 
 
-# The two folders of training.load_data; training renders by itself what is missing here. Parts are jobs of their own
+# The two folders of training_data.load_data; training renders by itself what is missing here. Parts are jobs of their own
 # that render every n-th shard into one folder; the rule that waits for them records the checksums.
 for MOST in (3, 6):
 

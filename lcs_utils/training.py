@@ -25,27 +25,18 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
-from lcs_utils.clevr import conditions, dataset
 from lcs_utils.diffusion import add_noise, training_sigmas
 from lcs_utils.experiments import CONTROLS, EXPERIMENTS, PRESETS, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset
-from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet, renormalize_
+from lcs_utils.training_data import Batch, Data, condition_dim, draw, load_data
 
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
 SAVE_EVERY = 120.0  # seconds between saved states
 TABLES = {"table1": TABLE_1, "table2": TABLE_2, "controls": CONTROLS}
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
-
-
-class Batch(NamedTuple):
-    """x0 in [-1, 1], its condition, and for patches where the image is (1) and is not (0)."""
-
-    x0: Tensor
-    cond: Tensor
-    valid: Tensor | None = None
 
 
 class Objective(nn.Module):
@@ -61,42 +52,6 @@ class Objective(nn.Module):
         if batch.valid is not None:  # pixels outside the image are known to be 0 and do not count
             x0_hat = x0_hat * batch.valid
         return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma), self.sigma_data)
-
-
-class Data(NamedTuple):
-    """Rendered scenes on the training device: uint8 images, centers in [0, 1] and colors, padded by NaN and -1.
-
-    Images that would take more than half of a GPU's free memory stay in the processor's (`load_data`).
-    """
-
-    images: Tensor
-    locations: Tensor
-    colors: Tensor
-
-
-def condition_dim(exp: Experiment, radius: int | None) -> int:
-    """Size of the net's condition vector: 256 cells, 8 colors, or (2r+1)^2 cells and 2 coordinates (App. E.1, E.3)."""
-    if exp.condition == "color":
-        return len(conditions.COLORS)
-    return conditions.GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
-
-
-def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
-    """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
-    index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
-    x0 = data.images[index.to(data.images.device)].to(index.device).float() / 127.5 - 1
-    present = data.colors[index] >= 0
-    labeled = conditions.choose_labels(present, exp.labels, generator)
-    if exp.condition == "color":
-        return Batch(x0, conditions.color_counts(data.colors[index].long(), labeled))
-    grid = conditions.location_grid(data.locations[index], labeled)
-    if exp.radius is None:
-        return Batch(x0, grid)
-    cells = choose_patches(grid, exp.radius, conditions.GRID_SIZE, generator)
-    patches, valid = extract_patches(x0, exp.radius, conditions.GRID_SIZE)
-    local = patch_conditions(grid, exp.radius, conditions.GRID_SIZE)
-    row = torch.arange(size, device=index.device)[:, None]
-    return Batch(patches[row, cells].flatten(0, 1), local[row, cells].flatten(0, 1), valid[cells].flatten(0, 1))
 
 
 def learning_rate(images_seen: int, total: int, peak: float) -> float:
@@ -189,19 +144,6 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
             for average, current in zip(state.ema.parameters(), state.objective.net.parameters()):
                 average.lerp_(current, 1 - beta)
         yield Log(int(state.seen[0]), float(loss.detach().mean()), float(error.mean()), lr)
-
-
-def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
-    """The experiment's rendered scenes; renders what is missing first (resumable, in shards)."""
-    folders = (range(1), range(1, 4), range(1, 7))  # the empty floor; two that serve every experiment of Tables 1 and 2
-    counts = next(counts for counts in folders if exp.objects[1] in counts)
-    folder = dataset.default_folder(size.resolution, counts)
-    dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
-    arrays = dataset.load(folder, counts=range(exp.objects[0], exp.objects[1] + 1))
-    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else math.inf
-    images = torch.from_numpy(arrays["images"])
-    labels = (torch.from_numpy(arrays[key]).to(device) for key in ("locations", "colors"))
-    return Data(images.to(device) if arrays["images"].nbytes <= room else images, *labels)
 
 
 def snapshot_marks(total: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What is seen where: object masks, depth, boxes and visible pixels of a scene, at the pixel centers of its image."""
+"""What a scene shows: labels for conditions; masks, depth, boxes and visible pixels at the pixel centers of its image."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,10 +7,21 @@ import numpy as np
 from jaxtyping import Float, Int
 from numba import njit
 
-from lcs_utils.clevr.scenes import pack
+from lcs_utils.clevr.scenes import COLORS, pack, project
 from lcs_utils.clevr.tracer import FAR, camera_axes, hit_floor, trace_ids
 
 EXTRAS = ("masks", "depth", "boxes")  # arrays that a shard holds on request
+
+
+def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
+    """What conditions are made of: locations [n, max, 2] (NaN padded), colors [n, max] (-1 padded), n_objects [n]."""
+    locations = np.full((len(scenes), max_objects, 2), np.nan, np.float32)
+    colors = np.full((len(scenes), max_objects), -1, np.int8)
+    for i, scene in enumerate(scenes):
+        if scene.objects:
+            locations[i, : len(scene.objects)] = project(scene)
+            colors[i, : len(scene.objects)] = [COLORS.index(o.color) for o in scene.objects]
+    return {"locations": locations, "colors": colors, "n_objects": np.array([len(s.objects) for s in scenes], np.int8)}
 
 
 class Seen(NamedTuple):

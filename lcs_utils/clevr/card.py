@@ -1,4 +1,6 @@
-"""The dataset card: README.md of a folder of shards, a function of its settings alone."""
+"""The dataset card: README.md of a folder of shards, a function of its settings alone; and object counts as text."""
+
+import argparse
 
 from lcs_utils.clevr.annotations import EXTRAS
 from lcs_utils.clevr.scenes import COLORS, CROPS, FRAME, LENS_MM, MIN_VISIBLE_PIXELS, SENSOR_MM
@@ -25,6 +27,27 @@ def format_counts(counts) -> str:
     """Object counts as the command line takes them: 1-3, or 1,2,5."""
     whole = len(counts) > 1 and list(counts) == list(range(counts[0], counts[-1] + 1))
     return f"{counts[0]}-{counts[-1]}" if whole else ",".join(map(str, counts))
+
+
+def parse_counts(text: str) -> tuple[int, ...]:
+    """`format_counts` backwards, for argparse: 2, 1-3 or 1,4. Raises ArgumentTypeError."""
+    try:
+        ranges = [(int(low), int(high or low)) for low, _, high in (piece.partition("-") for piece in text.split(","))]
+        counts = tuple(n for low, high in ranges for n in range(low, high + 1))
+        if counts:
+            return counts
+        raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, a range like 1-3 nor a list like 1,3") from None
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """i/n for argparse. Raises ArgumentTypeError."""
+    try:
+        i, n = map(int, text.split("/"))
+        return i, n
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part like 2/8") from None
 
 
 def command(settings: dict) -> str:

@@ -18,11 +18,11 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
-from lcs_utils.clevr.annotations import EXTRAS, annotate, check_extras
-from lcs_utils.clevr.card import card, format_counts
+from lcs_utils.clevr.annotations import EXTRAS, annotate, check_extras, labels
+from lcs_utils.clevr.card import card, format_counts, parse_counts, parse_part
 from lcs_utils.clevr.render import BACKENDS, LOOK, render
 from lcs_utils.clevr.scene_json import scene_to_json
-from lcs_utils.clevr.scenes import COLORS, CROPS, project, sample_scene
+from lcs_utils.clevr.scenes import CROPS, sample_scene
 
 MANIFEST = "manifest.json"
 INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE + i, whatever else is generated
@@ -31,17 +31,6 @@ OPTIONS = ("margins", "visibility", "require_centers_inside", "crop")  # of samp
 
 def _shard_name(count, start):
     return f"{count}_objects_{start:08d}.npz"
-
-
-def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
-    """What conditions are made of: locations [n, max, 2] (NaN padded), colors [n, max] (-1 padded), n_objects [n]."""
-    locations = np.full((len(scenes), max_objects, 2), np.nan, np.float32)
-    colors = np.full((len(scenes), max_objects), -1, np.int8)
-    for i, scene in enumerate(scenes):
-        if scene.objects:
-            locations[i, : len(scene.objects)] = project(scene)
-            colors[i, : len(scene.objects)] = [COLORS.index(o.color) for o in scene.objects]
-    return {"locations": locations, "colors": colors, "n_objects": np.array([len(s.objects) for s in scenes], np.int8)}
 
 
 def _images(scenes, settings):
@@ -278,29 +267,10 @@ def load(folder, counts=None) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _parse_counts(text):
-    try:
-        ranges = [(int(low), int(high or low)) for low, _, high in (piece.partition("-") for piece in text.split(","))]
-        counts = tuple(n for low, high in ranges for n in range(low, high + 1))
-        if counts:
-            return counts
-        raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, a range like 1-3 nor a list like 1,3") from None
-
-
-def _parse_part(text):
-    try:
-        i, n = map(int, text.split("/"))
-        return i, n
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a part like 2/8") from None
-
-
 def main(arguments=None):
     """Command line: generate a folder, or check one with --verify."""
     parser = argparse.ArgumentParser(description="Render CLEVR scenes into shards.")
-    parser.add_argument("--objects", type=_parse_counts, default=(1, 2, 3), help="number of objects, as 2, 1-3 or 1,4")
+    parser.add_argument("--objects", type=parse_counts, default=(1, 2, 3), help="number of objects, as 2, 1-3 or 1,4")
     parser.add_argument("--per-count", type=int, default=40_000, help="scenes for each number of objects")
     parser.add_argument("--resolution", type=int, default=32)
     parser.add_argument("--antialias", type=int, default=3, help="rays per pixel and axis")
@@ -313,7 +283,7 @@ def main(arguments=None):
     parser.add_argument("--no-visibility", dest="visibility", action="store_false", help="objects may be hidden")
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
     parser.add_argument("--backend", choices=BACKENDS, default="fast", help="who draws: processor, NVIDIA GPU or Blender")
-    parser.add_argument("--part", type=_parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
+    parser.add_argument("--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
     parser.add_argument("--verify", action="store_true", help="check an existing folder instead")
     parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
     options = vars(parser.parse_args(arguments))

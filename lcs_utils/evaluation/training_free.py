@@ -18,7 +18,8 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, choose_labels, location_grid
-from lcs_utils.clevr.dataset import INDEX_STRIDE, labels
+from lcs_utils.clevr.annotations import labels
+from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation.counter import ObjectCounter

@@ -1,0 +1,68 @@
+"""What a net is trained on: rendered scenes on the device, and batches of images or patches with freshly chosen labels (App. E.1)."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lcs_utils.clevr import conditions, dataset
+from lcs_utils.experiments import Experiment, Preset
+from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
+
+
+class Batch(NamedTuple):
+    """x0 in [-1, 1], its condition, and for patches where the image is (1) and is not (0)."""
+
+    x0: Tensor
+    cond: Tensor
+    valid: Tensor | None = None
+
+
+class Data(NamedTuple):
+    """Rendered scenes on the training device: uint8 images, centers in [0, 1] and colors, padded by NaN and -1.
+
+    Images that would take more than half of a GPU's free memory stay in the processor's (`load_data`).
+    """
+
+    images: Tensor
+    locations: Tensor
+    colors: Tensor
+
+
+def condition_dim(exp: Experiment, radius: int | None) -> int:
+    """Size of the net's condition vector: 256 cells, 8 colors, or (2r+1)^2 cells and 2 coordinates (App. E.1, E.3)."""
+    if exp.condition == "color":
+        return len(conditions.COLORS)
+    return conditions.GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
+
+
+def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
+    """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
+    index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
+    x0 = data.images[index.to(data.images.device)].to(index.device).float() / 127.5 - 1
+    present = data.colors[index] >= 0
+    labeled = conditions.choose_labels(present, exp.labels, generator)
+    if exp.condition == "color":
+        return Batch(x0, conditions.color_counts(data.colors[index].long(), labeled))
+    grid = conditions.location_grid(data.locations[index], labeled)
+    if exp.radius is None:
+        return Batch(x0, grid)
+    cells = choose_patches(grid, exp.radius, conditions.GRID_SIZE, generator)
+    patches, valid = extract_patches(x0, exp.radius, conditions.GRID_SIZE)
+    local = patch_conditions(grid, exp.radius, conditions.GRID_SIZE)
+    row = torch.arange(size, device=index.device)[:, None]
+    return Batch(patches[row, cells].flatten(0, 1), local[row, cells].flatten(0, 1), valid[cells].flatten(0, 1))
+
+
+def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
+    """The experiment's rendered scenes; renders what is missing first (resumable, in shards)."""
+    folders = (range(1), range(1, 4), range(1, 7))  # the empty floor; two that serve every experiment of Tables 1 and 2
+    counts = next(counts for counts in folders if exp.objects[1] in counts)
+    folder = dataset.default_folder(size.resolution, counts)
+    dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
+    arrays = dataset.load(folder, counts=range(exp.objects[0], exp.objects[1] + 1))
+    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else math.inf
+    images = torch.from_numpy(arrays["images"])
+    labels = (torch.from_numpy(arrays[key]).to(device) for key in ("locations", "colors"))
+    return Data(images.to(device) if arrays["images"].nbytes <= room else images, *labels)
