@@ -179,7 +179,7 @@ def draw_rates(
         )
         axes.set_ylim(*((0, None) if measure in ("count", "extras") else (-0.03, 1.03)))
     lines, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=len(names), fontsize=8)
+    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
     return figure
 
 
