@@ -86,7 +86,7 @@ def atomic_folder(path):
 @contextmanager
 def exclusive(path):
     """Hold the right to change `path`, for processes that read it, add and write it back; others wait."""
-    lock = RUNS / "locks" / "_".join(Path(path).parts[-3:])
+    lock = RUNS / "locks" / "_".join(Path(path).resolve().parts[-3:])
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -104,7 +104,7 @@ def test_a_background_net_gives_its_own_score(monkeypatch):
     floor = lambda x_t, sigma, cond: composition(x_t, sigma, torch.zeros_like(cond))
     blind = lambda x_t, sigma, cond: composition(x_t, sigma, cond) + (cond.sum(1) == 0).float()[:, None, None, None]
     nets = {"background_empty": floor, "background_one": lambda x_t, sigma, cond: floor(x_t, sigma, cond) + 1}
-    monkeypatch.setattr(checkpoints, "load", lambda name, preset: SimpleNamespace(denoiser=nets[name]))
+    monkeypatch.setattr(checkpoints, "load", lambda name, preset, device: SimpleNamespace(denoiser=nets[name]))
     x, sigma, cond = inputs([0, 9, 18, 63])
     added = {name: change.apply(blind) for name, change in interventions.INTERVENTIONS.items() if name in ("linear", "linear_empty", "linear_one")}
     close = {name: torch.allclose(d(x, sigma, cond), composition(x, sigma, cond), atol=1e-4) for name, d in added.items()}

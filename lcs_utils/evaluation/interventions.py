@@ -120,9 +120,9 @@ class Intervention(NamedTuple):
     words: str
     also: tuple[str, ...] = ()
 
-    def apply(self, denoise: Denoiser, preset: str = "small") -> Denoiser:
-        """The changed denoiser. Raises CheckpointError when a net of `also` is missing."""
-        return self.change(denoise, *(checkpoints.load(name, preset).denoiser for name in self.also))
+    def apply(self, denoise: Denoiser, preset: str = "small", device: str = "cpu") -> Denoiser:
+        """The changed denoiser, its other nets on `device` too. Raises CheckpointError when a net of `also` is missing."""
+        return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
 
 
 def _on(background: str, words: str) -> Intervention:

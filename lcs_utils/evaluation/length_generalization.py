@@ -172,7 +172,7 @@ def measure(
     counter = ObjectCounter.from_pretrained(counter_folder(pipeline.config.resolution))
     check_fit(net, pipeline, counter)
     fuse_(pipeline.net)  # the same bits, a third sooner
-    denoise = on(device, change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser)
+    denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, rows_path(preset)
     hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash(pipeline.config.resolution)}
     key = dict(net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
