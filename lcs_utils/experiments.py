@@ -51,7 +51,7 @@ TABLE_2 = tuple(
     _on(replace(EXP1, name=policy, labels=policy), 1, high) for policy in ("random", "drop_one") for high in range(2, 7)
     if (policy, high) != ("drop_one", 2)
 )
-RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 4, 5))
+RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 4, 5, 15))
 # Controls that the paper lacks: the label's embedding of one size whatever the number of labels (for Exp. 2, which sees at most
 # one, that is the same training; sampled as exp2/unit), and what is not labeled on its own: the empty floor, one object
 # anywhere, one to three anywhere (s_b of Bradley et al. 2025).
@@ -65,7 +65,7 @@ EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS}
 
 @dataclass(frozen=True)
 class Preset:
-    """How large: pixels, nets, training length. `per_count` images are rendered for each object count.
+    """How large: pixels, nets, training length (`patch_images` for local nets). `per_count` images of each object count.
 
     Choice: `sigma_data` of `small` is near the measured standard deviation of the images (0.16, CLEVR has little contrast);
     EDM2's 0.5, which `paper` keeps, makes short runs learn noise where they should learn the scene.
@@ -76,6 +76,7 @@ class Preset:
     net: dict = field(repr=False)
     patch_net: dict = field(repr=False)
     images: int
+    patch_images: int
     batch: int
     learning_rate: float
     per_count: int
@@ -95,6 +96,7 @@ PRESETS = {
                 channels=64, channel_mult=[1], num_blocks=2, attention_levels=[], unshuffle=2, dtype_inside="bfloat16"
             ),
             images=176_000,
+            patch_images=800_000,
             batch=64,
             learning_rate=0.008,
             per_count=40_000,
@@ -106,6 +108,7 @@ PRESETS = {
             net=dict(channels=128, dtype_inside="float16"),
             patch_net=dict(channels=128, dtype_inside="float16"),
             images=128 * 2**20,
+            patch_images=128 * 2**20,
             batch=2048,
             learning_rate=0.012,
             per_count=500_000,

@@ -26,7 +26,9 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.diffusion import add_noise, training_sigmas
-from lcs_utils.experiments import CONTROLS, EXPERIMENTS, PRESETS, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset
+from lcs_utils.experiments import (
+    CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset,
+)  # fmt: skip
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet, renormalize_
@@ -35,7 +37,7 @@ from lcs_utils.training_data import Batch, Data, condition_dim, draw, load_data
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
 SAVE_EVERY = 120.0  # seconds between saved states
-TABLES = {"table1": TABLE_1, "table2": TABLE_2, "controls": CONTROLS}
+TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS}
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
 
 
@@ -276,22 +278,22 @@ def main(arguments=None) -> None:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
     except (ValueError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
-    if args.images is not None:
-        if args.images < size.batch:
-            parser.error(f"--images {args.images} is less than one batch of {size.batch}")
-        size = replace(size, images=args.images)
+    if args.images is not None and args.images < size.batch:
+        parser.error(f"--images {args.images} is less than one batch of {size.batch}")
+    length = lambda exp: args.images or (size.images if exp.radius is None else size.patch_images)
     if args.threads:
         torch.set_num_threads(args.threads)
     for exp in exps:
         try:
-            begin(exp, size, args.seed, args.again)
+            begin(exp, replace(size, images=length(exp)), args.seed, args.again)
         except (ValueError, checkpoints.CheckpointError) as error:
             parser.error(str(error))
     print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)
         workers = args.threads or torch.get_num_threads()
-        run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
+        sized = replace(size, images=length(exp))
+        run(exp, sized, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
 
 
 if __name__ == "__main__":

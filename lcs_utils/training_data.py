@@ -1,12 +1,12 @@
 """What a net is trained on: rendered scenes on the device, and batches of images or patches with freshly chosen labels (App. E.1)."""
 
-import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lcs_utils.clevr import conditions, dataset
+from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.experiments import Experiment, Preset
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 
@@ -19,13 +19,31 @@ class Batch(NamedTuple):
     valid: Tensor | None = None
 
 
-class Data(NamedTuple):
-    """Rendered scenes on the training device: uint8 images, centers in [0, 1] and colors, padded by NaN and -1.
+class ImagesOnDisk:
+    """The images of a rendered folder, uint8 [n, 3, res, res], indexed like a tensor but read from its shards.
 
-    Images that would take more than half of a GPU's free memory stay in the processor's (`load_data`).
+    What memory is free keeps them (the system's page cache), once for all processes: 74 GB need not fit eight times, nor once.
     """
 
-    images: Tensor
+    device = torch.device("cpu")
+
+    def __init__(self, scenes: ShardDataset):
+        self.scenes = scenes
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        return torch.from_numpy(self.scenes.column("images", index.numpy()))
+
+
+class Data(NamedTuple):
+    """Rendered scenes: uint8 images, centers in [0, 1] and colors, padded by NaN and -1.
+
+    All on the training device, except images that would take more than half of a GPU's free memory (`load_data`).
+    """
+
+    images: Tensor | ImagesOnDisk
     locations: Tensor
     colors: Tensor
 
@@ -49,10 +67,10 @@ def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> 
     if exp.radius is None:
         return Batch(x0, grid)
     cells = choose_patches(grid, exp.radius, conditions.GRID_SIZE, generator)
-    patches, valid = extract_patches(x0, exp.radius, conditions.GRID_SIZE)
+    patches, valid = extract_patches(x0, exp.radius, conditions.GRID_SIZE, cells)
     local = patch_conditions(grid, exp.radius, conditions.GRID_SIZE)
     row = torch.arange(size, device=index.device)[:, None]
-    return Batch(patches[row, cells].flatten(0, 1), local[row, cells].flatten(0, 1), valid[cells].flatten(0, 1))
+    return Batch(patches.flatten(0, 1), local[row, cells].flatten(0, 1), valid.flatten(0, 1))
 
 
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
@@ -61,8 +79,18 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
     counts = next(counts for counts in folders if exp.objects[1] in counts)
     folder = dataset.default_folder(size.resolution, counts)
     dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
-    arrays = dataset.load(folder, counts=range(exp.objects[0], exp.objects[1] + 1))
-    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else math.inf
-    images = torch.from_numpy(arrays["images"])
-    labels = (torch.from_numpy(arrays[key]).to(device) for key in ("locations", "colors"))
-    return Data(images.to(device) if arrays["images"].nbytes <= room else images, *labels)
+    scenes = ShardDataset(folder, range(exp.objects[0], exp.objects[1] + 1))
+    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 0
+    labels = (torch.from_numpy(scenes.column(name)).to(device) for name in ("locations", "colors"))
+    return Data(within(ImagesOnDisk(scenes), room, device), *labels)
+
+
+def within(images: ImagesOnDisk, room: int, device: torch.device) -> Tensor | ImagesOnDisk:
+    """The images on the device if they take at most `room` bytes there, read in parts; otherwise as they are."""
+    one = images[torch.arange(1)]
+    if len(images) * one.nbytes > room:
+        return images
+    resident = torch.empty(len(images), *one.shape[1:], dtype=one.dtype, device=device)
+    for part in torch.arange(len(images)).split(2**16):
+        resident[part] = images[part].to(device)
+    return resident

@@ -32,7 +32,7 @@ from accelerate import Accelerator
 from lcs_utils import checkpoints, experiments, notebooks, plotting, training
 from lcs_utils.clevr import conditions, scenes
 from lcs_utils.clevr.render import render
-from lcs_utils.diffusion import final, karras_sigmas, loss_weight, sample, training_sigmas
+from lcs_utils.diffusion import karras_sigmas, loss_weight, sample, training_sigmas
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import MPConv
 

@@ -22,7 +22,6 @@ seed: int = 0
 steps: int = 14
 
 # %%
-import torch
 from lcs_utils import checkpoints, experiments, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import length_generalization as lg

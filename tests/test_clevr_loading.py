@@ -38,6 +38,17 @@ def test_items_are_those_of_load(folder):
     assert np.allclose(project(scene), arrays["locations"][8], atol=1e-6)
 
 
+def test_columns_are_read_across_shards_in_the_order_asked_for(folder):
+    arrays, dataset = load(folder), ShardDataset(folder)
+    order = np.array([9, 0, 3, 9, 4])
+    for name, array in arrays.items():
+        assert np.array_equal(dataset.column(name, order), array[order], equal_nan=array.dtype.kind == "f")
+        assert np.array_equal(dataset.column(name), array, equal_nan=array.dtype.kind == "f")
+    assert dataset.column("images", []).shape == (0, 3, 16, 16)
+    with pytest.raises(IndexError, match="indices -1 to 10 are not all in a data set of 10 images"):
+        dataset.column("images", [-1, 10])
+
+
 def test_a_loader_with_workers_gives_every_image_once(folder):
     dataset, arrays = ShardDataset(folder), load(folder)
     dataset[0]

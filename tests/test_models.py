@@ -12,7 +12,7 @@ from lcs_utils.models.local_patch import (
 )  # fmt: skip
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import EDMDenoiser, edm2_loss, precondition
-from lcs_utils.models.unet import EDM2UNet, MCScale, MPConv, mp_cat, mp_silu, mp_sum, normalize, renormalize_
+from lcs_utils.models.unet import EDM2UNet, MCScale, MPConv, mp_cat, mp_silu, mp_sum, renormalize_
 
 
 def small_net(**changes):
@@ -155,11 +155,13 @@ def test_patches_are_the_neighborhoods_of_their_cells():
     radius, grid_size, m = 1, 4, 2
     image = torch.arange(3 * 64.0).reshape(1, 3, 8, 8) + 1
     patches, valid = extract_patches(image, radius, grid_size)
-    assert patches.shape == (1, 16, 3, 6, 6) and valid.shape == (16, 1, 6, 6)
+    assert patches.shape == (1, 16, 3, 6, 6) and valid.shape == (1, 16, 1, 6, 6)
     for cell in range(16):
         i, j = divmod(cell, 4)
         assert torch.equal(patches[0, cell, :, m : 2 * m, m : 2 * m], image[0, :, i * m : i * m + m, j * m : j * m + m])
-    assert torch.equal(patches[0] != 0, valid.expand(-1, 3, -1, -1) != 0)  # exactly the outside is 0
+    assert torch.equal(patches[0] != 0, valid[0].expand(-1, 3, -1, -1) != 0)  # exactly the outside is 0
+    few = torch.tensor([[14, 3]])
+    assert all(torch.equal(a, b[:, few[0]]) for a, b in zip(extract_patches(image, radius, grid_size, few), (patches, valid)))
 
 
 def test_patch_conditions_are_the_subgrid_and_the_center():

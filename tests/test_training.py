@@ -7,16 +7,18 @@ import sys
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
 
-from lcs_utils import checkpoints, paths, training
+from lcs_utils import checkpoints, paths, training, training_data
+from lcs_utils.clevr import dataset
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Preset, experiment, preset
 from lcs_utils.models.unet import MPConv
 
 TINY_NET = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2)
-TINY = Preset("tiny", 32, TINY_NET, TINY_NET, images=8 * 60, batch=8, learning_rate=0.01, per_count=1, sigma_data=0.5)
+TINY = Preset("tiny", 32, TINY_NET, TINY_NET, images=8 * 60, patch_images=8 * 60, batch=8, learning_rate=0.01, per_count=1, sigma_data=0.5)
 
 
 def tiny_data():
@@ -122,6 +124,20 @@ def test_a_few_steps_lower_the_error_and_keep_weights_on_the_sphere(exp):
         if isinstance(module, MPConv):
             rms = module.weight.square().flatten(1).mean(1).sqrt()
             assert torch.allclose(rms, torch.ones_like(rms), atol=1e-3)
+
+
+def test_images_on_disk_are_those_of_the_folder_and_move_to_the_device_where_they_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    size = replace(TINY, resolution=16, per_count=3)
+    data = training_data.load_data(EXP1, size, torch.device("cpu"), 1)
+    arrays = dataset.load(dataset.default_folder(16, range(1, 4)))
+    assert np.array_equal(data.locations, arrays["locations"], equal_nan=True) and np.array_equal(data.colors, arrays["colors"])
+    in_memory = training.Data(torch.from_numpy(arrays["images"]), data.locations, data.colors)
+    drawn = [training.draw(d, EXP1, 8, torch.Generator().manual_seed(3)) for d in (data, in_memory)]
+    assert torch.equal(drawn[0].x0, drawn[1].x0) and torch.equal(drawn[0].cond, drawn[1].cond)
+    n_bytes = arrays["images"].nbytes
+    assert torch.equal(training_data.within(data.images, n_bytes, torch.device("cpu")), in_memory.images)
+    assert training_data.within(data.images, n_bytes - 1, torch.device("cpu")) is data.images
 
 
 def test_a_nan_stops_the_run_before_it_spreads():

@@ -32,7 +32,7 @@ def trained(tmp_path, monkeypatch):
     return order, stop
 
 
-@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2), ("controls", CONTROLS)])
+@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2), ("radius", RADIUS_SWEEP), ("controls", CONTROLS)])
 def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, table, nets):
     order, stop = trained
     stop[0] = nets[2].name
@@ -52,7 +52,8 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     training.main(["exp1"])
     training.main(["exp1", "--missing"])
     training.main(["exp1", "--missing", "--seed", "1"])
-    assert [name for name, *_ in order] == ["exp1", "exp1"]
+    training.main(["exp3"])
+    assert [(name, images) for name, _, images, _ in order] == [("exp1", 176_000), ("exp1", 176_000), ("exp3", 800_000)]
     again = []
     monkeypatch.setattr(training, "run", lambda exp, *args, **kwargs: again.append(exp.name))
     with pytest.raises(SystemExit):

@@ -58,9 +58,26 @@ class ShardDataset(Dataset):
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         shard, row = self._find(index)
+        return {name: torch.from_numpy(np.array(array[row])) for name, array in self._map(shard).items()}
+
+    def column(self, name: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+        """One array of many scenes (default: all), in the order asked for. Raises IndexError for an index outside."""
+        indices = np.arange(len(self)) if indices is None else np.asarray(indices)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
+            raise IndexError(f"indices {indices.min()} to {indices.max()} are not all in a data set of {len(self)} images")
+        shards = np.searchsorted(self.ends, indices, "right")
+        rows = indices - np.concatenate([[0], self.ends])[shards]
+        first = self._map(0)[name]
+        out = np.empty((len(indices), *first.shape[1:]), first.dtype)
+        for shard in np.unique(shards):
+            here = shards == shard
+            out[here] = self._map(int(shard))[name][rows[here]]
+        return out
+
+    def _map(self, shard):
         if shard not in self._open:
             self._open[shard] = map_arrays(self.paths[shard])
-        return {name: torch.from_numpy(np.array(array[row])) for name, array in self._open[shard].items()}
+        return self._open[shard]
 
     def _find(self, index):
         if not -len(self) <= index < len(self):

@@ -20,11 +20,11 @@ class FocusedDenoiser:
     def __call__(self, x_t, sigma, cond):
         net, cells = self.whole, torch.tensor(self.cells, device=x_t.device)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
-        patches, valid = extract_patches(x_t, net.radius, net.grid_size)
+        patches, valid = extract_patches(x_t, net.radius, net.grid_size, cells.expand(len(x_t), -1))
         conditions = patch_conditions(cond, net.radius, net.grid_size)[:, cells].flatten(0, 1)
         x0_hat = precondition(
-            net.net, patches[:, cells].flatten(0, 1), sigma.repeat_interleave(len(cells)), conditions, net.sigma_data,
-            valid=valid[cells].repeat(len(x_t), 1, 1, 1),
+            net.net, patches.flatten(0, 1), sigma.repeat_interleave(len(cells)), conditions, net.sigma_data,
+            valid=valid.flatten(0, 1),
         )  # fmt: skip
         m = cell_size(x_t.shape[-1], net.grid_size)
         center = slice(net.radius * m, (net.radius + 1) * m)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lcs_utils.diffusion import SIGMA_DATA
 from lcs_utils.models.precond import precondition
 
-CHUNK = 2048  # patches per forward pass: bounds memory whatever the batch
+CHUNK, CHUNK_PIXELS = 2048, 2**21  # most patches, and most pixels in them, per forward pass: memory whatever the batch and r
 
 
 def cell_size(resolution: int, grid_size: int) -> int:
@@ -25,19 +25,25 @@ def cell_size(resolution: int, grid_size: int) -> int:
     return resolution // grid_size
 
 
+def _windows(images: Float[Tensor, "batch c height width"], radius: int, grid_size: int) -> Tensor:
+    """Every cell's patch as a view [batch row column c side side], 0 outside the image: nothing is copied until indexed."""
+    m = cell_size(images.shape[-1], grid_size)
+    side = (2 * radius + 1) * m
+    return rearrange(F.pad(images, [radius * m] * 4).unfold(2, side, m).unfold(3, side, m), "b c i j y x -> b i j c y x")
+
+
 def extract_patches(
-    images: Float[Tensor, "batch 3 height width"], radius: int, grid_size: int
-) -> tuple[Float[Tensor, "batch cells 3 side side"], Float[Tensor, "cells 1 side side"]]:
-    """Every cell's patch of side (2r+1) m, row-major over cells, and its validity mask (0 outside the image).
+    images: Float[Tensor, "batch 3 height width"], radius: int, grid_size: int, cells: Int[Tensor, "batch n"] | None = None
+) -> tuple[Float[Tensor, "batch n 3 side side"], Float[Tensor, "batch n 1 side side"]]:
+    """Patches of side (2r+1) m around `cells` (row * grid_size + column; default all), and their validity (0 outside the image).
 
     Choice: noisy pixels outside the image are 0, and EDM2's ones channel is 0 there too.
     """
-    m = cell_size(images.shape[-1], grid_size)
-    side, pad = (2 * radius + 1) * m, [radius * m] * 4
-    windows = lambda x: F.pad(x, pad).unfold(2, side, m).unfold(3, side, m)
-    patches = rearrange(windows(images), "b c i j y x -> b (i j) c y x")
-    valid = rearrange(windows(torch.ones_like(images[:1, :1])), "1 c i j y x -> (i j) c y x")
-    return patches, valid
+    if cells is None:
+        cells = torch.arange(grid_size**2, device=images.device).expand(len(images), -1)
+    image, row, column = torch.arange(len(cells), device=cells.device)[:, None], cells // grid_size, cells % grid_size
+    patches = _windows(images, radius, grid_size)[image, row, column]
+    return patches, _windows(torch.ones_like(images[:1, :1]), radius, grid_size)[0, row, column]
 
 
 def patch_conditions(
@@ -86,16 +92,19 @@ class LocalPatchDenoiser:
 
     def __call__(self, x_t, sigma, cond):
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
-        patches, valid = extract_patches(x_t, self.radius, self.grid_size)
         conditions = patch_conditions(cond, self.radius, self.grid_size)
-        b, cells = patches.shape[:2]
+        b, cells = conditions.shape[:2]
         m = cell_size(x_t.shape[-1], self.grid_size)
         center = slice(self.radius * m, (self.radius + 1) * m)
+        patches, valid = (_windows(x, self.radius, self.grid_size) for x in (x_t, torch.ones_like(x_t[:1, :1])))
+        most = max(min(self.chunk, CHUNK_PIXELS // patches[0, 0, 0, 0].numel()), 1)
         kept = []
-        for index in torch.arange(b * cells, device=x_t.device).split(self.chunk):
+        for index in torch.arange(b * cells, device=x_t.device).split(most):
             image, cell = index // cells, index % cells
+            row, column = cell // self.grid_size, cell % self.grid_size
             x0_hat = precondition(
-                self.net, patches[image, cell], sigma[image], conditions[image, cell], self.sigma_data, valid=valid[cell]
-            )
+                self.net, patches[image, row, column], sigma[image], conditions[image, cell], self.sigma_data,
+                valid=valid[0, row, column],
+            )  # fmt: skip
             kept.append(x0_hat[:, :, center, center])
         return rearrange(torch.cat(kept), "(b i j) c y x -> b c (i y) (j x)", b=b, i=self.grid_size)
