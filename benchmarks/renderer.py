@@ -87,7 +87,8 @@ def cycles():
         return
     slow, fast = 8 / (nine - one), rate(lambda: render(SCENES[:9], 128), 9)[0]
     print(f"128 px: Cycles (16 samples, denoised, masks too) {slow:.2f}, fast {fast:.0f} images per core-second: {fast / slow:.0f} times")
-    print(f"limit of Cycles: path tracing and denoising; starting Blender costs {one - 1 / slow:.1f} core-seconds once (9 images: {wall:.0f} s)")
+    start = one - 1 / slow
+    print(f"limit of Cycles: path tracing and denoising; starting Blender costs {start:.1f} core-seconds once (9 images: {wall:.0f} s)")
 
 
 def scaling(threads):
@@ -140,11 +141,11 @@ def cuda():
         apart = np.abs(here.astype(int) - there)
         rates = [rate(work, n)[1] for work, n in ((kept, len(packed[1])), (lambda: render(SCENES * 40, 64, antialias, "cuda"), 16_000))]
         core = rate(lambda: render(SCENES[:120], 64, antialias), 120)[0]
-        print(f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {name} (target "
-              f"{CUDA_TARGET} on an H200), {rates[1]:.0f} with scenes packed and images copied; {core:.0f} per core-second: {rates[0] / core:.0f} times")  # fmt: skip
+        print(f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {name} (target {CUDA_TARGET} on an H200), "
+              f"{rates[1]:.0f} with scenes packed and images copied; {core:.0f} per core-second: {rates[0] / core:.0f} times")  # fmt: skip
         print(f"       {(apart > 0).mean():.1e} of the bytes differ from the processor's, by {apart.max()} at most")
     sampling = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)[0]
-    print(f"limit: registers (8 warps at a time on a multiprocessor), branches, float64; and drawing scenes, {sampling:.0f} per core-second")
+    print(f"limit: registers (8 warps at a time on a multiprocessor), branches, float64; drawing scenes, {sampling:.0f} per core-second")
 
 
 def main():

@@ -57,7 +57,8 @@ RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 
 # anywhere, one to three anywhere (s_b of Bradley et al. 2025).
 NORMALIZED = replace(EXP1, name="exp1_normalized", normalize_label=True)
 BACKGROUNDS = tuple(
-    Experiment(f"background_{name}", objects, labels="none") for name, objects in (("empty", (0, 0)), ("one", (1, 1)), ("cluttered", (1, 3)))
+    Experiment(f"background_{name}", objects, labels="none")
+    for name, objects in (("empty", (0, 0)), ("one", (1, 1)), ("cluttered", (1, 3)))
 )
 CONTROLS = (NORMALIZED, *BACKGROUNDS)
 EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS}

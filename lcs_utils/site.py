@@ -185,7 +185,8 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> None:
     pages |= {path.as_posix(): (paths.ROOT / path).read_text() for path in verdicts}
     notebook_pages = toctree("Notebooks", [f"notebooks/{name}" for name in names])
     readme = (paths.ROOT / "README.md").read_text()
-    pages["index.md"] = "\n".join([readme, notebook_pages, toctree("Figures", ["figures/index", *(path.with_suffix("").as_posix() for path in verdicts)])])
+    figure_pages = toctree("Figures", ["figures/index", *(path.with_suffix("").as_posix() for path in verdicts)])
+    pages["index.md"] = "\n".join([readme, notebook_pages, figure_pages])
     for place, content in pages.items():
         paths.write_text(folder / place, content)
 

@@ -221,7 +221,8 @@ def default_folder(resolution: int, counts) -> Path:
 def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
     """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
 
-    `checksums=False` only looks whether the files are there. Raises FileNotFoundError or ValueError naming the file and the command that restores it.
+    `checksums=False` only looks whether the files are there. Raises FileNotFoundError or ValueError naming the file and the
+    command that restores it.
     """
     folder, found = Path(folder), []
     manifest = _read_manifest(folder)

@@ -34,7 +34,9 @@ PAPER = {  # Tables 1 and 2; trained on one object, one label is all labels, so 
     "drop_one_1-3": Paper(3, (0, 1)), "drop_one_1-4": Paper(8, (0, 1)),
     "drop_one_1-5": Paper(9, (0, 1)), "drop_one_1-6": Paper(10, (0, 1)),
 }  # fmt: skip
-LABELS = {"all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped", "none": "no label"}
+LABELS = {
+    "all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped", "none": "no label",
+}  # fmt: skip
 
 
 class Cell(NamedTuple):

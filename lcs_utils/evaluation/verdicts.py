@@ -204,7 +204,8 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
     if spread:
         lines += [
             "", "## Training seeds", "", "The same training from other weights and another order of the data.", "",
-            "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 | success, K = 4–6 | objects elsewhere, K = 1–3 |",
+            "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 | success, K = 4–6 "
+            "| objects elsewhere, K = 1–3 |",
             "|---|---|---|---|---|---|", *spread,
         ]  # fmt: skip
     return "\n".join(lines) + "\n"
