@@ -28,7 +28,7 @@ from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.evaluation import hand_counts, rates, sheets, tables
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
-from lcs_utils.evaluation.rows import PLAUSIBLE
+from lcs_utils.evaluation.rows import PLAUSIBLE, seeds_of
 from lcs_utils.experiments import experiment
 from lcs_utils.widgets import ConditionSampler
 
@@ -165,6 +165,20 @@ plotting.save_figure(figure, "normalized_labels", preset, normalized, seed, coun
 Markdown(tables.markdown(tables.cells(stored, pairs)))
 
 # %% [markdown]
+# ## Training seeds
+# The nets of Fig. 1 trained again from other weights, on the same scenes in another order: one line per training.
+
+# %%
+groups = {name: seeds_of(stored, name) for name in ["exp1", "exp2", "exp3"]}
+seeded = [net for group in groups.values() for net in group]
+shades = {net: plotting.EXPERIMENT_COLORS[net[:4]] for net in seeded}
+labels = {net: "_" for net in seeded} | {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3, r = 3"}
+every = tables.net_rates(stored, seeded)
+figure = tables.draw_rates(every, ["filled", "success", "extras"], labels, shades)
+plotting.save_figure(figure, "seeds", preset, every, seed, counts)
+Markdown(tables.markdown(tables.cells(stored, seeded)))
+
+# %% [markdown]
 # ## Along training, from another seed
 # The two trainings once more from other weights (seed 1), with the nets kept along the way. For a while both fill the cells by chance
 # alone; then Exp. 1 learns to place and loses its extra objects, while Exp. 2 stays at a third of the cells and keeps more than one
@@ -177,8 +191,7 @@ along = {name: rates.along_training(stored, name, over) for name in again}
 said = {name: f"\nK = {ks[0]} to {ks[-1]}" for name, ks in over.items()}
 shades = {name: colors[name[:4]] for name in again}
 figure = tables.draw_rates(along, list(over), again, shades, along_training=True, said=said)
-plotting.save_figure(figure, "along_training", preset, along, seed, counts)
-Markdown(tables.markdown(tables.cells(stored, ["exp1", "exp1_seed1", "exp2", "exp2_seed1"])))
+plotting.save_figure(figure, "along_training", preset, along, seed, counts);
 
 # %% [markdown]
 # ## Is the counter right?

@@ -22,10 +22,11 @@ seed: int = 0
 steps: int = 14
 
 # %%
-from lcs_utils import checkpoints, experiments, notebooks, plotting
+from lcs_utils import checkpoints, experiments, notebooks, paths, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation import rates, tables
+from lcs_utils.evaluation import rates, sheets, tables
+from lcs_utils.evaluation.rows import seeds_of
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
 
 notebooks.check_parameters(preset=preset)
@@ -99,30 +100,30 @@ plotting.save_figure(figure, "interventions", preset, found, seed, used);
 # r, a patch shows whole objects.
 
 # %%
-nets = ["exp3_r1", "exp3_r2", "exp3"]
-found = tables.net_rates(stored, nets)
-colors = dict(zip(nets, (plotting.COLORS[color] for color in ("sky", "purple", "green"))))
-figure = tables.draw_rates(found, ["filled", "success", "extras"], dict(zip(nets, ["r = 1", "r = 2", "r = 3"])), colors)
+sweep = (experiments.EXP3, *experiments.RADIUS_SWEEP)
+radii = {e.name: e.radius for e in sorted(sweep, key=lambda e: e.radius) if seeds_of(stored, e.name)[:1] == [e.name]}
+ticks = [f"r = {r}" for r in radii.values()]
+found = tables.net_rates(stored, radii)
+colors = dict(zip(radii, map(plotting.COLORS.get, ("sky", "purple", "green", "orange", "vermilion", "blue"))))
+figure = tables.draw_rates(found, ["filled", "success", "extras"], dict(zip(radii, ticks)), colors)
 plotting.save_figure(figure, "radius", preset, found, seed, used);
 
 # %%
-rows = []
-for name in nets:
-    net = checkpoints.load(name, preset)
-    rows.append([lg.draw_samples(net.denoiser, size, k, 1, seed + 1, steps, "dpmpp_2m")[0] for k in shown[1:10:2]])
-odd = [f"K = {k}" for k in shown[1:10:2]]
-figure = plotting.image_grid(rows, ["r = 1", "r = 2", "r = 3"], odd, cell=0.95, marks=[circles[1:10:2]] * 3)
-plotting.save_figure(figure, "radius_samples", preset, {"K": shown[1:10:2]}, seed, [f"data/checkpoints/{name}" for name in nets]);
+kept, ks = [sheets.read_sheet(name, preset).samples for name in [*radii, "exp2"]], [1, 2, 3, 4, 5, 6, 9]
+rows = [[samples[k][0] if k in samples else None for k in ks] for samples in kept]
+figure = plotting.image_grid(rows, [*ticks, "whole image\n(Exp. 2)"], [f"K = {k}" for k in ks], cell=0.95, marks=[[circles[k] for k in ks]] * len(rows))
+files = [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in [*radii, "exp2"]]
+plotting.save_figure(figure, "radius_samples", preset, {"K": ks}, seed, files);
 
 # %% [markdown]
 # K against r, with Exp. 2's whole-image net, which had the same data and labels, at the end. The paper's K = 9 is drawn at r = 3,
 # though we do not know its r.
 
 # %%
-cells = tables.cells(stored, [*nets, "exp2"])
+cells = tables.cells(stored, [*radii, "exp2"])
 share = {cell.net: [rates.mean_over(stored, cell.net, name, [4, 5, 6]) for name in ("success", "filled")] for cell in cells}
-ticks = ["r = 1", "r = 2", "r = 3", "whole image (Exp. 2)"]
-figure = tables.draw_k_against(cells, share, [1, 2, 3, 4.2], ticks, "how far a cell sees")
+place = [*range(1, len(radii) + 1), len(radii) + 1.4]
+figure = tables.draw_k_against(cells, share, place, [*ticks, "whole image (Exp. 2)"], "how far a cell sees")
 plotting.save_figure(figure, "k_against_radius", preset, {c.net: [c._asdict(), share[c.net]] for c in cells}, seed, used)
 for cell in cells:
     print(f"{cell.net:8s} K by the paper's rule on all samples, by ours:", tables.say(cell.many), " ", tables.say(cell.ours))

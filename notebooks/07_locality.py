@@ -24,11 +24,10 @@ seed: int = 0
 cifar: bool = False
 
 # %%
-import matplotlib.pyplot as plt
 import torch
 from lcs_utils import centered, checkpoints, diffusion, locality, notebooks, plotting, widgets
 from lcs_utils.evaluation import net_locality, rates
-from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils.widgets import figures
 
@@ -94,22 +93,14 @@ plotting.save_figure(figure, "fig10", preset, numbers, seed, used);
 
 # %%
 local = net_locality.current(net_locality.read(preset), names, preset)
-styles = {n: dict(color=plotting.EXPERIMENT_COLORS[n[:4]], ls="--" if "_" in n else "-") for n in names}
+fields = ("window", "within_1", "within_2")
+curves = {n: {field: net_locality.against_noise(local[n], field) for field in fields} for n in names}
 titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
-figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.4))
-for axis, field in zip(axes, ("window", "within_2")):
-    for net in names:
-        curve = net_locality.against_noise(local[net], field)
-        axis.plot(sigmas, [i.value for i in curve.values()], label=titles[net], **styles[net])
-        axis.fill_between(sigmas, [i.low for i in curve.values()], [i.high for i in curve.values()], color=styles[net]["color"], alpha=0.2, lw=0)
-axes[0].plot(sigmas, baseline, "k-", lw=1.2, label="Gaussian, denoiser")
-axes[0].plot(sigmas, of_score, "k:", lw=1.2, label="Gaussian, score")
-axes[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 38))
-axes[1].set(xscale="log", xlabel="noise σ", ylabel="share", title="condition influence from within 2 cells", ylim=(0, 1))
-figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
-curves = {n: {f: [list(i) for i in net_locality.against_noise(local[n], f).values()] for f in ("window", "within_1", "within_2")} for n in names}
+references = {"Gaussian, denoiser": baseline, "Gaussian, score": of_score}
+figure = net_locality.draw_against_noise(curves, titles, references)
 used = [f"data/checkpoints/{name}" for name in names] + ["data/counts/locality.csv", "data/counts/length_generalization.csv"]
-plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": curves}, seed, used);
+numbers = {n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()}
+plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": numbers}, seed, used);
 
 # %% [markdown]
 # ## The thesis in one picture: conditional locality at high noise against K
@@ -120,23 +111,22 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 
 # %%
 counted = read_rows(rows_path(preset))
-points = titles | {"exp1_seed1": "Exp. 1, seed 1", "exp2_seed1": "Exp. 2, seed 1"}
+points = dict(titles)
+for name in ("exp1", "exp2", "exp3"):
+    points |= {n: f"{titles[name]}, seed {n[-1]}" for n in seeds_of(counted, name)[1:]}
 points |= {"exp1_normalized": "Exp. 1, normalized", "random_1-3": "random number of labels", "drop_one_1-3": "one label dropped"}
-more = {f"exp1_1-{most}": f"Exp. 1, up to {most} objects" for most in (2, 5, 6)}
+more = {f"exp1_1-{most}": f"Exp. 1, up to {most} objects" for most in (2, 4, 5, 6)}
 points |= {n: label for n, label in more.items() if any(row.net == n for row in counted)}
-found = net_locality.current(net_locality.read(preset), points, preset)
-shares = {n: net_locality.at_high_noise(rows) for n, rows in found.items()}
-K = {"cells filled": [net_locality.filled_k(counted, n) for n in points]}
-K |= {"our success rule": [rates.largest_k(counted, n).value for n in points]}
-K |= {"the paper's rule": [rates.largest_k(counted, n, rates.PAPER_RULE).value for n in points]}
-filled = {n: rates.mean_over(counted, n, "filled", [4, 5, 6]) for n in points}
-K |= {"share of cells": [filled[n].value for n in points]}
-rho = {rule: net_locality.rank_correlation([shares[n].value for n in points], k) for rule, k in K.items()}
-figure = net_locality.draw_against_k(shares, K["cells filled"], filled, points)
-numbers = {"locality": {n: list(s) for n, s in shares.items()}, "K": K, "spearman": rho}
-plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used);
-for rule, k in K.items():
-    print(f"{rule:17s}", dict(zip(points, k)), f"Spearman {rho[rule]:.2f} ({len(points)} nets)")
+
+# %%
+found = net_locality.against_k(counted, points, preset)
+rho = found.rank_correlations()
+figure = net_locality.draw_against_k(found, points)
+numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "K": found.k, "spearman": rho}
+plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used)
+for rule, k in found.k.items():
+    print(f"{rule:17s}", dict(zip(points, k)))
+print({rule: round(r, 2) for rule, r in rho.items()}, f"rank correlations, {len(points)} nets")
 
 # %% [markdown]
 # ## Along training
@@ -185,7 +175,7 @@ for name, side in sides.items():
 # ## The claims, checked
 
 # %%
-at = {n: (shares[n].low, shares[n].high) for n in names}
+at = {n: (found.locality[n].low, found.locality[n].high) for n in names}
 assert at["exp1"][0] > at["exp2"][1] + 0.1 and at["exp3"][0] > at["exp2"][1] + 0.1 and at["exp3_1"][0] > at["exp1_1"][1] + 0.1
 assert baseline == sorted(baseline) and of_score[-1] == 1 and baseline[-1] > 15
 assert rho["cells filled"] > 0

@@ -23,7 +23,7 @@ from lcs_utils import checkpoints, locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
-from lcs_utils.evaluation.rates import Interval, intervals, rates, stages
+from lcs_utils.evaluation.rates import PAPER_RULE, Interval, intervals, largest_k, mean_over, rates, stages
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.models.focus import focus
 from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
@@ -183,6 +183,33 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
+class AgainstK(NamedTuple):
+    """Of each net: conditional locality at high noise, the share of cells filled for K = 4 to 6, and K by three rules."""
+
+    locality: dict[str, Interval]
+    filled: dict[str, Interval]
+    k: dict[str, list[int]]
+
+    def rank_correlations(self) -> dict[str, float]:
+        """Spearman's, of locality with K by each rule and with the share of cells."""
+        values = self.k | {"share of cells": [share.value for share in self.filled.values()]}
+        return {rule: rank_correlation([share.value for share in self.locality.values()], v) for rule, v in values.items()}
+
+
+def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small") -> AgainstK:
+    """The paper's thesis in numbers. Raises ValueError for a net whose locality was not measured with its present weights."""
+    found = current(read(preset), list(nets), preset)
+    rules = {
+        "cells filled": lambda net: filled_k(counted, net), "our success rule": lambda net: largest_k(counted, net).value,
+        "the paper's rule": lambda net: largest_k(counted, net, PAPER_RULE).value,
+    }  # fmt: skip
+    return AgainstK(
+        {net: at_high_noise(rows) for net, rows in found.items()},
+        {net: mean_over(counted, net, "filled", [4, 5, 6]) for net in found},
+        {name: [rule(net) for net in found] for name, rule in rules.items()},
+    )
+
+
 def point_style(net: str) -> dict:
     """Color and marker of a net's point: the color says which labels and whether the net is local, the marker what else differs."""
     if net.startswith("exp"):
@@ -191,14 +218,36 @@ def point_style(net: str) -> dict:
     return {"color": COLORS["purple" if net.startswith("random") else "orange"], "marker": "o"}
 
 
-def draw_against_k(shares: dict[str, Interval], ks: Sequence[int], filled: dict[str, Interval], labels: dict[str, str]) -> Figure:
+def draw_against_noise(
+    curves: dict[str, dict[str, dict[float, Interval]]], labels: dict[str, str], references: dict[str, Sequence[float]]
+) -> Figure:
+    """Side of the 90 % square and conditional locality against noise (Figs. 2, 10), `curves` {net: {field: against_noise}}.
+
+    `references` are sides of the square in closed form, at SIGMAS.
+    """
+    figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.4))
+    for axes, field in zip(panels, ("window", "within_2"), strict=True):
+        for net, fields in curves.items():
+            style = {"color": EXPERIMENT_COLORS[net[:4]], "ls": "--" if "_" in net else "-"}
+            sigmas, values = list(fields[field]), list(fields[field].values())
+            axes.plot(sigmas, [v.value for v in values], label=labels[net], **style)
+            axes.fill_between(sigmas, [v.low for v in values], [v.high for v in values], color=style["color"], alpha=0.2, lw=0)
+    for (label, sides), ls in zip(references.items(), ("-", ":"), strict=True):
+        panels[0].plot(SIGMAS, sides, color="black", ls=ls, lw=1.2, label=label)
+    panels[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 38))
+    panels[1].set(xscale="log", xlabel="noise σ", ylabel="share", title="condition influence from within 2 cells", ylim=(0, 1))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
+    return figure
+
+
+def draw_against_k(found: AgainstK, labels: dict[str, str]) -> Figure:
     """K, and the share of cells filled, against conditional locality at high noise, one point per net (the paper's thesis)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.9))
     arms = lambda i: [[i.value - i.low], [i.high - i.value]]
-    for (net, share), k in zip(shares.items(), ks, strict=True):
+    for (net, share), k in zip(found.locality.items(), found.k["cells filled"], strict=True):
         style = point_style(net) | {"ms": 8, "mec": "white", "mew": 0.6, "ls": "none", "xerr": arms(share)}
         left.errorbar(share.value, k, label=labels[net], **style)
-        right.errorbar(share.value, filled[net].value, yerr=arms(filled[net]), **style)
+        right.errorbar(share.value, found.filled[net].value, yerr=arms(found.filled[net]), **style)
     left.set(ylabel="K", ylim=(-0.6, 13), title="largest K")
     right.set(ylabel="share", ylim=(0, 1), title="cells filled, K = 4 to 6")
     figure.supxlabel("conditional locality at σ ≥ 1 (share from within 2 cells)", fontsize=10)

@@ -1,6 +1,7 @@
 """Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
 
 import csv
+import re
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -49,6 +50,13 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
     if len(ways) > 1 and STANDARD not in ways:
         raise ValueError(f"{net} was sampled in several ways (seed, solver, steps): {ways}; none is the standard, {STANDARD}")
     return [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
+
+
+def seeds_of(rows: Iterable[Row], net: str) -> list[str]:
+    """The measured nets that differ from `net` in nothing but the seed of their training, itself first when it was measured."""
+    measured = {row.net for row in rows if row.family == "test" and row.k == 1}  # K needs k = 1
+    others = {int(n.removeprefix(f"{net}_seed")): n for n in measured if re.fullmatch(re.escape(net) + r"_seed\d+", n)}
+    return [net] * (net in measured) + [others[seed] for seed in sorted(others)]
 
 
 def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2"], grid_size: int = GRID_SIZE) -> int:

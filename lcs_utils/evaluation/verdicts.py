@@ -7,16 +7,15 @@ A claim that was not measured is untested; nothing is reproduced without rows.
 """
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from lcs_utils import paths
 from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, by_k, largest_k, mean_over, trained
-from lcs_utils.evaluation.rows import Row, read_rows, rows_path
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, RULES, Cell, cells, say
-from lcs_utils.experiments import EXP3, RADIUS_SWEEP
+from lcs_utils.experiments import EXP3, EXPERIMENTS, RADIUS_SWEEP
 
 YES, NO, OPEN, SEE = "reproduced", "not reproduced", "untested", "see the notebook"
 
@@ -160,10 +159,8 @@ def controls(rows: Sequence[Row]) -> list[str]:
 
 def seeds(rows: Sequence[Row]) -> list[str]:
     """Lines on nets that differ in nothing but the seed of their training: K and rates of each."""
-    lines, begun = [], {row.net for row in rows if row.family == "test" and row.k == 1}  # K needs k = 1
-    seeded = {net for net in begun if re.fullmatch(r"\w+_seed\d+", net)}
-    bases = sorted({net.partition("_seed")[0] for net in seeded} & begun)
-    for net in sorted([*seeded, *bases], key=lambda net: (net.partition("_seed")[0], net)):
+    lines, groups = [], {name: seeds_of(rows, name) for name in EXPERIMENTS}
+    for net in (net for name, group in groups.items() if group[-1:] not in ([], [name]) for net in group):
         many, ours = (say(largest_k(rows, net, rule)) for rule in RULES[1:])
         values = [mean_over(rows, net, *of) for of in (("filled", [4, 5, 6]), ("success", [4, 5, 6]), ("extras", [1, 2, 3]))]
         lines.append(f"| {net} | {many} | {ours} | " + " | ".join("–" if v is None else _said(v) for v in values) + " |")
