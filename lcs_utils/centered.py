@@ -3,7 +3,8 @@
     python -m lcs_utils.centered centered scattered --threads 1
 
 CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects and its
-denoisers do not. The paper says that this is why. The two nets here differ in nothing but where the object stands.
+denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent objects. The two nets here
+differ in nothing but where their one object stands, so they test the middle only.
 """
 
 import argparse

@@ -56,7 +56,7 @@ def training_sigmas(
 
 
 def loss_weight(sigma: Tensor, sigma_data: float = SIGMA_DATA) -> Tensor:
-    """EDM's lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma * sigma_data)^2, which gives F unit-variance targets."""
+    """EDM's lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma * sigma_data)^2, which weighs F's error alike at every noise level."""
     return (sigma**2 + sigma_data**2) / (sigma * sigma_data) ** 2
 
 
@@ -90,7 +90,7 @@ def sample(
     """Solve the probability-flow ODE dx/dsigma = (x - D) / sigma from unit `noise` down `sigmas`, yielding each step.
 
     The caller owns progress bars and early stops; the last step's x_t is the sample. `heun` is EDM's second-order
-    solver (2 evaluations a step but the last one), the paper's; `dpmpp_2m` is DPM-Solver++(2M), one evaluation a
+    solver (2 evaluations a step but the last one), EDM2's; `dpmpp_2m` is DPM-Solver++(2M), one evaluation a
     step, for previews. Raises ValueError for an unknown solver or levels that do not decrease to 0.
     """
     if solver not in SOLVERS:

@@ -78,7 +78,7 @@ from matplotlib import pyplot as plt
 from lcs_utils import diffusion, plotting, widgets
 from lcs_utils.notebooks import check_parameters
 from lcs_utils.theory import lcs, results
-from lcs_utils.theory.cpc import ConditionalProjectiveComposition, fit_cpc
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition, coupled_family, fit_cpc
 from lcs_utils.theory.distributions import GaussianMixture, gaussian, kl
 
 check_parameters(preset=preset)
@@ -157,11 +157,13 @@ widgets.frame_slider(frames, [f"{s:.2f}" for s in stops], "noise level sigma", s
 
 # %% [markdown]
 # ## Where the equality breaks
-# 1. **The inactive block.** The subsets depend on $J$: a pixel of $M_c$ is *background* when $c$ is not active.
-#    Letting it look only at $M_c$ is wrong as soon as the background is correlated across $M_c$.
+# 1. **The inactive block.** The subsets depend on $J$: a pixel of $M_c$ is *background* when $c$ is not active (App. B tells
+#    three cases apart, of which we have two in words; this is probably the third). Letting it look only at $M_c$ is
+#    wrong as soon as the background is correlated across $M_c$.
 # 2. **The converse.** If the score in each block depends on that block alone, its line integrals add up block by block,
-#    so $p$ is the product of eq. (2). The paper says "equivalence" and proves one direction; this is our check of the
-#    other. With one shared light the sum is wrong.
+#    so $p(\cdot\mid c_J)$ is a product over the blocks. It is eq. (2)'s if each factor is the same for every $J$, the half
+#    that $L_i$ stands for; one $J$ cannot show that. The paper says "equivalence" and proves one direction; this is our
+#    check of the other. With one shared light the sum is wrong.
 
 # %%
 J = frozenset("ab")
@@ -179,8 +181,9 @@ print(f"with a shared light    {shared.left:.3f}, block by block {shared.right:.
 
 # %% [markdown]
 # ## Length generalization in closed form
-# Nine squares, each with its own color. A CPC is fitted by maximum likelihood to samples with **at most two**
-# conditions and then sampled at nine by the sampler that the networks use (Heun, 32 steps).
+# Nine squares, each with its own color. A CPC is fitted, each block and the background by maximum likelihood, to samples
+# with **at most two** conditions and then sampled at nine by the sampler that the networks use (Heun, 32 steps). For a CPC the
+# errors of the squares add up, whatever their number; where the data are no CPC (a shared light) the same fit goes wrong with it.
 
 # %%
 spots = {j: tuple(pixel[:, 3 * (j // 3) :, 3 * (j % 3) :][:, :2, :2].flatten().tolist()) for j in range(9)}
@@ -192,10 +195,22 @@ learned = fit_cpc([(J, truth(J).sample(1000, generator)) for J in seen], spots)
 counts = [0, 1, 2, 5, 9]
 noise, steps = torch.randn(4, cpc.n, generator=generator), diffusion.karras_sigmas(32)
 drawn = [diffusion.final(diffusion.sample(learned.denoise, noise, steps, range(k))) for k in counts]
-divergence = [sum(kl(truth.concepts[j], learned.concepts[j]).value for j in range(k)) for k in range(10)]
+divergence = [sum(kl(truth.concepts[j], learned.concepts[j]).value for j in range(k)) for k in range(10)]  # of the squares
 columns = [f"{k} condition{'s' * (k != 1)}\n({'seen' if k < 3 else 'never seen'})" for k in counts]
 figure = plotting.image_grid([[d[i].reshape(3, side, side) for d in drawn] for i in range(2)], ["sample 1", "sample 2"], columns, cell=1.3)
 plotting.save_figure(figure, "theory_length_generalization", preset, {"objects_kl": divergence}, seed);
+
+# %%
+def error_at_three(light, spill):
+    """KL at three conditions of a CPC fitted to one and two, where the truth is a CPC only at light = spill = 0."""
+    family, M = coupled_family(light, spill)
+    shown = [frozenset(J) for J in ((), (0,), (1,), (2,), (0, 1), (1, 2))]
+    fitted = fit_cpc([(J, family(J).sample(20_000, generator)) for J in shown], M)
+    return kl(family(frozenset(M)), fitted(frozenset(M)).joint()).value
+
+
+unlike = {name: error_at_three(*dials) for name, dials in {"CPC": (0, 0), "shared light": (0.5, 0), "spill": (0, 0.3)}.items()}
+print({name: f"{error:.2f} nats" for name, error in unlike.items()})
 
 # %% [markdown]
 # ## The claims, asserted
@@ -207,6 +222,7 @@ assert outside < 1e-12  # no influence from outside N_u
 assert misread_gap > 0.01  # the inactive block is background
 assert adds_up.gap < 1e-6 and shared.gap > 0.1  # the converse, and what breaks it
 assert (nine - tints).abs().max() < 0.2  # nine objects, each in its own color
+assert unlike["CPC"] < 0.01 and min(unlike["shared light"], unlike["spill"]) > 0.2  # where the data are no CPC
 assert divergence[9] < 0.5 and divergence[9] / divergence[2] < 9  # the error grows with the count, it does not explode
 print("Lemma 1 holds, and breaks where it should")
 

@@ -107,7 +107,9 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 # **K here**: the largest K at which, and below which, at least three quarters of the conditioned cells hold an object on average (64 or
 # 24 samples for every K). Extra objects and looks do not count. This rule was chosen after its numbers were known; two others are
 # printed beside it, and the share of cells filled at K = 4 to 6 needs no rule. One point per trained net; color is the labels and
-# the architecture, shape what else differs. Local nets with r <= 2 hear nothing beyond two cells by construction and are left out.
+# the architecture, shape what else differs. **Chance** (dashed): a net that hears all conditions alike takes 24 % from within two cells, and
+# with the window of r = 3, which holds few others, 73 %. So a local net's number is mostly its window's, and rank
+# correlations are over the nets that see the whole image. Local nets with r <= 2 hear nothing beyond two cells at all and are left out.
 
 # %%
 counted = read_rows(rows_path(preset))
@@ -122,11 +124,12 @@ points |= {n: label for n, label in more.items() if any(row.net == n for row in 
 found = net_locality.against_k(counted, points, preset)
 rho = found.rank_correlations()
 figure = net_locality.draw_against_k(found, points)
-numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "K": found.k, "spearman": rho}
+numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "chance": found.chance, "K": found.k, "spearman": rho}
 plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used)
 for rule, k in found.k.items():
-    print(f"{rule:17s}", dict(zip(points, k)))
-print({rule: round(r, 2) for rule, r in rho.items()}, f"rank correlations, {len(points)} nets")
+    print(f"{rule:17s}", k)
+whole = [n for n in points if rates.trained(n).radius is None]
+print({rule: round(r, 2) for rule, r in rho.items()}, f"rank correlations, {len(whole)} nets that see the whole image")
 
 # %% [markdown]
 # ## Along training
@@ -176,21 +179,25 @@ for name, side in sides.items():
 
 # %%
 at = {n: (found.locality[n].low, found.locality[n].high) for n in names}
-assert at["exp1"][0] > at["exp2"][1] + 0.1 and at["exp3"][0] > at["exp2"][1] + 0.1 and at["exp3_1"][0] > at["exp1_1"][1] + 0.1
+assert at["exp1"][0] > max(at["exp2"][1], at["exp1_1"][1]) + 0.1 and at["exp1"][0] > found.chance["exp1"] + 0.2
+assert all(at[n][0] > found.chance[n] - 0.05 for n in names)
 assert baseline == sorted(baseline) and of_score[-1] == 1 and baseline[-1] > 15
-assert rho["cells filled"] > 0
+assert min(rho.values()) > 0
 last = {n: {name: list(curve.values())[-1] for name, curve in curves.items()} for n, curves in along.items()}
 assert all(last["exp1_seed1"][name].low > last["exp2_seed1"][name].high for name in last["exp1_seed1"])  # locality, cells filled
-print("Exp. 1 and the local nets hear conditions nearby, Exp. 2 and the net of one object do not:", at["exp1"][0] > at["exp2"][1] + 0.1)
+print("Exp. 1 hears conditions nearby, Exp. 2 and the net of one object hardly more than chance:", at["exp1"][0] > at["exp2"][1] + 0.1)
 
 # %% [markdown]
-# **What to look for**: in Fig. 2 the target of Exp. 1 takes 68 % of its condition influence from nearby at both noise levels, that of
-# Exp. 2 30 % at σ = 0.2 and 4 % at σ = 5, where a far disc fills, as the paper says. **What differs from the paper**: it finds both nets
-# pixel-local at all noise levels; by the 90 % square our whole-image nets are not: at high noise they look as far as
-# the Gaussian field does (the centers of their maps are bright, the rest is faint but wide). Exp. 3 is, by construction.
-# **Fig. 12's explanation is not confirmed here**: both one-object nets widen alike with noise (26 and 25 px at σ = 20), so a
-# centered subject alone does not delocalize nets of this size. A small net at 32 px that always widens cannot say more.
-# **Few points**: so the rank correlation is an illustration; it depends on the rule for K (all three are printed), and
-# of the nets that compose, the most local one does not have the largest K. Exp. 1 with normalized labels, trained half as long,
-# is nearly as local as Exp. 1 and composes less (notebook 05): this number alone does not decide.
+# **What to look for**: Exp. 1 hears its conditions from nearby (0.54 to 0.60 for σ ≥ 1), Exp. 2 and the net of one object hardly more
+# than chance (0.23 to 0.34, and 0.27 to 0.31, where hearing all conditions alike gives 0.24). Exp. 3's 0.73 to 0.80 is its window's: the same
+# net with conditions heard alike would have 0.73. One image and target vary more: in Fig. 2 the target of Exp. 1 takes 68 %
+# from nearby at both noise levels shown, and 34 % at σ = 1 between them; in Exp. 2 at σ = 5 a far disc fills, as the paper says.
+# **What differs from the paper**: it finds both nets pixel-local at all noise levels; by the 90 % square our whole-image nets are not. At
+# low noise they look farther than the Gaussian field's denoiser (at σ = 0.2: 21 and 20 px, 11), at high noise not as far (at σ = 5:
+# 27 and 25 px, 34). The centers of their maps are bright, the rest is faint but wide. Exp. 3 is local by construction.
+# **Fig. 12**: the paper's guess names centered subjects and the absence of several nearly independent objects. Our pair of one-object nets
+# tests the first only: both widen alike with noise (26 and 25 px at σ = 20), from 19 px on, so centering alone does not delocalize nets of
+# this size. On the second, Exp. 1 trained on one object looks a little farther than on one to three (29 against 27 px at σ = 5).
+# **Few points**: the rank correlation is an illustration; it depends on the rule for K (all are printed). Exp. 1 with normalized
+# labels, trained half as long, is nearly as local as Exp. 1 and composes less (notebook 05): this number alone does not decide.
 # **Missing**: the CIFAR-10 net itself was not run here (`cifar = True` does), only a small random one of the same classes, in the tests.

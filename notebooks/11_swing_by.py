@@ -203,7 +203,9 @@ diversities, seeds, trained = (sorted({row[key] for row in rows}) for key in ("d
 both = {(row["diversity"], row["label"], row["seed"], row["step"]): row["both"] for row in rows}
 labels = ("00", "01", "10", "11")
 accuracy = torch.tensor([[[[both[d, c, k, t] for t in trained] for k in seeds] for c in labels] for d in diversities])
-below = accuracy[:, 3].cummax(-1).values - accuracy[:, 3]  # [diversity seed step]: how far below the best so far
+learned = accuracy[:, :3].amin(1).cummax(-1).values > 0.7  # before, all disks are large, so that size is right for nothing
+since = accuracy[:, 3].where(learned, 0)  # [diversity seed step]
+below = (since.cummax(-1).values - since).where(learned, 0)  # how far below the best so far
 names = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 figure, axes = plt.subplots(1, len(diversities), figsize=(8.4, 3), sharey=True)
 for axis, diversity, curves in zip(axes, diversities, accuracy):
@@ -219,7 +221,7 @@ lost, end = below.amax(-1), accuracy[:, 3, :, -1]  # [diversity seed]
 falls = (lost > 0.25).sum(1).tolist()  # 64 samples: four standard errors
 returns = ((lost > 0.25) & (below[..., -1] < lost / 2)).sum(1).tolist()
 for diversity, fell, returned, last in zip(diversities, falls, returns, end.mean(1)):
-    text = f"11 falls in {fell} of {len(seeds)} runs and comes back in {returned} of these"
+    text = f"once 00, 01 and 10 are learned, 11 falls in {fell} of {len(seeds)} runs and comes back in {returned} of these"
     print(f"diversity {diversity:g}: {text}; accuracy at the end {last:.2f}")
 values = {"diversities": diversities, "labels": labels, "steps": trained, "falls": falls, "returns": returns}
 values |= {"mean_accuracy": accuracy.mean(2)}
@@ -249,7 +251,10 @@ assert returns[0] == 0 and returns[-1] >= 2 and mean_end[-1, 3] > mean_end[0, 3]
 # - **Three descents**, never four, need positive starts: 16 of 80 with $a^2$ (9 of 20 for $\mu=(0.7,1.7,3)$, 6 of 20 for
 #   $(1,1.5,2.2)$), one of 80 with $a$.
 # - **One layer** never turns from a small start. From a large one it can (the tests hold an example).
-# - **Diffusion.** The accuracy of the unseen combination is non-monotone while the seen ones end at 0.87 or more. Without
+# - **Diffusion.** The accuracy of the unseen combination is non-monotone while the seen ones end at 0.87 or more. Falls are
+#   counted from when all seen combinations are right in 70 % of the samples: before, every disk is drawn large, and a large blue one costs
+#   nothing (without diversity two of five runs fall only there, or never had it). Only the diversity is varied here, not
+#   the strength of a concept (`Disks.separation`). Without
 #   diversity the third act is missing: after 500 steps the model draws one of the training clusters, or nothing clear.
 #   With diversity 0.3 the composition comes back. The cited paper uses 32 px images and a larger net; ours are 12 px
 #   and a net of 61 thousand weights, without weight averaging, so some of the jitter is that of single snapshots.

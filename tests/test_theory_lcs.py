@@ -149,6 +149,15 @@ def test_converse_fails_without_independence():
     assert results.converse(p.score, [*M.values(), (6, 7)], start, stop).gap > 1
 
 
+def test_converse_sees_independence_but_not_crosstalk():
+    """Half of eq. (2) only: where conditions act on foreign blocks, blocks are independent at every J and p is no CPC."""
+    family, M = coupled_family(light=0.0, spill=0.4)
+    p = family(frozenset([0, 1, 2]))
+    start, stop = p.sample(2, generator(3))
+    assert results.converse(p.score, [*M.values(), (6, 7)], start, stop).gap < 1e-9
+    assert results.lemma_2(family, M, (0, 1, 2)).divergence > 1
+
+
 def test_lcs_is_a_denoiser_that_samples_the_cpc():
     cpc, J = CPCS["gaussian"], frozenset(["a", "c"])
     denoise = local_conditional_denoiser(cpc, cpc.subsets)

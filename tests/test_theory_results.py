@@ -140,6 +140,7 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     assert other.denoisers[3] > other.denoisers[4] > other.denoisers[5] > 0
     limit = kl(gaussian([0.0, 0.0], torch.eye(2)), gaussian([0.0, 0.0], A @ A.T)).value
     assert other.laws == sorted(other.laws) and other.laws[-1] == pytest.approx(limit, rel=1e-3)  # this one grows
+    assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
 
 
 def mean_differences(family, conditions):

@@ -23,7 +23,7 @@ from lcs_utils import checkpoints, locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
-from lcs_utils.evaluation.rates import PAPER_RULE, Interval, intervals, largest_k, mean_over, rates, stages
+from lcs_utils.evaluation.rates import PAPER_RULE, Interval, intervals, largest_k, mean_over, rates, stages, trained
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.models.focus import focus
 from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
@@ -183,17 +183,32 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
+def chance_locality(radius: int | None, reach: int = 2, k: int = K, grid_size: int = GRID_SIZE) -> float:
+    """Conditional locality of a net that hears all conditions within `radius` cells (None: all) alike: what its window alone gives."""
+    cells = test_condition(k).nonzero()[:, 0]
+    apart = (torch.arange(grid_size**2)[None] // grid_size - cells[:, None] // grid_size).abs()
+    apart = torch.maximum(apart, (torch.arange(grid_size**2)[None] % grid_size - cells[:, None] % grid_size).abs())
+    heard = (apart <= (grid_size if radius is None else radius)).double().reshape(-1, grid_size, grid_size)
+    return locality.conditional_locality(heard, cells.tolist(), grid_size, reach)
+
+
 class AgainstK(NamedTuple):
-    """Of each net: conditional locality at high noise, the share of cells filled for K = 4 to 6, and K by three rules."""
+    """Of each net: conditional locality at high noise, that of its window alone, the share of cells filled for K = 4 to 6, K by rule."""
 
     locality: dict[str, Interval]
+    chance: dict[str, float]
     filled: dict[str, Interval]
-    k: dict[str, list[int]]
+    k: dict[str, dict[str, int]]
 
     def rank_correlations(self) -> dict[str, float]:
-        """Spearman's, of locality with K by each rule and with the share of cells."""
-        values = self.k | {"share of cells": [share.value for share in self.filled.values()]}
-        return {rule: rank_correlation([share.value for share in self.locality.values()], v) for rule, v in values.items()}
+        """Spearman's, of locality with the share of cells and with K by each rule, over the nets that see the whole image.
+
+        Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among the others.
+        """
+        whole = [net for net in self.locality if trained(net).radius is None]
+        values = {"share of cells": {net: share.value for net, share in self.filled.items()}} | self.k
+        shares = [self.locality[net].value for net in whole]
+        return {rule: rank_correlation(shares, [of[net] for net in whole]) for rule, of in values.items()}
 
 
 def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small") -> AgainstK:
@@ -205,8 +220,9 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small"
     }  # fmt: skip
     return AgainstK(
         {net: at_high_noise(rows) for net, rows in found.items()},
+        {net: chance_locality(trained(net).radius) for net in found},
         {net: mean_over(counted, net, "filled", [4, 5, 6]) for net in found},
-        {name: [rule(net) for net in found] for name, rule in rules.items()},
+        {name: {net: rule(net) for net in found} for name, rule in rules.items()},
     )
 
 
@@ -244,10 +260,15 @@ def draw_against_k(found: AgainstK, labels: dict[str, str]) -> Figure:
     """K, and the share of cells filled, against conditional locality at high noise, one point per net (the paper's thesis)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.9))
     arms = lambda i: [[i.value - i.low], [i.high - i.value]]
-    for (net, share), k in zip(found.locality.items(), found.k["cells filled"], strict=True):
+    for net, share in found.locality.items():
         style = point_style(net) | {"ms": 8, "mec": "white", "mew": 0.6, "ls": "none", "xerr": arms(share)}
-        left.errorbar(share.value, k, label=labels[net], **style)
+        left.errorbar(share.value, found.k["cells filled"][net], label=labels[net], **style)
         right.errorbar(share.value, found.filled[net].value, yerr=arms(found.filled[net]), **style)
+    for chance in sorted(set(found.chance.values())):
+        words = "all conditions alike" if chance == chance_locality(None) else "the same in its window"
+        for axes in (left, right):
+            axes.axvline(chance, color="0.6", lw=1, ls="--")
+        left.text(chance + 0.008, 12.8, words, rotation=90, va="top", fontsize=7, color="0.4")
     left.set(ylabel="K", ylim=(-0.6, 13), title="largest K")
     right.set(ylabel="share", ylim=(0, 1), title="cells filled, K = 4 to 6")
     figure.supxlabel("conditional locality at σ ≥ 1 (share from within 2 cells)", fontsize=10)

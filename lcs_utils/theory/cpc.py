@@ -148,7 +148,7 @@ def coupled_family(
 def fit_cpc(
     draws: Iterable[tuple[Iterable, Float[Tensor, "batch n"]]], M: Mapping[Any, tuple[int, ...]]
 ) -> ConditionalProjectiveComposition:
-    """Learn a CPC with Gaussian parts by maximum likelihood from (J, samples of p(.|c_J)), for example with |J| <= 2.
+    """Learn a CPC with Gaussian parts, each by maximum likelihood, from (J, samples of p(.|c_J)), for example with |J| <= 2.
 
     Block j is fitted on all draws with j in J, the background on the draws with J = {}. Raises ValueError naming
     conditions that no draw contains.

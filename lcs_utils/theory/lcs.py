@@ -64,9 +64,9 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
 
 
 def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Subsets:
-    """A tempting misreading of Lemma 1: a pixel of M_k looks at M_k (with no condition) also when k is not in J.
+    """Another reading of Lemma 1, whose cases are lost to us: a pixel of M_k looks at M_k (with no condition) also when k is not in J.
 
-    Exact only if the background itself factorizes over the M_k; `results.inactive_block_gap` shows the difference.
+    Exact only if the background itself factorizes over the M_k; `results.lemma_1` with these subsets shows the difference.
     """
     N, L = map(list, lemma_1_subsets(M, n, J))
     uncontrolled = background_pixels(M, n, M)

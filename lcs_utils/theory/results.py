@@ -77,8 +77,9 @@ def converse(
 ) -> Sides:
     """The converse of Lemma 1: log p(stop) - log p(start) against the sum of what each block alone contributes.
 
-    Equal for all points exactly when log p is a sum over the blocks, as it is when the score in each block depends
-    on that block alone: then exp of each summand is, up to a constant, the factor p(x_{M_j} | c_j) of eq. (2).
+    Equal for all points exactly when log p(.|c_J) is a sum over the blocks, as it is when the score in each block depends
+    on that block alone. That is half of eq. (2), the half of N_i; the half of L_i is that a block's summand is the same
+    for every J, which one J cannot show (spill alone passes here and is no CPC).
     Choice: the paper says "equivalence" and proves one direction; this is our closed-form check of the other.
     """
     alone = 0.0
@@ -115,7 +116,7 @@ def lemma_2(
 def lemma_3(
     family: Family, M: Mapping[Any, tuple[int, ...]], Js: Iterable[Iterable], sigmas: Iterable[float]
 ) -> Float[Tensor, "levels 3"]:
-    """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at increasing noise; each strictly decreases until it is zero."""
+    """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at increasing noise; each strictly decreases unless it is zero."""
     Js = list(Js)
     return torch.tensor([approximate_cpc_errors(family, M, Js, sigma) for sigma in sigmas], dtype=torch.float64)
 
@@ -167,15 +168,15 @@ def corollary_1(
 ) -> Sides:
     """Corollary 1: the LCS in features z = A(x) against the score of N_t[A # p(.|c_J)], got from p in PIXEL space.
 
-    A linear A pushes p's mixture forward; a smooth map of the plane is integrated:
-    p_t(z) = integral of p(x) N(z; A(x), sigma^2) dx. Raises ValueError for smooth maps of more than two dimensions.
+    Maps of the plane are integrated: p_t(z) = integral of p(x) N(z; A(x), sigma^2) dx. In more dimensions a linear A pushes
+    p's mixture forward, which checks no more than Lemma 1 and the inverse of A; smooth maps raise ValueError there.
     """
     features = fcpc.features
     local = local_conditional_score(features, z, sigma, features.subsets(J))
-    if isinstance(fcpc.transform, LinearMap):
-        return Sides(local, fcpc.pixels(J).pushforward(fcpc.transform.matrix).score(z, sigma))
     if features.n > 2:
-        raise ValueError(f"smooth maps need quadrature, which is for at most 2 dimensions, got {features.n}")
+        if not isinstance(fcpc.transform, LinearMap):
+            raise ValueError(f"smooth maps need quadrature, which is for at most 2 dimensions, got {features.n}")
+        return Sides(local, fcpc.pixels(J).pushforward(fcpc.transform.matrix).score(z, sigma))
     corners, _ = grid_for(features(J), points=25)
     x = _box_grid(fcpc.transform.inverse(corners), 201)
     log_p = fcpc.log_prob(x, J)
@@ -195,10 +196,11 @@ def _box_grid(inside: Float[Tensor, "points n"], points: int) -> Float[Tensor, "
 
 
 class Claim2(NamedTuple):
-    """Four measures of how far noising and a linear map A are from commuting, one value per noise level."""
+    """Five measures of how far noising and a linear map A are from commuting, one value per noise level."""
 
     laws: list[float]  # KL(N_t[A # p] || A # N_t[p])
     scores: list[float]  # E || difference of their scores ||^2
+    relative: list[float]  # the same over E || score ||^2
     denoisers: list[float]  # E || difference of the posterior means of A x ||^2
     identity: list[float]  # KL(N_t[A # p] || N_t[p])
 
@@ -206,9 +208,10 @@ class Claim2(NamedTuple):
 def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[float]) -> Claim2:
     """Claim 2: N_t[A # p] against A # N_t[p] for a Gaussian p, in closed form; zero for orthogonal A.
 
-    Choice: the claim's formula is lost to us, so four readings of "the non-commutativity shrinks with noise" are
-    computed. Scores, denoisers and the KL to N_t[p] do shrink at high noise. The KL between the two laws does NOT:
-    for linear A it grows to KL(N(0, I) || N(0, A A^T)).
+    Choice: the claim's formula is lost to us, so five readings of "the non-commutativity shrinks with noise" are
+    computed. Scores, denoisers and the KL to N_t[p] do shrink at high noise, as they do between any two laws, because all
+    scores vanish as 1 / sigma. Relative to the score the gap does NOT shrink, nor does the KL between the two laws: for
+    linear A both grow, the KL to KL(N(0, I) || N(0, A A^T)).
     """
     if not p.is_gaussian:
         raise ValueError(f"claim_2 is in closed form for one Gaussian, got a mixture of {len(p.weights)}")
@@ -222,7 +225,8 @@ def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[f
         denoisers = float(torch.trace(gap @ noise_after.cov @ gap.T))
         identity = kl(noise_after, p.noised(sigma)).value
         scores = relative_fisher_gaussian(noise_after, noise_before)
-        rows.append((kl(noise_after, noise_before).value, scores, denoisers, identity))
+        relative = scores / float(torch.trace(torch.linalg.inv(noise_after.cov)))
+        rows.append((kl(noise_after, noise_before).value, scores, relative, denoisers, identity))
     return Claim2(*map(list, zip(*rows)))
 
 

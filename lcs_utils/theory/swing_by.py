@@ -98,7 +98,8 @@ def one_layer(
 ) -> Float[Tensor, "times dim dim"]:
     """W(t) of f(x) = W x under gradient flow, in closed form: entry ki is 1_{k=i}(1 - e^{-a_i t}) + e^{-a_i t} w_ki(0).
 
-    Applied to z this is f(W(t), z)_k of arXiv 2410.08309; columns are independent, so no output coordinate can turn.
+    Applied to z this is f(W(t), z)_k of arXiv 2410.08309. Entries do not act on each other: each goes to its end monotonically.
+    An output, a sum of entries with different rates, can still turn, from starts that are not small.
     """
     check(W0, a)
     decay = torch.exp(-times[:, None] * a)[:, None, :]  # [times 1 dim]
