@@ -1,7 +1,7 @@
 """Everything is a denoiser: `denoise(x_t, sigma, cond) -> x0_hat`, the posterior mean D.
 
-x_t = x0 + sigma * eps; `sigma` is a standard deviation in data units, always of shape [batch]; `cond` is opaque
-here. Exact toy distributions, the EDM2 net, the local patch net and compositions of them are all this one
+x_t = x0 + sigma * eps; `sigma` is a standard deviation in data units, always of shape [batch]; `cond` is opaque here: where
+it is a tensor, the batch comes first. Exact toy distributions, the EDM2 net, the local patch net and compositions of them are all this one
 callable, so there is one sampler, one locality analysis and one length-generalization test for all.
 """
 

@@ -6,6 +6,9 @@ from lcs_utils.clevr.conditions import LABEL_POLICIES
 from lcs_utils.diffusion import SIGMA_DATA
 
 
+CONDITIONS = ("location", "color")
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What is trained: objects per scene (lowest, highest), which of them are labeled, and how far the net sees.
@@ -20,6 +23,16 @@ class Experiment:
     radius: int | None = None
     condition: str = "location"
     normalize_label: bool = False
+
+    def __post_init__(self):
+        low, high = self.objects
+        if not 0 <= low <= high:
+            raise ValueError(f"{self.name}: objects are (lowest, highest) >= 0, got {self.objects}")
+        for name, value, allowed in (("labels", self.labels, LABEL_POLICIES), ("condition", self.condition, CONDITIONS)):
+            if value not in allowed:
+                raise ValueError(f"{self.name}: {name} must be one of {', '.join(allowed)}, got {value!r}")
+        if self.radius is not None and (self.radius < 1 or self.condition != "location"):
+            raise ValueError(f"{self.name}: radius >= 1 cells, with location conditions; got {self.radius}, {self.condition}")
 
     @property
     def labeled_share(self) -> float:
@@ -83,6 +96,10 @@ class Preset:
     per_count: int
     sigma_data: float
 
+    def length(self, exp: Experiment) -> int:
+        """Training images of a net of this experiment."""
+        return self.images if exp.radius is None else self.patch_images
+
 
 PRESETS = {
     p.name: p
@@ -131,6 +148,3 @@ def preset(name: str) -> Preset:
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(PRESETS)}")
     return PRESETS[name]
-
-
-assert all(e.labels in LABEL_POLICIES for e in EXPERIMENTS.values())

@@ -27,6 +27,11 @@ def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "tar
     return pixels
 
 
+def batched(cond: Any) -> Any:
+    """A condition as a denoiser gets it for one image: a vector as a batch of one, anything else as it is."""
+    return cond[None] if torch.is_tensor(cond) and cond.ndim == 1 else cond
+
+
 def pixel_influence(
     denoise: Denoiser,
     x_t: Float[Tensor, "channels height width"],
@@ -44,7 +49,7 @@ def pixel_influence(
     pixels = check_targets(targets, height, width).to(x_t.device)
     with torch.enable_grad():
         x = x_t.detach()[None].clone().requires_grad_()
-        x0_hat = denoise(x, x.new_full((1,), float(sigma)), cond)
+        x0_hat = denoise(x, x.new_full((1,), float(sigma)), batched(cond))
     maps = []
     for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
         index = torch.arange(len(rows), device=x.device)
@@ -202,7 +207,7 @@ def profile(
     for sigma in sigmas:
         x_t = x0 + sigma * eps
         with torch.no_grad():
-            x0_hat = denoise(x_t[None], x_t.new_full((1,), float(sigma)), cond)[0]
+            x0_hat = denoise(x_t[None], x_t.new_full((1,), float(sigma)), batched(cond))[0]
         pixels = pixel_influence(denoise, x_t, sigma, cond, targets, chunk)
         empty = x_t.new_zeros(0, *x_t.shape[1:])
         conditions = condition_influence(denoise, x_t, sigma, cond, without, chunk) if without else empty

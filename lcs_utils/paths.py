@@ -10,7 +10,7 @@ import shutil
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(os.environ.get("LCS_ROOT") or Path(__file__).resolve().parent.parent)  # LCS_ROOT: where data/ and runs/ are, if not here
 NOTEBOOKS = ROOT / "notebooks"
 DATA = ROOT / "data"
 CHECKPOINTS = DATA / "checkpoints"
@@ -85,8 +85,13 @@ def atomic_folder(path):
 
 @contextmanager
 def exclusive(path):
-    """Hold the right to change `path`, for processes that read it, add and write it back; others wait."""
-    lock = RUNS / "locks" / "_".join(Path(path).resolve().parts[-3:])
+    """Hold the right to change `path`, for processes that read it, add and write it back; others wait.
+
+    The lock is a file under runs/, or beside a path that is elsewhere.
+    """
+    path = Path(path).resolve()
+    inside = path.is_relative_to(ROOT)
+    lock = RUNS / "locks" / "_".join(path.relative_to(ROOT).parts) if inside else path.with_name(f".{path.name}.lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -9,13 +9,15 @@ A run saves its whole state every few minutes, resumes where it was after a kill
 import argparse
 import copy
 import csv
+import json
 import math
 import shlex
 import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -115,14 +117,14 @@ class Log(NamedTuple):
 
 
 def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accelerator: Accelerator) -> Iterator[Log]:
-    """Train until `size.images` images were seen, yielding after every step. Raises FloatingPointError on a NaN loss."""
+    """Train until `size.length(exp)` images were seen, yielding after every step. Raises FloatingPointError on a NaN loss."""
     objective, optimizer = accelerator.prepare(state.objective, state.optimizer)
-    exponent = ema_exponent(SIGMA_REL) + 1
+    exponent, total = ema_exponent(SIGMA_REL) + 1, size.length(exp)
     local_batch = size.batch // accelerator.num_processes
     parameters = [p for p in state.objective.parameters()]
-    while state.seen[0] < size.images:
+    while state.seen[0] < total:
         seen = int(state.seen[0])
-        lr = learning_rate(seen, size.images, size.learning_rate)
+        lr = learning_rate(seen, total, size.learning_rate)
         for group in state.optimizer.param_groups:
             group["lr"] = lr
         batch = draw(data, exp, local_batch, state.generator)
@@ -153,11 +155,25 @@ def snapshot_marks(total: int) -> list[int]:
     return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
 
 
+def about(exp: Experiment, size: Preset, seed: int) -> dict:
+    """What a run is, but for its length: a state of another one is not gone on with."""
+    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name")}
+    return json.loads(json.dumps({**asdict(exp), **how, "preset": size.name, "seed": seed}))
+
+
+def check_same(folder: Path, now: dict) -> None:
+    """Raise ValueError, naming what differs, when `folder` holds the state of another run (states of old have no such file)."""
+    if (folder / "run.json").exists():
+        then = json.loads((folder / "run.json").read_text())
+        differing = [f"{k}: {then.get(k)!r} there, {now.get(k)!r} here" for k in {**then, **now} if then.get(k) != now.get(k)]
+        if differing:
+            raise ValueError(f"{folder} holds the state of another training ({'; '.join(differing)}); choose another name or folder")
+
+
 def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log], command: str) -> None:
     """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that describes it."""
-    pipeline = ConditionalPipeline(
-        copy.deepcopy(state.ema), resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data
-    )
+    net = copy.deepcopy(state.ema)
+    pipeline = ConditionalPipeline(net, resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data)
     checkpoints.save(
         pipeline, folder,
         row={
@@ -177,40 +193,44 @@ def run(
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `checkpoints.folder`.
     With `snapshots`, nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`).
-    Raises ValueError when the saved state has seen more images than `size` asks for.
+    Raises ValueError when the saved state is of another run or has seen more images than `size` asks for, and for an
+    experiment that has the name of one of the paper's and is not that one.
     """
-    threads = torch.get_num_threads()
+    if EXPERIMENTS.get(exp.name, exp) != exp:
+        raise ValueError(f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of its own")
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
     folder, output = folder or paths.RUNS / size.name / "training" / name, output or checkpoints.folder(name, size.name)
+    total, described = size.length(exp), about(exp, size, seed)
+    check_same(folder, described)
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
     if (folder / "state.pt").exists():
         state.load(folder / "state.pt")
-        if int(state.seen[0]) > size.images:
-            raise ValueError(f"{name} was trained on {int(state.seen[0]):,} images already, more than the {size.images:,} asked for")
+        if int(state.seen[0]) > total:
+            raise ValueError(f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} asked for")
         if accelerator.process_index:  # the saved generator is the main process's: the same data in each would be one batch
             state.generator.manual_seed((seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0]))
         with open(folder / "loss.csv") as file:
             rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
         rows = [r for r in rows if r.images <= state.seen[0]]
     data = data or load_data(exp, size, accelerator.device, workers)
-    torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it: two runs would fight for the same cores
 
     def save():
+        paths.write_json(folder / "run.json", described)
         checkpoints.write_loss(folder / "loss.csv", rows)
         state.save(folder / "state.pt")
 
     clock = saved = time.time()
-    bar = tqdm(total=size.images, initial=int(state.seen[0]), unit="img", unit_scale=True, desc=exp.name, mininterval=5)
+    bar = tqdm(total=total, initial=int(state.seen[0]), unit="img", unit_scale=True, desc=exp.name, mininterval=5)
     recent: list[Log] = []
-    marks = snapshot_marks(size.images) if snapshots else []
+    marks = snapshot_marks(total) if snapshots else []
     for log in training_loop(state, data, exp, size, accelerator):
         now = time.time()
         state.seen[1] += now - clock
         clock = now
         recent.append(log)
-        if len(recent) == 50 or log.images >= size.images:
+        if len(recent) == 50 or log.images >= total:
             loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
             rows.append(Log(log.images, loss, error, log.lr))
             recent = []
@@ -249,7 +269,7 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool) -> None:
     folder = paths.RUNS / size.name / "training" / name
     state = folder / "state.pt"
     seen = int(torch.load(state, weights_only=True, mmap=True)["seen"][0]) if state.exists() else 0
-    if 0 < seen < size.images:
+    if 0 < seen < size.length(exp):
         return
     if is_trained(exp, size, seed) and not again:
         raise ValueError(
@@ -280,20 +300,20 @@ def main(arguments=None) -> None:
         parser.error(str(error))
     if args.images is not None and args.images < size.batch:
         parser.error(f"--images {args.images} is less than one batch of {size.batch}")
-    length = lambda exp: args.images or (size.images if exp.radius is None else size.patch_images)
+    if args.images is not None:
+        size = replace(size, images=args.images, patch_images=args.images)
     if args.threads:
         torch.set_num_threads(args.threads)
     for exp in exps:
         try:
-            begin(exp, replace(size, images=length(exp)), args.seed, args.again)
+            begin(exp, size, args.seed, args.again)
         except (ValueError, checkpoints.CheckpointError) as error:
             parser.error(str(error))
     print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)
         workers = args.threads or torch.get_num_threads()
-        sized = replace(size, images=length(exp))
-        run(exp, sized, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
+        run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
 
 
 if __name__ == "__main__":

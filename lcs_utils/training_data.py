@@ -76,10 +76,11 @@ def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> 
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
     """The experiment's rendered scenes; renders what is missing first (resumable, in shards)."""
     folders = (range(1), range(1, 4), range(1, 7))  # the empty floor; two that serve every experiment of Tables 1 and 2
-    counts = next(counts for counts in folders if exp.objects[1] in counts)
+    low, high = exp.objects
+    counts = next((counts for counts in folders if low in counts and high in counts), range(low, high + 1))
     folder = dataset.default_folder(size.resolution, counts)
     dataset.generate(folder, seed=0, counts=counts, per_count=size.per_count, resolution=size.resolution, workers=workers)
-    scenes = ShardDataset(folder, range(exp.objects[0], exp.objects[1] + 1))
+    scenes = ShardDataset(folder, range(low, high + 1))
     room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 0
     labels = (torch.from_numpy(scenes.column(name)).to(device) for name in ("locations", "colors"))
     return Data(within(ImagesOnDisk(scenes), room, device), *labels)

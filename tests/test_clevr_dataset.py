@@ -113,6 +113,15 @@ def test_same_bytes_for_any_number_of_workers(folder, tmp_path):
     assert other["shards"] != manifest["shards"]
 
 
+def test_a_lock_lies_beside_what_it_locks_or_under_runs(tmp_path, monkeypatch):
+    with paths.exclusive(tmp_path / "shards"):
+        assert (tmp_path / ".shards.lock").exists()
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    with paths.exclusive(tmp_path / "data" / "counts" / "rows.csv"):
+        assert (tmp_path / "runs" / "locks" / "data_counts_rows.csv").exists()
+
+
 def test_two_runs_at_once_fill_one_folder(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     begun, drawn, write = threading.Event(), [], dataset._write_shard

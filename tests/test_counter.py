@@ -186,6 +186,15 @@ def test_bad_images_are_refused(counter):
         counter(torch.full((2, 3, 32, 32), torch.nan))
 
 
+def test_images_in_0_1_are_warned_of_and_a_saved_counter_loads(counter, tmp_path):
+    with pytest.warns(UserWarning, match=r"lie in \[0, 1\]: 2 \* images - 1"):
+        counter(torch.rand(2, 3, 32, 32))
+    counter.save_pretrained(tmp_path / "mine")
+    images = torch.rand(2, 3, 32, 32) * 2 - 1
+    again = ObjectCounter.from_pretrained(tmp_path / "mine")(images)
+    assert torch.equal(again.count, counter(images).count)
+
+
 def test_missing_or_altered_weights_name_file_and_command(tmp_path):
     with pytest.raises(CheckpointError, match="missing.*python -m lcs_utils.evaluation.counter"):
         ObjectCounter.from_pretrained(tmp_path)

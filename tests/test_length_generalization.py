@@ -93,6 +93,19 @@ def test_more_samples_begin_with_the_same_ones():
         assert torch.allclose(lg.draw_samples(denoise, 16, 3, 9, 7, 3, "heun", 4, family, first=3), many[3:])
 
 
+def test_conditions_and_places_of_your_own(monkeypatch):
+    seen = []
+    denoise = lambda x_t, sigma, cond: (seen.append(cond), x_t / (1 + sigma[:, None, None, None]))[1]
+    mine = torch.arange(6.0).reshape(3, 2)
+    lg.draw_samples(denoise, 16, 2, 3, batch=2, cond=mine)
+    assert torch.equal(seen[0], mine[:2]) and torch.equal(seen[-1], mine[2:])
+    where = torch.tensor([[[0.2, 0.3]], [[0.7, 0.8]]])
+    centers = torch.tensor([[[0.2, 0.3]], [[0.2, 0.3]]])
+    counts = SimpleNamespace(count=torch.ones(2, dtype=torch.long), centers=centers, plausibility=torch.ones(2))
+    rows = lg.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 1, where=where, net="mine")
+    assert [row.placed for row in rows] == [1, 0] and rows[0].solver == "dpmpp_2m"
+
+
 def test_layouts_of_scenes_differ_between_samples_and_are_read_back_at_their_places():
     where = conditioning.locations("scenes", 4, 3, seed=2)
     assert where.shape == (3, 4, 2) and bool(((where >= 0) & (where < 1)).all())

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from lcs_utils import paths
 from lcs_utils.evaluation import rates
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.experiments import EXPERIMENTS, Experiment
 
 
 def rows(net, k, good, n, count=None, placed=None, plausibility=1.0):
@@ -108,6 +110,15 @@ def test_the_experiment_behind_a_net():
     assert rates.trained("exp1_1-6_seed2").objects == (1, 6)
     with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1"):
         rates.trained("exp9/unit")
+
+
+def test_a_net_of_your_own_is_what_its_row_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "row.json").write_text('{"objects": [2, 5], "labels": "single", "radius": 4}')
+    assert rates.trained("mine/near4") == Experiment("mine", (2, 5), "single", 4)
+    monkeypatch.setitem(EXPERIMENTS, "yours", Experiment("yours", (1, 2)))
+    assert rates.trained("yours_seed3@640").objects == (1, 2)
 
 
 def test_missing_rows_are_named():

@@ -29,6 +29,21 @@ def additive(x, sigma, cond):
     return x / (1 + diffusion.expand(sigma, x) ** 2) + torch.einsum("bk,kchw->bchw", cond, b)
 
 
+def test_a_vector_condition_reaches_any_net_as_a_batch():
+    """A net that only knows batches, as most do: eqs. (9), (10) and the profile of one image agree with it."""
+    asked = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
+
+    def strict(x, sigma, cond):
+        assert cond.shape == (len(x), 3)
+        return additive(x, sigma, cond)
+
+    x0, without = normal(C, H, W), locality.without_each(asked)
+    found = [locality.pixel_influence(D, x0, 1.0, asked, TARGETS) for D in (strict, additive)]
+    assert torch.equal(*found)
+    profile = locality.profile(strict, x0, normal(C, H, W, seed=5), (0.5, 2.0), asked, without, TARGETS)
+    assert profile.conditions.shape == (2, 2, H, W)
+
+
 @pytest.mark.parametrize("chunk", [1, 3, 16])
 def test_pixel_influence_of_a_linear_denoiser_is_its_matrix(chunk):
     found = locality.pixel_influence(linear, normal(C, H, W), 0.7, None, TARGETS, chunk)

@@ -1,5 +1,6 @@
 """Training: resumes to the bit after a kill, keeps what it promises about EMA and schedule, and refuses bad input at once."""
 
+import json
 import os
 import signal
 import subprocess
@@ -85,6 +86,46 @@ def test_snapshots_are_checkpoints_and_change_nothing(tmp_path):
     assert checkpoints.row(str(tmp_path / "kept" / "exp1@32"))["images"] == 32
     assert not list((tmp_path / "plain").glob("exp1@*"))
     assert checkpoints.folder("exp1@32") == paths.RUNS / "small" / "training" / "exp1" / "exp1@32"
+
+
+def test_a_state_of_another_training_is_not_gone_on_with(tmp_path):
+    mine = replace(EXP1, name="mine")
+    size = replace(TINY, images=8)
+    run = lambda exp, size, seed=0: training.run(exp, size, seed, data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
+    run(mine, size)
+    run(mine, replace(size, images=16))  # longer is the same training
+    for exp, other, words in (
+        (replace(mine, labels="single"), size, "labels: 'all' there, 'single' here"),
+        (mine, replace(size, sigma_data=0.9), "sigma_data: 0.5 there, 0.9 here"),
+    ):
+        with pytest.raises(ValueError, match=f"state of another training .{words}"):
+            run(exp, other)
+    with pytest.raises(ValueError, match="exp1 is the name of another experiment"):
+        run(replace(EXP1, labels="single"), size)
+
+
+def test_a_local_net_is_trained_for_as_long_as_the_preset_says(tmp_path):
+    mine, size = replace(EXP3, name="mine"), replace(TINY, images=8, patch_images=24)
+    training.run(mine, size, data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
+    assert json.loads((tmp_path / "net" / "row.json").read_text())["images"] == 24
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"labels": "half"}, "labels must be one of .*all.*, got 'half'"), ({"condition": "shape"}, "condition must be one of location, color"),
+    ({"condition": "color", "radius": 3}, "radius >= 1 cells, with location conditions"), ({"radius": 0}, "radius >= 1"),
+    ({"objects": (3, 2)}, "objects are .lowest, highest. >= 0, got .3, 2."),
+])  # fmt: skip
+def test_an_impossible_experiment_is_refused_when_it_is_written_down(changes, words):
+    with pytest.raises(ValueError, match=words):
+        replace(EXP1, **changes)
+
+
+def test_scenes_of_any_number_of_objects_have_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    size = replace(TINY, resolution=16, per_count=2)
+    for low, high, name in ((2, 2, "clevr16"), (2, 7, "clevr16_2-7")):
+        data = training_data.load_data(replace(EXP1, name="mine", objects=(low, high)), size, torch.device("cpu"), 1)
+        assert len(data.images) == 2 * (high - low + 1) and (tmp_path / "data" / name).exists()
 
 
 def test_fewer_images_than_a_state_has_seen_are_refused(tmp_path):

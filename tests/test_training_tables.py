@@ -20,11 +20,11 @@ def trained(tmp_path, monkeypatch):
     def run(exp, size, seed, workers, command, snapshots):
         if exp.name == stop[0]:
             raise KeyboardInterrupt
-        order.append((exp.name, size.name, size.images, command))
+        order.append((exp.name, size.name, size.length(exp), command))
         place = checkpoints.folder(exp.name if seed == 0 else f"{exp.name}_seed{seed}", size.name)
         (place / checkpoints.WEIGHTS).parent.mkdir(parents=True, exist_ok=True)
         (place / checkpoints.WEIGHTS).write_text(exp.name)
-        (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS), "images": size.images}))
+        (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS), "images": size.length(exp)}))
 
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data")
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")

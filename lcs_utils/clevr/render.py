@@ -4,6 +4,8 @@ Geometry is in `tracer`, light in `shading` and `materials`, a pixel's samples i
 on a GPU. Linear light is clipped and stored as 8-bit sRGB, as Blender's "Standard" view does.
 """
 
+import sys
+
 import numpy as np
 from jaxtyping import Int, UInt8
 from numba import njit, prange
@@ -74,7 +76,11 @@ def render(
         return render_cuda(scenes, resolution, antialias)
     rows, counts, cameras, lamps = clevr_scenes.pack(scenes)
     images = np.empty((len(counts), resolution, resolution, 3), np.uint8)
+    torch = sys.modules.get("torch")  # if it is in use: numba shares OpenMP with it and would reset its number of threads
+    threads = torch.get_num_threads() if torch else 0
     _render_all(rows, counts, cameras, lamps, resolution, *patterns(antialias), images)
+    if torch:
+        torch.set_num_threads(threads)
     return images
 
 

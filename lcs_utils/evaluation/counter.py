@@ -6,6 +6,7 @@ An object counts where its center lies in the image. The shipped net is trained 
 """
 
 import json
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -175,8 +176,14 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     @classmethod
     def from_pretrained(cls, folder=FOLDER, **options) -> "ObjectCounter":
-        """The trained counter, verified, in float32. Raises CheckpointError when it is missing, truncated or altered."""
-        verify(folder)
+        """The trained counter, verified, in float32. Raises CheckpointError when it is missing, truncated or altered.
+
+        A folder of `save_pretrained`, which has no row.json with a hash, is read as it is.
+        """
+        place = Path(folder)
+        saved = (place / "config.json").exists() and not (place / "row.json").exists() and place.parent != paths.CHECKPOINTS
+        if not saved:
+            verify(folder)
         return super().from_pretrained(folder, **options).float().to(memory_format=torch.channels_last).eval()
 
 
@@ -185,10 +192,12 @@ def check_images(images: Tensor, resolution: int) -> None:
     if images.ndim != 4 or tuple(images.shape[1:]) != (3, resolution, resolution) or not images.is_floating_point():
         raise ValueError(
             f"the counter takes float images [batch, 3, {resolution}, {resolution}] in [-1, 1], "
-            f"got {str(images.dtype).removeprefix('torch.')} {list(images.shape)}"
+            f"got {str(images.dtype).removeprefix('torch.')} {list(images.shape)}; other sizes have counters of their own, `folder(64)`"
         )
     if images.numel() and not float(images.abs().max()) <= 10:
         raise ValueError(f"the counter takes finite images in [-1, 1], got values up to {float(images.abs().max()):g}")
+    if images.numel() and 0 <= float(images.min()) < float(images.max()) <= 1:
+        warnings.warn("the counter takes images in [-1, 1]; these lie in [0, 1]: 2 * images - 1 was probably meant", stacklevel=3)
 
 
 def verify(folder) -> dict:

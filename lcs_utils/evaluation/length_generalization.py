@@ -34,16 +34,17 @@ BATCH = 8  # samples drawn together, and kept together when a run stops
 
 
 def draw_samples(
-    denoise: Denoiser, resolution: int, k: int, n: int, seed: int, steps: int, solver: str,
-    batch: int = BATCH, family: str = "test", first: int = 0,
+    denoise: Denoiser, resolution: int, k: int, n: int, seed: int = STANDARD[0], steps: int = STANDARD[2], solver: str = STANDARD[1],
+    batch: int = BATCH, family: str = "test", first: int = 0, cond: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Samples `first`..n-1 as [n-first 3 resolution resolution] in [-1, 1], conditioned on k locations (App. E.2).
 
-    A function of (seed, k, family) and the sample's number: more samples begin with the same ones.
+    `cond` [n ...] are conditions of your own, in place of the family's. A function of (seed, k, condition) and the sample's
+    number: more samples begin with the same ones.
     """
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
     noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
-    cond = conditioning.grids(conditioning.locations(family, k, n, seed))[first:]
+    cond = (conditioning.grids(conditioning.locations(family, k, n, seed)) if cond is None else cond)[first:]
     sigmas = karras_sigmas(steps)
     parts = [final(sample(denoise, x, sigmas, c, solver)) for x, c in zip(noise.split(batch), cond.split(batch), strict=True)]
     return torch.cat(parts).clamp(-1, 1)
@@ -85,10 +86,15 @@ def on(device: str, denoise: Denoiser) -> Denoiser:
     return lambda x, sigma, cond: denoise(x.to(device), sigma.to(device), cond.to(device)).cpu()
 
 
-def count_rows(images: Tensor, counter: ObjectCounter, k: int, **key) -> list[Row]:
-    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that say of which net."""
+def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | None = None, **key) -> list[Row]:
+    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that say of which net.
+
+    `where` [n k 2] (x right, y down, in [0, 1]) are locations of your own, in place of the family's.
+    """
+    seed, solver, steps = STANDARD
+    key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
     counts = counter(images)
-    where = conditioning.locations(key.get("family", "test"), k, len(images), key.get("seed", 0))
+    where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
     centers = [c[~c.isnan().any(-1)] for c in counts.centers]
     return [
         Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], where[i]),

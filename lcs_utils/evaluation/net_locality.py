@@ -9,6 +9,7 @@ import argparse
 import csv
 import math
 from collections.abc import Iterable, Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from lcs_utils import checkpoints, locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
+from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation.rates import PAPER_RULE, Interval, intervals, largest_k, mean_over, rates, stages, trained
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.models.focus import focus
@@ -230,12 +232,12 @@ def point_style(net: str) -> dict:
     """Color and marker of a net's point: the color says which labels and whether the net is local, the marker what else differs."""
     if net.startswith("exp"):
         marker = next((marker for part, marker in MARKERS.items() if part in net), "o")
-        return {"color": EXPERIMENT_COLORS[net[:4]], "marker": marker}
+        return {"color": EXPERIMENT_COLORS.get(net[:4], COLORS["orange"]), "marker": marker}
     return {"color": COLORS["purple" if net.startswith("random") else "orange"], "marker": "o"}
 
 
 def draw_against_noise(
-    curves: dict[str, dict[str, dict[float, Interval]]], labels: dict[str, str], references: dict[str, Sequence[float]]
+    curves: dict[str, dict[str, dict[float, Interval]]], labels: dict[str, str], references: dict[str, Sequence[float]] | None = None
 ) -> Figure:
     """Side of the 90 % square and conditional locality against noise (Figs. 2, 10), `curves` {net: {field: against_noise}}.
 
@@ -244,11 +246,11 @@ def draw_against_noise(
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.4))
     for axes, field in zip(panels, ("window", "within_2"), strict=True):
         for net, fields in curves.items():
-            style = {"color": EXPERIMENT_COLORS[net[:4]], "ls": "--" if "_" in net else "-"}
+            style = {"color": EXPERIMENT_COLORS.get(net[:4], COLORS["purple"]), "ls": "--" if "_" in net else "-"}
             sigmas, values = list(fields[field]), list(fields[field].values())
             axes.plot(sigmas, [v.value for v in values], label=labels[net], **style)
             axes.fill_between(sigmas, [v.low for v in values], [v.high for v in values], color=style["color"], alpha=0.2, lw=0)
-    for (label, sides), ls in zip(references.items(), ("-", ":"), strict=True):
+    for (label, sides), ls in zip((references or {}).items(), cycle(("-", ":", "-."))):
         panels[0].plot(SIGMAS, sides, color="black", ls=ls, lw=1.2, label=label)
     panels[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 38))
     panels[1].set(xscale="log", xlabel="noise σ", ylabel="share", title="condition influence from within 2 cells", ylim=(0, 1))
@@ -293,17 +295,16 @@ def draw_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0])
-    parser.add_argument("nets", nargs="+", help="checkpoints")
+    parser.add_argument("nets", nargs="+", help="checkpoints, or NET/INTERVENTION")
     parser.add_argument("--preset", default="small")
     args = parser.parse_args(arguments)
-    threads = torch.get_num_threads()
     for net in args.nets:
-        pipeline, weights = checkpoints.load(net, args.preset), checkpoints.row(net, args.preset)["sha256"][:12]
+        denoise, resolution = interventions.denoiser(net, args.preset)
+        weights = interventions.weights(net, args.preset)
         if sum((row.net, row.weights) == (net, weights) for row in read(args.preset)) >= IMAGES * len(SIGMAS):
             continue
-        images = test_scenes(K, IMAGES, pipeline.config.resolution)
-        torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it
-        rows = list(tqdm(net_rows(net, pipeline.denoiser, images, weights), desc=net, total=IMAGES * len(SIGMAS)))
+        images = test_scenes(K, IMAGES, resolution)
+        rows = list(tqdm(net_rows(net, denoise, images, weights), desc=net, total=IMAGES * len(SIGMAS)))
         with paths.exclusive(path(args.preset)):
             write([row for row in read(args.preset) if row.net != net] + rows, args.preset)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from lcs_utils import checkpoints
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, success
-from lcs_utils.experiments import Experiment, experiment
+from lcs_utils.experiments import EXPERIMENTS, Experiment
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -42,8 +42,23 @@ class Rule(NamedTuple):
 
 
 def trained(net: str) -> Experiment:
-    """The experiment behind a row's net: exp2 for exp2/unit, exp2_seed1, exp2@88000. Raises ValueError for an unknown one."""
-    return experiment(re.sub(r"(_seed\d+)?(@\d+)?(/[a-z_]+)?$", "", net))
+    """The experiment behind a row's net: exp2 for exp2/unit, exp2_seed1, exp2@88000; of your own nets what their row says.
+
+    Raises ValueError for a net that is neither one of the paper's nor a checkpoint.
+    """
+    base = re.sub(r"(_seed\d+)?(@\d+)?(/\w+)?$", "", net)
+    if base not in EXPERIMENTS:
+        for name in (net.partition("/")[0], base):
+            try:
+                row = checkpoints.kept_row(name)
+            except checkpoints.CheckpointError:
+                continue
+            return Experiment(base, tuple(row["objects"]), row["labels"], row["radius"])
+        raise ValueError(
+            f"unknown experiment {base!r}; allowed: {', '.join(EXPERIMENTS)}, your checkpoints, and what you add: "
+            f"experiments.EXPERIMENTS[{base!r}] = Experiment({base!r}, objects=(1, 3), labels='all')"
+        )
+    return EXPERIMENTS[base]
 
 
 def needed(k: int, trained_maximum: int) -> int:

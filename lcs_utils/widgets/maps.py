@@ -61,9 +61,7 @@ class Maps:
 
     def _scene(self, cells, seed):
         """[3 h w]: one rendered object in the middle of each active cell."""
-        threads = torch.get_num_threads()
         image = render_scenes([scene_at(cell_centers(cells), seed, 0)], self.resolution)[0]
-        torch.set_num_threads(threads)  # numba shares OpenMP with torch and resets it
         return torch.from_numpy(image).permute(2, 0, 1).float() / 127.5 - 1
 
     def _noisy(self, noise, cells, seed):
@@ -79,7 +77,7 @@ class Maps:
     def _denoised(self, net, noise, cells, seed):
         x_t = self.noisy(noise, cells, seed)
         with torch.no_grad():
-            return self.nets[net](x_t[None], torch.full((1,), self.sigmas[noise]), self.grid(cells))[0]
+            return self.nets[net](x_t[None], torch.full((1,), self.sigmas[noise]), self.grid(cells)[None])[0]
 
     def _pixels(self, net, noise, cells, seed, target):
         near = focus(self.nets[net], [target], self.resolution)
@@ -106,7 +104,7 @@ class Maps:
         denoise = focus(self.nets[net], asked, self.resolution)
         less = self.grid(tuple(cell for cell in cells if cell != k))
         with torch.no_grad():
-            x0_hat = denoise(self.noisy(noise, cells, seed)[None], torch.full((1,), self.sigmas[noise]), less)[0]
+            x0_hat = denoise(self.noisy(noise, cells, seed)[None], torch.full((1,), self.sigmas[noise]), less[None])[0]
         influence = torch.zeros_like(full[0])
         influence[near] = (x0_hat - full)[:, *near].square().sum(0).sqrt()
         return influence
