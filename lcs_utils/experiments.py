@@ -38,9 +38,8 @@ class Experiment:
     def labeled_share(self) -> float:
         """Expected share of all training objects that carry a label, with as many scenes of each number of objects."""
         low, high = self.objects
-        number = {"all": lambda n: n, "single": lambda n: min(n, 1), "random": lambda n: (n + 1) / 2, "drop_one": lambda n: n - 1}
         objects = range(max(low, 1), high + 1)
-        return sum(number[self.labels](n) for n in objects) / sum(objects) if self.labels != "none" else 0.0
+        return sum(map(LABEL_POLICIES[self.labels].mean, objects)) / max(sum(objects), 1)
 
 
 RADIUS = 3  # Choice: the paper's r is not known; 3 cells reach past the largest object (others: RADIUS_SWEEP, notebook 06)

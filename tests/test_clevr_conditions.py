@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lcs_utils.clevr import conditions as c
+from lcs_utils.experiments import Experiment
 
 
 def present(*counts, width=4):
@@ -36,6 +37,15 @@ def test_test_conditions_are_nested_prefixes():
     assert (c.test_condition(2) - c.test_condition(1)).nonzero().item() == int(y * 16) * 16 + int(x * 16)
     with pytest.raises(ValueError, match="0..12"):
         c.test_condition(13)
+
+
+def test_a_policy_of_your_own(monkeypatch):
+    two = c.LabelPolicy(lambda n, _: n.clamp(max=2), lambda n: min(n, 2))
+    monkeypatch.setitem(c.LABEL_POLICIES, "two", two)
+    present = torch.arange(5)[None] < torch.tensor([[1], [2], [5]])
+    labeled = c.choose_labels(present, "two", torch.Generator().manual_seed(0))
+    assert labeled.sum(1).tolist() == [1, 2, 2] and bool((labeled <= present).all())
+    assert Experiment("mine", (1, 3), "two").labeled_share == 5 / 6
 
 
 @pytest.mark.parametrize("policy", c.LABEL_POLICIES)

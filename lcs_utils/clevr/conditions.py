@@ -1,5 +1,8 @@
 """The conditions of App. E.1: counts of object centers on a 16x16 grid, counts of colors, which objects get labels."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -11,7 +14,27 @@ TEST_LOCATIONS = (  # (x right, y down) in [0, 1] of the image, in the paper's o
     (0.65, 0.65), (0.65, 0.25), (0.25, 0.65), (0.35, 0.35), (0.45, 0.65), (0.45, 0.25),
     (0.65, 0.45), (0.25, 0.45), (0.45, 0.45), (0.55, 0.55), (0.35, 0.55), (0.55, 0.35),
 )  # fmt: skip
-LABEL_POLICIES = ("all", "single", "random", "drop_one", "none")
+
+
+class LabelPolicy(NamedTuple):
+    """How many of the n objects of a scene get a label: drawn for a batch ([batch 1] -> [batch 1]), and on average."""
+
+    number: Callable[[Tensor, torch.Generator | None], Tensor]
+    mean: Callable[[int], float]
+
+
+def _random_number(n: Tensor, generator: torch.Generator | None) -> Tensor:
+    u = torch.rand(n.shape, generator=generator, device=n.device)
+    return torch.minimum((u * n).long() + 1, n)  # u * n can round up to n
+
+
+LABEL_POLICIES = {  # Table 1's columns; yours: LABEL_POLICIES["two"] = LabelPolicy(...)
+    "all": LabelPolicy(lambda n, _: n, lambda n: n),
+    "single": LabelPolicy(lambda n, _: torch.ones_like(n), lambda n: min(n, 1)),
+    "random": LabelPolicy(_random_number, lambda n: (n + 1) / 2),
+    "drop_one": LabelPolicy(lambda n, _: n - 1, lambda n: n - 1),
+    "none": LabelPolicy(lambda n, _: torch.zeros_like(n), lambda n: 0),
+}
 
 
 def cell_size(resolution: int, grid_size: int = GRID_SIZE) -> int:
@@ -24,9 +47,9 @@ def cell_size(resolution: int, grid_size: int = GRID_SIZE) -> int:
 def choose_labels(
     present: Bool[Tensor, "batch max_objects"], policy: str, generator: torch.Generator | None = None
 ) -> Bool[Tensor, "batch max_objects"]:
-    """Which of the present objects get a label (Table 1's columns): "all", "single", "random", "drop_one", "none".
+    """Which of the present objects get a label (Table 1's columns), by a policy of LABEL_POLICIES: a uniform subset.
 
-    single: one, uniformly; random: their number is uniform in 1..n, then a uniform subset; drop_one: all but one.
+    single: one; random: their number is uniform in 1..n; drop_one: all but one. "all" and "none" draw no random numbers.
     Raises ValueError for an unknown policy. The generator's device must be that of `present`.
     Choice: with one object, "drop_one" drops it, so that those images train the empty condition.
     """
@@ -38,15 +61,7 @@ def choose_labels(
         return torch.zeros_like(present)
     noise = torch.rand(present.shape, generator=generator, device=present.device)
     rank = noise.masked_fill(~present, 2.0).argsort(1).argsort(1)  # a uniform order, absent objects last
-    n = present.sum(1, keepdim=True)
-    if policy == "single":
-        keep = torch.ones_like(n)
-    elif policy == "drop_one":
-        keep = n - 1
-    else:
-        u = torch.rand(n.shape, generator=generator, device=present.device)
-        keep = torch.minimum((u * n).long() + 1, n)  # u * n can round up to n
-    return (rank < keep) & present
+    return (rank < LABEL_POLICIES[policy].number(present.sum(1, keepdim=True), generator)) & present
 
 
 def location_grid(

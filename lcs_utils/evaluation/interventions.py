@@ -114,7 +114,10 @@ class LinearComposition:
 
 
 class Intervention(NamedTuple):
-    """How a denoiser is changed, given those of the checkpoints in `also`, and in words."""
+    """How a denoiser is changed, given those of the checkpoints in `also`, and in words.
+
+    Yours: INTERVENTIONS["name"] = Intervention(...); one that changes needs a new name, for rows and samples are kept by it.
+    """
 
     change: Callable[..., Denoiser]
     words: str

@@ -62,7 +62,7 @@ def column(net: str) -> str:
     words = f"; {INTERVENTIONS[change].words}" if change else ""
     how = ", local" if exp.radius is not None else ", embedding of one size" if exp.normalize_label else ""
     seed = re.search(r"_seed(\d+)", net)
-    return LABELS[exp.labels] + how + (f" (seed {seed[1]})" if seed else "") + words
+    return LABELS.get(exp.labels, exp.labels) + how + (f" (seed {seed[1]})" if seed else "") + words
 
 
 def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0) -> list[Cell]:
