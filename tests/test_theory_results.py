@@ -143,6 +143,14 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
 
 
+def test_one_transform_is_enough_at_high_noise_and_for_rotations():
+    z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    above, below = results.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)
+    assert above[0] == pytest.approx(below[2]) and below[0] == pytest.approx(above[2])  # always, and never
+    assert above[0] > 0.4 > 10 * above[1] and below[1] > 0.15 and above[2] < 1e-3
+    assert results.single_transform(z, rotation(0.7), [0.0], steps=100).left[0] < 1e-3
+
+
 def mean_differences(family, conditions):
     means = [family(frozenset([j])).mean[None] for j in conditions]
     return features.mean_difference_vectors(means, family(frozenset()).mean[None])

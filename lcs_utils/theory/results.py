@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.diffusion import final, karras_sigmas, sample
 from lcs_utils.theory.cpc import (
     ConditionalProjectiveComposition,
     CpcErrors,
@@ -17,7 +18,7 @@ from lcs_utils.theory.cpc import (
     cpc_errors_at,
     ideal,
 )
-from lcs_utils.theory.distributions import Distribution, GaussianMixture, Product, grid_kl, kl
+from lcs_utils.theory.distributions import Distribution, GaussianMixture, Product, gaussian, grid_kl, kl
 from lcs_utils.theory.lcs import Family, Subsets, local_conditional_score
 
 
@@ -228,6 +229,27 @@ def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[f
         relative = scores / float(torch.trace(torch.linalg.inv(noise_after.cov)))
         rows.append((kl(noise_after, noise_before).value, scores, relative, denoisers, identity))
     return Claim2(*map(list, zip(*rows)))
+
+
+def single_transform(z: GaussianMixture, matrix: Float[Tensor, "n n"], switches: Iterable[float], steps: int = 200) -> Sides:
+    """App. D's question: what sampling with ONE transform A costs, KL of the sampled law from p, for features z ~ N, z = A x.
+
+    The single-A denoiser is A^-1 D_z(A x), the features' denoiser as if noise were isotropic there too; the exact one would
+    need a time-dependent map. Left: single A at noise levels above each switch, exact below; right: the other way round. Both
+    steps are affine, so the sampled law is found from what becomes of the origin and the unit vectors.
+    """
+    A = LinearMap(matrix)
+    p, n = z.pushforward(torch.linalg.inv(A.matrix)), z.n
+    noise, sigmas = torch.cat([torch.zeros(1, n), torch.eye(n)]).double(), karras_sigmas(steps)
+
+    def divergence(uses_one):
+        pick = lambda x, sigma, _: A.inverse(z.denoise(A.forward(x), sigma)) if uses_one(float(sigma[0])) else p.denoise(x, sigma)
+        origin, *units = final(sample(pick, noise, sigmas))
+        columns = torch.stack(units, 1) - origin[:, None]
+        return kl(gaussian(origin, columns @ columns.T), full_joint(p)).value
+
+    switches = list(switches)
+    return Sides([divergence(lambda s: s > at) for at in switches], [divergence(lambda s: s <= at) for at in switches])
 
 
 def independent_blocks_divergence(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> float:
