@@ -176,6 +176,8 @@ def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(toy, capsys):
     lg.measure("toy", [1, 2], 2, steps=2, solver="heun")
     assert "toy: 4 samples to count, 4 of them to draw, about" in capsys.readouterr().out
     lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
+    lg.measure("toy", [3], 2, steps=2, solver="heun", rows_file=toy.path.with_name("mine.csv"))  # counted again, not drawn
+    assert len(lg.read_rows(toy.path.with_name("mine.csv"))) == 2
     assert toy.drawn == [(1, 0, 2), (2, 0, 2), (3, 0, 2)]  # what was there was kept
     kept = lg.read_rows(toy.path)
     assert len(kept) == 7 and sum(r.net == "other" for r in kept) == 1  # rows of older weights are gone

@@ -166,9 +166,9 @@ def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver:
 
 def measure(
     net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m", family: str = "test",
-    device: str = "cpu",
+    device: str = "cpu", rows_file: str | Path | None = None,
 ) -> None:  # fmt: skip
-    """Sample and count `net` at every K of `ks`, adding to the stored rows after each K.
+    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`) after each K.
 
     Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit the counter or
     the locations, CheckpointError when it is missing or altered.
@@ -179,7 +179,7 @@ def measure(
     check_fit(net, pipeline, counter)
     fuse_(pipeline.net)  # the same bits, a third sooner
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
-    side, path = pipeline.config.resolution, rows_path(preset)
+    side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
     hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash(pipeline.config.resolution)}
     key = dict(net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
     stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
@@ -189,7 +189,8 @@ def measure(
     )
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
-    shown = family == "test" and (seed, solver, steps) == STANDARD and "@" not in net  # nets along a training are too many
+    standard = family == "test" and (seed, solver, steps) == STANDARD
+    shown = standard and not rows_file and "@" not in net  # nets along a training are too many
     if not missing:
         return keep_sheet(net, preset, place, key) if shown else None
     left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
@@ -233,6 +234,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda (sums then differ in the last bits)")
     parser.add_argument("--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items())))
+    parser.add_argument("--rows", help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)")
     args = parser.parse_args(arguments)
     low, _, high = args.k.partition("-")
     try:
@@ -244,7 +246,7 @@ def main(arguments=None) -> None:
         for net in args.nets:
             interventions.split(net)
         for net in args.nets:
-            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device)
+            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
     except (ValueError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
 
