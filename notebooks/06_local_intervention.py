@@ -111,7 +111,8 @@ plotting.save_figure(figure, "radius", preset, found, seed, used);
 # %%
 kept, ks = [sheets.read_sheet(name, preset).samples for name in [*radii, "exp2"]], [1, 2, 3, 4, 5, 6, 9]
 rows = [[samples[k][0] if k in samples else None for k in ks] for samples in kept]
-figure = plotting.image_grid(rows, [*ticks, "whole image\n(Exp. 2)"], [f"K = {k}" for k in ks], cell=0.95, marks=[[circles[k] for k in ks]] * len(rows))
+marks = [[circles[k] if k in samples else [] for k in ks] for samples in kept]
+figure = plotting.image_grid(rows, [*ticks, "whole image\n(Exp. 2)"], [f"K = {k}" for k in ks], cell=0.95, marks=marks)
 files = [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in [*radii, "exp2"]]
 plotting.save_figure(figure, "radius_samples", preset, {"K": ks}, seed, files);
 

@@ -215,7 +215,7 @@ for axis, diversity, curves in zip(axes, diversities, accuracy):
     axis.set(title=f"diversity {diversity:g}", xlabel="training step", ylim=(-0.02, 1.02))
 
 # %%
-axes[0].set(ylabel="size and color right (gray: single runs)")
+axes[0].set(ylabel="size and color right\n(gray: single runs)")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
 lost, end = below.amax(-1), accuracy[:, 3, :, -1]  # [diversity seed]
 falls = (lost > 0.25).sum(1).tolist()  # 64 samples: four standard errors
