@@ -201,16 +201,9 @@ figure = plotting.image_grid([[d[i].reshape(3, side, side) for d in drawn] for i
 plotting.save_figure(figure, "theory_length_generalization", preset, {"objects_kl": divergence}, seed);
 
 # %%
-def error_at_three(light, spill):
-    """KL at three conditions of a CPC fitted to one and two, where the truth is a CPC only at light = spill = 0."""
-    family, M = coupled_family(light, spill)
-    shown = [frozenset(J) for J in ((), (0,), (1,), (2,), (0, 1), (1, 2))]
-    fitted = fit_cpc([(J, family(J).sample(20_000, generator)) for J in shown], M)
-    return kl(family(frozenset(M)), fitted(frozenset(M)).joint()).value
-
-
-unlike = {name: error_at_three(*dials) for name, dials in {"CPC": (0, 0), "shared light": (0.5, 0), "spill": (0, 0.3)}.items()}
-print({name: f"{error:.2f} nats" for name, error in unlike.items()})
+dials, shown = {"CPC": (0, 0), "shared light": (0.5, 0), "spill": (0, 0.3)}, [(), (0,), (1,), (2,), (0, 1), (1, 2)]
+unlike = {name: results.fitted_error(*coupled_family(*dial), shown, (0, 1, 2), 20_000, generator) for name, dial in dials.items()}
+print({name: f"{error:.2f} nats" for name, error in unlike.items()}, "off at three conditions, fitted to one and two")
 
 # %% [markdown]
 # ## The claims, asserted

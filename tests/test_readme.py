@@ -8,6 +8,7 @@ import pytest
 
 import run
 from lcs_utils import notebooks, paths
+from lcs_utils.experiments import EXPERIMENTS
 
 TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, flags=re.M | re.S)
@@ -69,5 +70,10 @@ def test_a_wrong_command_is_found(command, capsys):
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
 def test_program_runs(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(program, "README.md", "exec"), {"__name__": "__main__"})
+    before = dict(EXPERIMENTS)
+    try:
+        exec(compile(program, "README.md", "exec"), {"__name__": "__main__"})
+    finally:  # what it adds is its own
+        EXPERIMENTS.clear()
+        EXPERIMENTS.update(before)
     assert len([line for line in program.splitlines() if line.strip()]) <= 20

@@ -143,6 +143,12 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
 
 
+def test_a_cpc_fitted_to_one_and_two_conditions_knows_three_and_nothing_else_does():
+    shown = [(), (0,), (1,), (2,), (0, 1), (1, 2)]
+    error = lambda light, spill: results.fitted_error(*coupled_family(light, spill), shown, (0, 1, 2), 5000, generator())
+    assert error(0, 0) < 0.02 and error(0.5, 0) > 0.3 and error(0, 0.3) > 0.3
+
+
 def test_one_transform_is_enough_at_high_noise_and_for_rotations():
     z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
     above, below = results.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)

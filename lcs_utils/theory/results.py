@@ -16,6 +16,7 @@ from lcs_utils.theory.cpc import (
     approximate_cpc_errors,
     blockwise,
     cpc_errors_at,
+    fit_cpc,
     ideal,
 )
 from lcs_utils.theory.distributions import Distribution, GaussianMixture, Product, gaussian, grid_kl, kl
@@ -229,6 +230,17 @@ def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[f
         relative = scores / float(torch.trace(torch.linalg.inv(noise_after.cov)))
         rows.append((kl(noise_after, noise_before).value, scores, relative, denoisers, identity))
     return Claim2(*map(list, zip(*rows)))
+
+
+def fitted_error(
+    family: Family, M: Mapping[Any, tuple[int, ...]], shown: Iterable[Iterable], J: Iterable, draws: int, generator: torch.Generator
+) -> float:
+    """KL(p(.|c_J) || a CPC fitted to `draws` samples of each set of conditions in `shown`): what length generalization costs.
+
+    Near zero where the family is a CPC (section 3.1); where it is not, what the fit cannot know.
+    """
+    fitted = fit_cpc([(J, family(frozenset(J)).sample(draws, generator)) for J in shown], M)
+    return kl(full_joint(family(frozenset(J))), full_joint(fitted(frozenset(J)))).value
 
 
 def single_transform(z: GaussianMixture, matrix: Float[Tensor, "n n"], switches: Iterable[float], steps: int = 200) -> Sides:
