@@ -167,7 +167,8 @@ Markdown(tables.markdown(tables.cells(stored, pairs)))
 
 # %% [markdown]
 # ## Training seeds
-# The nets of Fig. 1 trained again from other weights, on the same scenes in another order: one line per training.
+# The nets of Fig. 1 trained again from other weights, on the same scenes in another order: one line per training. The first nets of
+# Exp. 1 and 2 also saw those scenes in the renderer's first look, about one gray level from today's, which seeds 1 and 2 saw.
 
 # %%
 groups = {name: seeds_of(stored, name) for name in ["exp1", "exp2", "exp3"]}

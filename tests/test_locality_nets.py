@@ -10,6 +10,7 @@ from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 from lcs_utils import centered, checkpoints, diffusion, locality, notebooks
 from lcs_utils.diffusion import expand
 from lcs_utils.evaluation import net_locality
+from lcs_utils.evaluation.rates import Interval
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.models import ddpm
 
@@ -150,3 +151,18 @@ def test_locality_along_training_keeps_whole_stages_in_order(monkeypatch):
     rows += made("exp1@40", 0.7, net_locality.SIGMAS[:-1]) + made("exp1", 0.6, net_locality.SIGMAS)  # @40 was stopped
     found = net_locality.along_training(rows, "exp1")
     assert [(images, round(value.value, 3)) for images, value in found.items()] == [(20, 0.2), (300, 0.4), (900, 0.6)]
+
+
+def test_chance_is_what_a_window_alone_gives():
+    """Of five conditions, no two within two cells: a window of two hears one label, the whole image all of them."""
+    assert net_locality.chance_locality(1) == net_locality.chance_locality(2) == 1
+    assert net_locality.chance_locality(15) == net_locality.chance_locality(None) < 0.25
+    assert 0.7 < net_locality.chance_locality(3) < 0.75
+
+
+def test_local_nets_are_not_ranked_among_the_others():
+    at = lambda value: Interval(value, value, value)
+    nets = {"exp1": 0.6, "exp2": 0.3, "drop_one_1-3": 0.4, "exp3": 0.8}
+    share = {"exp1": at(0.9), "exp2": at(0.2), "drop_one_1-3": at(0.5), "exp3": at(0.1)}
+    found = net_locality.AgainstK({n: at(v) for n, v in nets.items()}, dict.fromkeys(nets, 0.2), share, {})
+    assert found.rank_correlations() == {"share of cells": pytest.approx(1)}  # with exp3 it would be -0.2

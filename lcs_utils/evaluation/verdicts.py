@@ -200,7 +200,7 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
     spread = seeds(rows)
     if spread:
         lines += [
-            "", "## Training seeds", "", "The same training from other weights and another order of the data.", "",
+            "", "## Training seeds", "", "The same training from other weights and another order of the data (exp1 and exp2 also saw the renderer's first look).", "",
             "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 | success, K = 4–6 "
             "| objects elsewhere, K = 1–3 |",
             "|---|---|---|---|---|---|", *spread,
