@@ -34,6 +34,10 @@ class Experiment:
         if self.radius is not None and (self.radius < 1 or self.condition != "location"):
             raise ValueError(f"{self.name}: radius >= 1 cells, with location conditions; got {self.radius}, {self.condition}")
 
+    def net(self, seed: int = 0) -> str:
+        """The name of its net: the experiment's, and the seed's unless it is the first."""
+        return self.name if seed == 0 else f"{self.name}_seed{seed}"
+
     @property
     def labeled_share(self) -> float:
         """Expected share of all training objects that carry a label, with as many scenes of each number of objects."""

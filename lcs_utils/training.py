@@ -120,14 +120,12 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
     """Train until `size.length(exp)` images were seen, yielding after every step. Raises FloatingPointError on a NaN loss."""
     objective, optimizer = accelerator.prepare(state.objective, state.optimizer)
     exponent, total = ema_exponent(SIGMA_REL) + 1, size.length(exp)
-    local_batch = size.batch // accelerator.num_processes
-    parameters = [p for p in state.objective.parameters()]
     while state.seen[0] < total:
         seen = int(state.seen[0])
         lr = learning_rate(seen, total, size.learning_rate)
         for group in state.optimizer.param_groups:
             group["lr"] = lr
-        batch = draw(data, exp, local_batch, state.generator)
+        batch = draw(data, exp, size.batch // accelerator.num_processes, state.generator)
         sigma = training_sigmas(len(batch.x0), state.generator)
         x_t = add_noise(batch.x0, sigma, state.generator)
         if batch.valid is not None:
@@ -137,9 +135,9 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
             raise FloatingPointError(f"loss is {float(loss.detach().mean())} after {seen:,} images; the last saved state is finite")
         optimizer.zero_grad()
         accelerator.backward(loss.mean())
-        for p in parameters:  # EDM2's guard: one bad gradient must not end a long run
+        for p in state.objective.parameters():  # EDM2's guard: one bad gradient must not end a long run
             if p.grad is not None:
-                torch.nan_to_num_(p.grad, nan=0, posinf=0, neginf=0)
+                p.grad.nan_to_num_(nan=0, posinf=0, neginf=0)
         optimizer.step()
         renormalize_(state.objective)
         state.seen[0] += size.batch
@@ -151,7 +149,7 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
 
 
 def snapshot_marks(total: int) -> list[int]:
-    """Images at which a run keeps its EMA net, ascending: total / 128, ..., total / 2 (how far composition grows, K along training)."""
+    """Images at which a run keeps its EMA net, ascending: total / 128, ..., total / 2 (K along training)."""
     return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
 
 
@@ -193,18 +191,22 @@ def run(
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `checkpoints.folder`.
     With `snapshots`, nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`).
+    A finished run goes on when `size` asks for more images; its row then names both commands.
     Raises ValueError when the saved state is of another run or has seen more images than `size` asks for, and for an
     experiment that has the name of one of the paper's and is not that one.
     """
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of its own")
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
-    name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
+    name = exp.net(seed)
     folder, output = folder or paths.RUNS / size.name / "training" / name, output or checkpoints.folder(name, size.name)
     total, described = size.length(exp), about(exp, size, seed)
     check_same(folder, described)
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
+    if (folder / "finished.json").exists():  # gone on with, after the learning rate had come down: not the net of one long run
+        finished = json.loads((folder / "finished.json").read_text())
+        command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
     if (folder / "state.pt").exists():
         state.load(folder / "state.pt")
         if int(state.seen[0]) > total:
@@ -244,6 +246,7 @@ def run(
     if accelerator.is_main_process:
         save()
         export(state, exp, size, output, rows, command)
+        paths.write_json(folder / "finished.json", {"images": total, "command": command})
 
 
 def chosen(name: str) -> tuple[Experiment, ...]:
@@ -256,8 +259,8 @@ def chosen(name: str) -> tuple[Experiment, ...]:
 
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     """Whether the checkpoint is there and whole. Raises CheckpointError when it is altered, rather than train over it."""
-    name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
-    return (checkpoints.folder(name, size.name) / checkpoints.WEIGHTS).exists() and bool(checkpoints.row(name, size.name))
+    folder = checkpoints.folder(exp.net(seed), size.name)
+    return (folder / checkpoints.WEIGHTS).exists() and bool(checkpoints.row(exp.net(seed), size.name))
 
 
 def begin(exp: Experiment, size: Preset, seed: int, again: bool) -> None:
@@ -265,7 +268,7 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool) -> None:
 
     A state that was stopped on the way is left, to go on from; `again` removes the state of a finished run.
     """
-    name = exp.name if seed == 0 else f"{exp.name}_seed{seed}"
+    name = exp.net(seed)
     folder = paths.RUNS / size.name / "training" / name
     state = folder / "state.pt"
     seen = int(torch.load(state, weights_only=True, mmap=True)["seen"][0]) if state.exists() else 0
@@ -294,21 +297,18 @@ def main(arguments=None) -> None:
     args = parser.parse_args(words)
     try:
         exps, size = chosen(args.experiment), preset(args.preset)
+        if args.images is not None and args.images < size.batch:
+            raise ValueError(f"--images {args.images} is less than one batch of {size.batch}")
+        if args.images is not None:
+            size = replace(size, images=args.images, patch_images=args.images)
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
+        for exp in exps:
+            begin(exp, size, args.seed, args.again)
     except (ValueError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
-    if args.images is not None and args.images < size.batch:
-        parser.error(f"--images {args.images} is less than one batch of {size.batch}")
-    if args.images is not None:
-        size = replace(size, images=args.images, patch_images=args.images)
     if args.threads:
         torch.set_num_threads(args.threads)
-    for exp in exps:
-        try:
-            begin(exp, size, args.seed, args.again)
-        except (ValueError, checkpoints.CheckpointError) as error:
-            parser.error(str(error))
     print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)

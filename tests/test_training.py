@@ -91,9 +91,12 @@ def test_snapshots_are_checkpoints_and_change_nothing(tmp_path):
 def test_a_state_of_another_training_is_not_gone_on_with(tmp_path):
     mine = replace(EXP1, name="mine")
     size = replace(TINY, images=8)
-    run = lambda exp, size, seed=0: training.run(exp, size, seed, data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
+    where = dict(data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
+    run = lambda exp, size: training.run(exp, size, command=str(size.images), **where)
     run(mine, size)
     run(mine, replace(size, images=16))  # longer is the same training
+    run(mine, replace(size, images=16))  # and once more the same changes nothing
+    assert json.loads((tmp_path / "net" / "row.json").read_text())["command"] == "8 && 16"
     for exp, other, words in (
         (replace(mine, labels="single"), size, "labels: 'all' there, 'single' here"),
         (mine, replace(size, sigma_data=0.9), "sigma_data: 0.5 there, 0.9 here"),
