@@ -94,14 +94,13 @@ for NAME, EXPERIMENT in EXPERIMENTS.items():
 for MOST in (3, 6):
 
     RENDER = f"{PYTHON} -m lcs_utils.clevr.dataset --objects 1-{MOST} --per-count {SIZE.per_count} --resolution {SIZE.resolution}"
-    FOLDER = f"runs/data/clevr{SIZE.resolution}" + ("" if MOST == 3 else f"_1-{MOST}")
 
     for PART in range(1, PARTS + 1):
 
         rule:
             name: f"render_1_to_{MOST}_part_{PART}_of_{PARTS}"
             output: touch(done("render", f"{MOST}_part_{PART}_of_{PARTS}"))
-            params: command=f"{RENDER} --out {FOLDER} --part {PART}/{PARTS}"
+            params: command=f"{RENDER} --part {PART}/{PARTS}"
             threads: 16
             resources: mem_mb=16000, runtime=720 if PAPER else 240
             shell: "{params.command} --workers {threads}"
@@ -110,7 +109,7 @@ for MOST in (3, 6):
         name: f"render_1_to_{MOST}"
         input: [done("render", f"{MOST}_part_{PART}_of_{PARTS}") for PART in range(1, PARTS + 1)]
         output: touch(done("render", MOST))
-        params: command=f"{RENDER} --out {FOLDER}"
+        params: command=RENDER
         threads: 1
         resources: mem_mb=6000, runtime=240 if PAPER else 60
         shell: "{params.command} --workers {threads} && {params.command} --verify"

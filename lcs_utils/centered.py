@@ -8,13 +8,12 @@ differ in nothing but where their one object stands, so they test the middle onl
 """
 
 import argparse
-import json
 from dataclasses import replace
 
 import numpy as np
 import torch
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import paths
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import scene_at
@@ -40,22 +39,11 @@ def scenes(name: str, count: int = SCENES, seed: int = 0) -> list:
 
 
 def data(name: str, count: int = SCENES, seed: int = 0, resolution: int = 32) -> Data:
-    """The rendered scenes, labels withheld.
-
-    Choice: centers are NaN, which no cell counts, so that the condition is empty: CIFAR's net is told nothing either.
-    """
+    """The rendered scenes."""
     chosen = scenes(name, count, seed)
-    images = render(chosen, resolution).transpose(0, 3, 1, 2)
-    labels = dataset.labels(chosen, 1)
-    nowhere = np.full_like(labels["locations"], np.nan)
-    return Data(*(torch.from_numpy(np.ascontiguousarray(a)) for a in (images, nowhere, labels["colors"])))
-
-
-def describe(folder) -> None:
-    """Say in row and card of a checkpoint that labels were withheld; the training loop knows no such policy."""
-    row = json.loads((folder / "row.json").read_text()) | {"labels": "withheld"}
-    paths.write_json(folder / "row.json", row)
-    paths.write_text(folder / "README.md", checkpoints.model_card(folder.name, row))
+    known = dataset.labels(chosen, 1)
+    arrays = (render(chosen, resolution).transpose(0, 3, 1, 2), known["locations"], known["colors"])
+    return Data(*(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays))
 
 
 def main(arguments=None) -> None:
@@ -66,8 +54,8 @@ def main(arguments=None) -> None:
     torch.set_num_threads(args.threads)
     for name in args.nets:
         command = f"python -m lcs_utils.centered {name} --threads {args.threads}"
-        run(Experiment(name, objects=(1, 1)), size(), command=command, data=data(name), output=paths.CHECKPOINTS / name)
-        describe(paths.CHECKPOINTS / name)
+        exp = Experiment(name, objects=(1, 1), labels="none")  # CIFAR's net is told nothing either
+        run(exp, size(), command=command, data=data(name), output=paths.CHECKPOINTS / name)
 
 
 if __name__ == "__main__":

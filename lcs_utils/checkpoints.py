@@ -89,11 +89,20 @@ COST = {  # estimates from parameters and flops; only `small` was run
 }
 
 
+def _kept(name: str, preset: str) -> dict | None:
+    """The row beside the weights of checkpoint `name`, else the one that `record` keeps in data/; None without either."""
+    for place in (folder(name, preset), *([paths.CHECKPOINTS / name] if preset == "small" else [])):
+        try:
+            return json.loads((place / "row.json").read_text())
+        except (OSError, ValueError):  # missing or broken, as `row` says
+            continue
+    return None
+
+
 def training_command(name: str, preset: str = "small") -> str:
     """The command that trained checkpoint `name`, or would: its row's where one is kept; a snapshot's is that of its net."""
     name, _, snapshot = name.partition("@")
-    kept = paths.CHECKPOINTS / name / "row.json"
-    if preset == "small" and kept.exists() and (command := json.loads(kept.read_text()).get("command")):
+    if command := (_kept(name, preset) or {}).get("command"):
         return command
     net, _, seed = name.partition("_seed")
     words = [f"python -m lcs_utils.training {net} --preset {preset}", f"--seed {seed}" if seed else "", "--snapshots" if snapshot else ""]
@@ -121,8 +130,7 @@ def row(name: str, preset: str = "small") -> dict:
 
 def kept_row(name: str, preset: str = "small") -> dict:
     """How checkpoint `name` came about, whether or not its weights are here (`record`). Raises CheckpointError without a row."""
-    kept = paths.CHECKPOINTS / name / "row.json"
-    return json.loads(kept.read_text()) if preset == "small" and kept.exists() else row(name, preset)
+    return _kept(name, preset) or row(name, preset)
 
 
 def images(name: str, preset: str = "small") -> int:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -57,6 +58,27 @@ def write_rows(path, command, kind, rows):
     writer.writerow(kind._fields)
     writer.writerows(sorted(rows))
     write_text(path, text.getvalue())
+
+
+def read_rows(path, kind):
+    """The rows of `kind` (a namedtuple) that `write_rows` stored; none when there is no file.
+
+    A file that was cut off in its last line is read without that line, with a warning. Raises ValueError when another
+    line does not parse.
+    """
+    path = Path(path)
+    if not path.exists():
+        return []
+    text = path.read_text()
+    whole, _, cut = text.rpartition("\n")
+    if cut:
+        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; measure again to replace it")
+    lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
+    kinds = kind.__annotations__
+    try:
+        return [kind(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in kind._field_defaults}) for line in lines]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
 
 
 def sha256(path):

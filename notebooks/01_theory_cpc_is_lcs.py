@@ -125,13 +125,14 @@ figure, axes = plt.subplots(1, 5, figsize=(11, 2.5))
 axes[0].imshow(plotting.to_uint8(x0.reshape(3, side, side)))
 axes[1].imshow(owner, cmap="cividis")
 for axis, (name, (r, c)) in zip(axes[2:], probes.items()):
-    axis.imshow(influence[r, c].clamp_min(1e-9).log10(), vmin=-6, cmap="magma")
+    picture = axis.imshow(influence[r, c].clamp_min(1e-9).log10(), vmin=-6, vmax=0, cmap="magma")
     axis.plot(c, r, "x", color="black")
 
 # %%
 for axis, title in zip(axes, ["x ~ p(x | c_a, c_b)", "M_a, M_b, background", *probes]):
     axis.set(title=title, xticks=[], yticks=[])
     axis.grid(False)
+figure.colorbar(picture, ax=axes, label="log10 influence", shrink=0.9, pad=0.01)
 outside = max(float(influence[r, c][owner != owner[r, c]].max()) for r, c in probes.values())
 values = {"largest_relative_gap_below": 1e-10, "largest_influence_outside_N": outside, "plain_torch_gap_below": 1e-12}
 plotting.save_figure(figure, "theory_lcs_structure", preset, values, seed);

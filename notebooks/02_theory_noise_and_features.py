@@ -141,10 +141,10 @@ for axis, (name, cosine) in zip(axes, cosines.items()):
 figure.colorbar(picture, ax=axes[3], label="cosine", fraction=0.05)
 names = ("KL of the laws", "score gap", "score gap / score", "denoiser gap", "KL to N_t[p]")
 axes[4].loglog(noise_range, torch.tensor(list(readings), dtype=exact).T, label=names)
-axes[4].set(title="Claim 2, a linear map", xlabel="noise level sigma")
+axes[4].set(title="Claim 2, a linear map", xlabel="noise level sigma", ylabel="nats, or as named")
 axes[4].legend(fontsize=7)
-axes[5].loglog(switches, torch.tensor(one_A).T, label=("above", "below"))
-axes[5].set(title="App. D: one A on one side only", xlabel="... of noise level sigma", ylabel="KL of the samples")
+axes[5].loglog(switches, torch.tensor(one_A).T, label=("one A above sigma, exact below", "exact above, one A below"))
+axes[5].set(title="App. D: one A on one side", xlabel="noise level sigma of the switch", ylabel="nats from the law")
 axes[5].legend(fontsize=8)
 angles = {name: features.off_diagonal(cosine) for name, cosine in cosines.items()}
 values = {"off_diagonal": angles, "noise": noise_range, "claim_2": readings._asdict(), "switch": switches, "one_A": one_A._asdict()}
@@ -215,13 +215,14 @@ figure, axes = plt.subplots(2, 8, figsize=(12, 3.7))
 for column, (name, s) in enumerate(maps_of):
     for i, axis in enumerate(axes[:, column]):
         top = max(maps_of[name, level][i].max() for level in (0.3, 3.0))
-        axis.imshow((maps_of[name, s][i] / top).clamp_min(1e-6).log10(), vmin=-6, vmax=0, cmap="magma")
+        picture = axis.imshow((maps_of[name, s][i] / top).clamp_min(1e-6).log10(), vmin=-6, vmax=0, cmap="magma")
         axis.plot(29.5, 29.5, "s", mfc="none", color="cyan", ms=9, mew=0.8)
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
     axes[0, column].set_title(f"{name.split(':')[0]}{', ' + name.split()[-1] if 'read' in name else ''}\nσ = {s}", fontsize=8)
 axes[0, 0].set_ylabel("pixels, eq. (9)")
 axes[1, 0].set_ylabel("condition, eq. (10)")
+figure.colorbar(picture, ax=axes, label="log10, of a model's largest", shrink=0.8, pad=0.01)
 values = {f"{name} sigma={s}": {"far": far[name, s], "condition": strength[name, s]} for name, s in maps_of}
 plotting.save_figure(figure, "theory_toy_fig02", preset, values, seed);
 

@@ -152,7 +152,7 @@ plotting.save_figure(figure, "object_centers", preset, values, seed);
 
 # %% [markdown]
 # ## Twelve objects at the test locations
-# CLEVR's own rules reject most of these layouts at K = 3 (objects aligned) and all of them from K = 4 on: the test asks for more
+# CLEVR's own rules reject most of these layouts at K = 3 (objects aligned), nearly all at K = 4 and all from K = 5 on: the test asks for more
 # crowding than any training scene has.
 
 # %%

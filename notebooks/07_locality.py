@@ -181,6 +181,8 @@ for name, side in sides.items():
 at = {n: (found.locality[n].low, found.locality[n].high) for n in names}
 assert at["exp1"][0] > max(at["exp2"][1], at["exp1_1"][1]) + 0.1 and at["exp1"][0] > found.chance["exp1"] + 0.2
 assert all(at[n][0] > found.chance[n] - 0.05 for n in names)
+assert min(curves[n]["window"][5.0].low for n in ("exp1", "exp2")) > 20 > curves["exp3"]["window"][5.0].high  # pixels
+assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12
 assert baseline == sorted(baseline) and of_score[-1] == 1 and baseline[-1] > 15
 assert min(rho.values()) > 0
 last = {n: {name: list(curve.values())[-1] for name, curve in curves.items()} for n, curves in along.items()}

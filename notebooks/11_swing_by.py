@@ -197,10 +197,9 @@ figure = plotting.image_grid(grid, [f"sample {i + 1}" for i in range(4)], [f"ste
 plotting.save_figure(figure, "fig_swing_by_samples", preset, {"steps": steps}, seed);
 
 # %%
-rows = tc.load_rows(paths.COUNTS / "swing_by_two_concepts.csv")
-rows = [row for row in rows if row["step"] >= 40]  # before, samples are noise rather than disks
-diversities, seeds, trained = (sorted({row[key] for row in rows}) for key in ("diversity", "seed", "step"))
-both = {(row["diversity"], row["label"], row["seed"], row["step"]): row["both"] for row in rows}
+rows = [row for row in paths.read_rows(tc.ROWS, tc.Accuracy) if row.step >= 40]  # before, samples are noise rather than disks
+diversities, seeds, trained = (sorted({getattr(row, key) for row in rows}) for key in ("diversity", "seed", "step"))
+both = {(row.diversity, row.label, row.seed, row.step): row.both for row in rows}
 labels = ("00", "01", "10", "11")
 accuracy = torch.tensor([[[[both[d, c, k, t] for t in trained] for k in seeds] for c in labels] for d in diversities])
 learned = accuracy[:, :3].amin(1).cummax(-1).values > 0.7  # before, all disks are large, so that size is right for nothing

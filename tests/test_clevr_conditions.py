@@ -83,10 +83,3 @@ def test_color_counts():
 def test_errors_name_what_is_allowed():
     with pytest.raises(ValueError, match="'some'; allowed: all, single, random, drop_one, none"):
         c.choose_labels(present(1), "some")
-    with pytest.raises(ValueError, match="grid_size 16 does not divide resolution 40"):
-        c.cell_size(40)
-    assert c.cell_size(128) == 8
-    with pytest.raises(ValueError, match=r"\[batch, 256\], got \[256\]"):
-        c.check_condition(torch.zeros(256))
-    with pytest.raises(ValueError, match="smallest given is -1"):
-        c.check_condition(torch.full((1, 256), -1.0))

@@ -16,7 +16,8 @@ from numba import cuda
 from lcs_utils import paths
 from lcs_utils.clevr import blender, card, dataset
 from lcs_utils.clevr.annotations import trace, visible_pixels
-from lcs_utils.clevr.dataset import INDEX_STRIDE, MANIFEST, default_folder, generate, load, main, verify
+from lcs_utils.clevr.dataset import INDEX_STRIDE, MANIFEST, default_folder, generate, main, verify
+from lcs_utils.clevr.loading import load
 from lcs_utils.clevr.render import object_ids, render
 from lcs_utils.clevr.scene_json import read_scenes
 from lcs_utils.clevr.scenes import project, sample_scene
@@ -227,6 +228,14 @@ def test_a_lost_manifest_mixes_nothing(folder, tmp_path):
 def test_the_command_line_verifies_and_refuses(folder, capsys, tmp_path, monkeypatch):
     main(["--verify", "--out", str(folder)])
     assert capsys.readouterr().out.startswith("6 shards in")
+    main(["--verify", "--out", str(folder), "--objects", "1-2", "--per-count", "10", "--resolution", "16"])
+    with pytest.raises(SystemExit):  # whole, but not what was asked for
+        main(["--verify", "--out", str(folder), "--objects", "1-6", "--resolution", "16"])
+    assert "made with other settings (counts: [1, 2] there, [1, 2, 3, 4, 5, 6] here)" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit):
+        main(["--per-count", "1", "--workers", "1", "--out", str(tmp_path / "file")])
+    assert "File exists" in capsys.readouterr().err
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     main(["--objects", "1-6", "--per-count", "1", "--resolution", "16", "--workers", "1"])
     with pytest.raises(SystemExit):  # training could not use that folder
@@ -265,6 +274,18 @@ def test_damage_is_named(folder, tmp_path):
         verify(copy)
     with pytest.raises(FileNotFoundError, match="manifest.json is missing"):
         load(tmp_path)
+    for content in ("{}", "[]"):
+        (copy / MANIFEST).write_text(content)
+        with pytest.raises(ValueError, match="is no manifest: it lacks settings or shards"):
+            verify(copy)
+    (copy / MANIFEST).unlink()  # lost: what is there is looked at before it is taken up again
+    (copy / "1_objects_00000000.npz").write_bytes((folder / "1_objects_00000000.npz").read_bytes()[:-100])
+    with pytest.raises(ValueError, match="1_objects_00000000.npz is truncated or altered"):
+        generate(copy, **SETTINGS)
+    shutil.copy(folder / "1_objects_00000000.npz", copy)
+    (copy / "1_objects_00000000.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match="1_objects_00000000.jsonl does not hold 4 scenes"):
+        generate(copy, **SETTINGS)
     with pytest.raises(ValueError, match=r"holds scenes with \[1, 2\] objects, not \[5\]"):
         load(folder, counts=[5])
 

@@ -47,6 +47,21 @@ def test_the_references_are_what_blender_draws():
     assert fidelity.psnr(drawn[0], images[3]) < 30
 
 
+def test_another_blender_is_refused(tmp_path, monkeypatch):
+    other = tmp_path / "python"
+    monkeypatch.setenv(blender.PYTHON_VARIABLE, str(other))
+    with pytest.raises(RuntimeError, match=r"cannot be run .No such file or directory.*pip install 'bpy"):
+        blender.check_bpy()
+    for version, good in (("2.79.0", False), ("5.1.0", False), ("4.2.3 LTS", True), ("5.0.1", True)):
+        other.write_text(f"#!/bin/sh\necho {version}\n")
+        other.chmod(0o755)
+        if good:
+            assert blender.check_bpy() == str(other)
+        else:
+            with pytest.raises(RuntimeError, match=f"has Blender {version}, not 4.2 to 5.0"):
+                blender.check_bpy()
+
+
 def test_missing_blender_says_how_to_install_it(monkeypatch):
     monkeypatch.setenv(blender.PYTHON_VARIABLE, sys.executable)
     try:

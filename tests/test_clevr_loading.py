@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from lcs_utils.clevr.dataset import MANIFEST, generate, load
-from lcs_utils.clevr.loading import ShardDataset, map_arrays, to_huggingface
+from lcs_utils.clevr.dataset import MANIFEST, generate
+from lcs_utils.clevr.loading import ShardDataset, load, map_arrays, to_huggingface
 from lcs_utils.clevr.scene_json import scene_from_json
 from lcs_utils.clevr.scenes import COLORS, project
 

@@ -124,6 +124,8 @@ def test_published_keys_and_relations():
     published = {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}
     scene = scene_from_json(published, 240, 240)  # a file without camera: the jitter is fitted
     assert np.abs(np.subtract(scene.camera.location, data["camera"]["location"])).max() < 0.02
+    with pytest.raises(ValueError, match=r"object \d: no camera near CLEVR's shows .* in an image of 480x320 .* px off"):
+        scene_from_json(published)  # the published size, which this image does not have
 
 
 def test_bad_input_is_named():
@@ -141,7 +143,7 @@ def test_bad_input_is_named():
         ({"camera": {"location": [1, 2, 3], "crop": ["center"]}}, "camera: 'crop' is .*; allowed: center, squash, native"),
         ({"camera": {"location": [1, 2, True], "crop": "center"}}, "camera: 'location' must be 3 finite numbers"),
         ({"lamps": {"key": [0, 0, 1], "fill": [0, 0, 1]}}, "lamps: key 'back' is missing"),
-        ({"seed": "a"}, "scene: 'seed' must be a whole number"),
+        ({"seed": "a"}, "scene: 'seed' must be a whole number"), ({"seed": True}, "scene: 'seed' must be a whole number"),
     ):
         with pytest.raises(ValueError, match=message):
             scene_from_json({**good, **change})
@@ -152,6 +154,8 @@ def test_bad_input_is_named():
         SceneObject("cube", "large", "metal", "pink", (0, 0, 0.7), 0.0)
     with pytest.raises(ValueError, match=r"shape \[K, 2\]"):
         scene_at([0.5, 0.5], 0, 0)
+    with pytest.raises(ValueError, match="locations must be finite"):
+        scene_at([[float("nan"), 0.5]], 0, 0)
 
 
 def test_bad_files_are_named_with_scene_object_and_key(tmp_path):

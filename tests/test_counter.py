@@ -12,7 +12,7 @@ from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
-from lcs_utils.evaluation import corruptions, counter_scenes, redrawn
+from lcs_utils.evaluation import corruptions, counter_accuracy, counter_scenes, redrawn
 from lcs_utils.evaluation.counter import FOLDER, WEIGHTS, Counts, ObjectCounter, expected_objects, locate
 from lcs_utils.evaluation.counter_accuracy import calibration_error, matched, references, wilson
 from lcs_utils.evaluation.counter_scenes import as_input
@@ -111,6 +111,15 @@ def test_both_resolutions_train_and_others_are_refused():
         assert bool(loss.isfinite()) and all(p.grad is not None for p in net.parameters())
     with pytest.raises(ValueError, match="40"):
         ObjectCounter(40)
+
+
+def test_perturbed_renders_are_reported_by_count(counter, monkeypatch):
+    monkeypatch.setattr(counter_accuracy, "COUNTS", range(2))
+    monkeypatch.setattr(counter_scenes, "held_out_data", counter_scenes.held_out)
+    found = counter_accuracy.perturbed(counter, 8)
+    assert {"clean", "rough", "noise_0.1", "faded_50%"} <= set(found)
+    assert found["clean"]["exact_by_count"] == [1.0, 1.0] and found["clean"]["images"] == 16
+    assert found["faded_50%"]["exact_by_count"][0] == 1.0 and found["faded_50%"]["plausible"] < 1
 
 
 def one_of_each_color(resolution=32):

@@ -22,7 +22,7 @@ LEVELS = (
     {"notebooks"},
     {"theory", "clevr", "models", "locality", "features", "plotting"},
     {"experiments", "checkpoints"},
-    {"evaluation", "widgets", "sdxl", "site", "training_data"},
+    {"evaluation", "widgets", "site", "training_data"},
     {"training"},
     {"centered"},
 )

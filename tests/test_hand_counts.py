@@ -49,17 +49,22 @@ def test_agreement_joins_the_same_samples():
 
 def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
     path = tmp_path / "counts.csv"
-    hc.record(SHOWN[0], 3, True, "me", path)
-    hc.record(SHOWN[1], 2, False, "a model, blind", path)
-    hc.record(SHOWN[0], 4, True, "me", path)
-    hc.record(SHOWN[0], 5, True, "you", path)
+    for count in ((SHOWN[0], 3, 1, "me"), (SHOWN[1], 2, 0, "a model, blind"), (SHOWN[0], 4, 1, "me"), (SHOWN[0], 5, 1, "you")):
+        hc.record([hc.HandCount(*count)], path)
     assert [(c.count, c.plausible, c.counted_by) for c in hc.read_counts(path)] == [
         (4, 1, "me"), (5, 1, "you"), (2, 0, "a model, blind")
     ]  # fmt: skip
     with pytest.raises(ValueError, match="count >= 0 and who counted"):
-        hc.record(SHOWN[0], -1, True, "me", path)
+        hc.record([hc.HandCount(SHOWN[0], -1, 1, "me")], path)
+    with pytest.raises(ValueError, match="who counted, got 3 and ''"):
+        hc.record([hc.HandCount(SHOWN[0], 3, 1, "")], path)
+    whole = path.read_text()
+    path.write_text(whole[:-5])  # cut off within a name
+    with pytest.warns(UserWarning, match="which is dropped"):
+        assert len(hc.read_counts(path)) == 2
+    path.write_text(whole)
     path.write_text(path.read_text().replace("heun,2,4", "heun,2,four"))
-    with pytest.raises(ValueError, match="holds a line that is no hand count"):
+    with pytest.raises(ValueError, match="holds a line that is no row"):
         hc.read_counts(path)
 
 
@@ -73,10 +78,10 @@ def test_answers_are_read_and_bad_lines_named():
 
 def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(hc, "images_of", lambda shown, preset: [torch.full((3, 4, 4), s.k / 4) for s in shown])
-    monkeypatch.setattr(hc.checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
-    shown = hc.choose(["exp1", "exp2"], [1, 4], 2, seed=1, solver="heun", steps=2)
+    monkeypatch.setattr(hc.checkpoints, "kept_row", lambda net, preset: {"sha256": "0" * 64})
+    shown = hc.choose(["exp1", "exp2"], [1, 4], 2, 1, (0, "heun", 2))
     assert sorted(s._replace(seed=0) for s in shown) == sorted(SHOWN) and shown != sorted(shown)
-    again = lambda seed: hc.choose(["exp1", "exp2"], [1, 4], 2, seed, "heun", 2)
+    again = lambda order: hc.choose(["exp1", "exp2"], [1, 4], 2, order, (0, "heun", 2))
     assert shown == again(1) != again(2)
     path = tmp_path / "counts.csv"
     widget = HandCounter(*(lambda s: (s.pictures, s.record, s.done))(hc.session(shown, "me", path)))

@@ -113,7 +113,7 @@ def test_a_background_net_gives_its_own_score(monkeypatch):
 
 def test_rows_know_the_weights_of_both_nets(monkeypatch):
     rows = {"exp1_1": "a" * 64, "background_empty": "b" * 64}
-    monkeypatch.setattr(checkpoints, "row", lambda name, preset: {"sha256": rows[name]})
+    monkeypatch.setattr(checkpoints, "kept_row", lambda name, preset: {"sha256": rows[name]})
     assert interventions.weights("exp1_1") == interventions.weights("exp1_1/near") == "a" * 12
     before = interventions.weights("exp1_1/linear_empty")
     rows["background_empty"] = "c" * 64

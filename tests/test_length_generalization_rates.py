@@ -41,14 +41,19 @@ def test_samples_drawn_in_several_ways_are_never_mixed():
 def test_rates_of_zero_and_one_keep_an_interval():
     zero, one = (rates.rates(rows("exp1", 4, good, 64), "exp1")[4]["exact"] for good in (0, 64))
     assert (zero.low, one.high) == (0, 1) and zero.high == pytest.approx(0.0457, abs=1e-3) and one.low == 1 - zero.high
+    none = [row for k in (4, 5, 6) for row in rows("exp1", k, 0, 64)]
+    pooled = rates.mean_over(none, "exp1", "success", [4, 5, 6])
+    assert (pooled.value, pooled.low) == (0, 0) and pooled.high == pytest.approx(1 - 0.05 ** (1 / 192), abs=1e-4)
+    assert rates.mean_over(none, "exp1", "extras", [4, 5, 6]) == (0, 0, 0)  # objects are no share
 
 
 @pytest.mark.parametrize("truth", [0.03, 0.25, 0.7])
 def test_the_interval_covers_the_truth_about_as_often_as_it_says(truth):
     draws = np.random.default_rng(0).random((64, 300)) < truth
-    covered = np.mean([found.low <= truth <= found.high for found in rates.intervals(draws.astype(float))])
+    found = [rates.interval(values, share=True) for values in draws.T.astype(float)]
+    covered = np.mean([f.low <= truth <= f.high for f in found])
     assert 0.90 <= covered <= 0.995 or (truth == 0.03 and covered > 0.8)  # the percentile bootstrap's weak end
-    wrong = np.mean([found.low <= truth + 0.25 <= found.high for found in rates.intervals(draws.astype(float))])
+    wrong = np.mean([f.low <= truth + 0.25 <= f.high for f in found])
     assert wrong < 0.2
 
 
@@ -96,13 +101,18 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
     assert not good("exp1", 4, 3, 3) and not good("exp1_1", 2, 1, 1)  # no more objects than in training
     assert not good("exp1", 4, 4, 2)  # two of four are elsewhere
     assert good("exp2", 3, 5, 3) and not good("exp2", 3, 6, 3)  # one label: up to two more objects anywhere
+    assert good("drop_one_1-3", 3, 4, 3) and not good("drop_one_1-3", 3, 5, 3)  # one dropped: up to one more
     assert (exp1.labels, exp2.labels) == ("all", "single")
 
 
-def test_our_k_wants_every_cell_within_training_and_all_but_one_beyond():
-    good = lambda *numbers: rates.OUR_RULE.succeeds(sample("exp1", *numbers), rates.trained("exp1"))
-    assert good(3, 3, 3) and not good(3, 2, 2) and not good(1, 0, 0)  # success forgives one empty cell, K does not
+def test_success_is_every_cell_within_training_and_all_but_one_beyond_with_few_extras():
+    good = lambda *numbers: rates.success(sample("exp1", *numbers), rates.trained("exp1"))
+    assert good(3, 3, 3) and not good(3, 2, 2) and not good(1, 0, 0)
     assert good(5, 4, 4) and not good(5, 3, 3) and not good(4, 3, 3)  # beyond training, more than training showed
+    assert good(9, 11, 9) and not good(9, 12, 9)  # three extras, trained on three
+    assert not rates.success(sample("exp1", 9, 9, 9)._replace(plausibility=0.1), rates.trained("exp1"))
+    assert rates.success(sample("exp1_1", 1, 1, 1), rates.trained("exp1_1"))
+    assert not rates.success(sample("exp1_1", 1, 2, 1), rates.trained("exp1_1"))
 
 
 def test_the_experiment_behind_a_net():
@@ -127,7 +137,7 @@ def test_missing_rows_are_named():
     with pytest.raises(ValueError, match=r"needs rows for k = 1, 2, ...; there are \[0, 2\]"):
         rates.largest_k(rows("exp1", 0, 1, 4) + rows("exp1", 2, 1, 4), "exp1")
     with pytest.raises(ValueError, match="at least one value"):
-        rates.intervals(np.empty((0, 1)))
+        rates.interval(np.empty(0))
 
 
 def test_rates_along_training(monkeypatch):
@@ -136,5 +146,5 @@ def test_rates_along_training(monkeypatch):
     good_at = {"exp1@300": 16, "exp1@20": 4, "exp1": 64, "exp1_seed1@100": 64, "exp1@5/unit": 64}
     found = [row for net, good in good_at.items() for k in (4, 5) for row in rows(net, k, good, 64)] + rows("exp1@40", 4, 64, 64)
     along = rates.along_training(found, "exp1", {"success": [4, 5], "extras": [5]})
-    assert [(images, value["success"].value) for images, value in along.items()] == [(20, 0.062), (300, 0.25), (900, 1.0)]
+    assert [(images, value["success"].value) for images, value in along.items()] == [(20, 0.0625), (300, 0.25), (900, 1.0)]
     assert list(rates.along_training(found, "exp1_seed1", {"filled": [4]})) == [100]

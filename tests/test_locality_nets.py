@@ -104,7 +104,7 @@ def test_one_set_is_centered_and_the_other_is_not():
     far = {name: float((p - 0.5).abs().max()) for name, p in place.items()}
     assert far["centered"] <= 0.04 + 1e-6 and 0.2 < far["scattered"] <= 0.3 + 1e-6
     data = centered.data("centered", 2)
-    assert data.images.shape == (2, 3, 32, 32) and bool(data.locations.isnan().all()), "no label reaches the net"
+    assert data.images.shape == (2, 3, 32, 32) and data.locations.shape == (2, 1, 2)
     with pytest.raises(ValueError, match="centered, scattered"):
         centered.scenes("anywhere")
 
@@ -146,7 +146,7 @@ def test_locality_along_training_keeps_whole_stages_in_order(monkeypatch):
         net_locality.LocalityRow(net, "0" * 12, 5, image, sigma, 9.0, 0.1, value if sigma >= net_locality.HIGH else 0.0, 1.0)
         for sigma in sigmas for image in range(net_locality.IMAGES)
     ]  # fmt: skip
-    monkeypatch.setattr(net_locality.checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
+    monkeypatch.setattr(checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
     rows = [row for net, value in share.items() for row in made(net, value, net_locality.SIGMAS)]
     rows += made("exp1@40", 0.7, net_locality.SIGMAS[:-1]) + made("exp1", 0.6, net_locality.SIGMAS)  # @40 was stopped
     found = net_locality.along_training(rows, "exp1")

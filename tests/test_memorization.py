@@ -26,7 +26,7 @@ def test_nearest_agrees_with_all_pairs(chunk, monkeypatch):
 
 
 def near(net, k, distances):
-    return [m.Near(net, k, i, 1, i, *d) for i, d in enumerate(distances)]
+    return [m.Near(net, "0" * 12, k, i, 1, i, *d) for i, d in enumerate(distances)]
 
 
 def test_copies_are_counted_and_fresh_images_are_not():
@@ -35,23 +35,34 @@ def test_copies_are_counted_and_fresh_images_are_not():
     given = {m.REAL: to_float(training(100, seed=2)), "fresh": to_float(training(20, seed=3)), "copier": to_float(train[:20]) + noise}
     given["gray"] = torch.zeros(20, 3, 8, 8)  # near to every image, a copy of none
     rows = [row for net, images in given.items() for row in near(net, 1, m.nearest(images, train)[1].tolist())]
-    found = m.memorized(rows)
-    assert found["copier", 1] == (20, 20, 20) and found["fresh", 1].near <= 2 and found["gray", 1] == (20, 0, 20)
-    with pytest.raises(ValueError, match="no held-out renders with 2 objects to compare fresh with"):
-        m.memorized([row for row in rows if row.net == m.REAL] + near("fresh", 2, [(0.5, 0.6)]))
+    found = {net: m.memorized(rows)[net, 1] for net in given}
+    assert found == {m.REAL: (0, 100), "fresh": (0, 20), "copier": (20, 20), "gray": (0, 20)}
 
 
 def test_rows_survive_their_file(tmp_path):
     rows = near("exp1", 1, [(0.1, 0.3), (0.2, 0.3)]) + near(m.REAL, 1, [(0.3, 0.4)])
     m.write_near(rows, tmp_path / "near.csv")
+    text = (tmp_path / "near.csv").read_text()
     assert m.read_near(tmp_path / "near.csv") == sorted(rows) and m.read_near(tmp_path / "none.csv") == []
-    (tmp_path / "near.csv").write_text((tmp_path / "near.csv").read_text().replace("0.2", "two"))
+    (tmp_path / "near.csv").write_text(text[:-4])  # cut off within its last line
+    with pytest.warns(UserWarning, match="near.csv ends within line 5, which is dropped"):
+        assert m.read_near(tmp_path / "near.csv") == sorted(rows)[:-1]
+    (tmp_path / "near.csv").write_text(text.replace("0.2", "two"))
     with pytest.raises(ValueError, match="holds a line that is no row"):
         m.read_near(tmp_path / "near.csv")
+
+
+def test_the_figure_shows_the_samples_that_were_looked_at():
+    rows = m.read_near()
+    figure = m.draw(rows, {"exp1": "Exp. 1"}, columns=3)
+    assert len(figure.axes) == 6
+    with pytest.raises(ValueError, match="no rows for 'exp1'; measure it"):
+        m.draw([r._replace(weights="other") for r in rows], {"exp1": "Exp. 1"})
 
 
 def test_shapes_must_agree():
     with pytest.raises(ValueError, match=r"of shape \[3, 16, 16\], got \[300, 3, 8, 8\]"):
         m.nearest(torch.zeros(1, 3, 16, 16), training())
-    with pytest.raises(ValueError, match="no rows for 'exp1'"):
-        m.draw([], "exp1")
+    for samples, ks in ((0, [1]), (1, [13]), (1, [])):
+        with pytest.raises(ValueError, match=r"need --samples >= 1 and --k within 0-12; got"):
+            m.measure(["exp1"], ks, samples)

@@ -38,6 +38,14 @@ def test_changes_move_paint_and_light():
     turned = c.change(state, turn=150.0)
     assert turned.scene == state.scene and changed(state, turned)[~seen].mean() > 0.02  # only the light differs
     assert np.isclose(np.linalg.norm(c.lit_scene(turned).lamps.key), np.linalg.norm(state.scene.lamps.key))
+    assert c.lit_scene(state) == state.scene
+    for lamp in c.LAMPS:  # each turns and lifts by itself
+        for change in ({"turn": 150.0}, {"lift": 6.0}):
+            lit = c.change(state, lamp=lamp, **change)
+            assert (c.picture(lit, 64) != c.picture(state, 64)).any()
+            moved = [name for name in c.LAMPS if getattr(c.lit_scene(lit).lamps, name) != getattr(state.scene.lamps, name)]
+            assert moved == [lamp] and c.change(lit, lamp="key").moved == lit.moved
+    assert c.lit_scene(c.change(state, lift=-99.0)).lamps.key[2] == c.LOWEST
 
 
 def test_placements_that_clevr_would_reject_are_named():
@@ -55,11 +63,12 @@ def test_bad_changes_are_refused():
         ({"selected": 2}, r"selected must be 0\.\.1, got 2"),
         ({"color": "pink"}, "unknown color 'pink'; allowed: blue"),
         ({"weight": 3}, "cannot change weight; allowed: x, y"),
+        ({"lamp": "sun"}, "unknown lamp 'sun'; allowed: key, fill, back"),
     ):
         with pytest.raises(ValueError, match=message):
             c.change(c.start(0, 2), **changes)
-    with pytest.raises(ValueError, match=r"count must be 1\.\.8, got 9"):
-        c.start(0, 9)
+    with pytest.raises(ValueError, match=r"count must be 1\.\.10, got 11"):
+        c.start(0, 11)
 
 
 def test_the_widget_follows_its_controls():

@@ -50,12 +50,6 @@ def test_log_prob_agrees_with_torch_distributions():
     torch.testing.assert_close(p.log_prob(x), MultivariateNormal(p.means[0], p.covs[0]).log_prob(x))
 
 
-def test_conditional_times_marginal_is_the_joint():
-    p, x = EXAMPLES["mixture"], points(1, 4)
-    rest = p.conditional([3, 1], x[0, [3, 1]])
-    torch.testing.assert_close(rest.log_prob(x[:, [0, 2]]) + p.marginal([3, 1]).log_prob(x[:, [3, 1]]), p.log_prob(x))
-
-
 def test_marginal_of_a_product_follows_the_order_of_its_indices():
     p, x = EXAMPLES["product"], points(5, 4)
     alone = p.factors[0].marginal([0]).log_prob(x[:, [2]]) + p.factors[1].log_prob(x[:, [3, 1]])

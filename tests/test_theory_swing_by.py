@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lcs_utils import diffusion
+from lcs_utils import diffusion, paths
 from lcs_utils.theory import swing_by as sb
 from lcs_utils.theory import two_concepts as tc
 
@@ -212,10 +212,9 @@ def test_training_repeats_and_reduces_the_loss_without_touching_global_randomnes
 
 def test_rows_keep_their_types(tmp_path):
     rows = list(tc.measure(tc.Disks(), 0, (0,)))
-    assert [row["label"] for row in rows] == ["00", "01", "10", "11"] and set(rows[0]) == set(tc.FIELDS)
-    path = tmp_path / "rows.csv"
-    tc.write_rows(rows, path)
-    assert tc.load_rows(path) == rows
+    assert [row.label for row in rows] == ["00", "01", "10", "11"]
+    paths.write_rows(tmp_path / "rows.csv", "command", tc.Accuracy, rows)
+    assert paths.read_rows(tmp_path / "rows.csv", tc.Accuracy) == rows
 
 
 def test_generate_uses_the_shared_sampler_on_any_denoiser():

@@ -15,6 +15,7 @@ from accelerate import Accelerator
 
 from lcs_utils import checkpoints, paths, training, training_data
 from lcs_utils.clevr import dataset
+from lcs_utils.clevr.loading import load
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Preset, experiment, preset
 from lcs_utils.models.unet import MPConv
 
@@ -174,7 +175,7 @@ def test_images_on_disk_are_those_of_the_folder_and_move_to_the_device_where_the
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     size = replace(TINY, resolution=16, per_count=3)
     data = training_data.load_data(EXP1, size, torch.device("cpu"), 1)
-    arrays = dataset.load(dataset.default_folder(16, range(1, 4)))
+    arrays = load(dataset.default_folder(16, range(1, 4)))
     assert np.array_equal(data.locations, arrays["locations"], equal_nan=True) and np.array_equal(data.colors, arrays["colors"])
     in_memory = training.Data(torch.from_numpy(arrays["images"]), data.locations, data.colors)
     drawn = [training.draw(d, EXP1, 8, torch.Generator().manual_seed(3)) for d in (data, in_memory)]

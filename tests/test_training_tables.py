@@ -91,6 +91,10 @@ def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
         checkpoints.row("background_one")
     training.main(["controls"])
     assert [name for name, *_ in trained[0]] == [e.name for e in CONTROLS] * 2
+    new = checkpoints.kept_row("background_one")
+    assert "images" not in new or new["images"] != 7  # the net that is here now, not the row that was kept of another
+    (place / "row.json").write_text("{")
+    assert checkpoints.images("background_one") == 7
 
 
 def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):

@@ -4,7 +4,9 @@ Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) a
 """
 
 import json
+import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,12 +41,19 @@ def job(scene, resolution: int, samples: int, threads: int, image: Path, masks: 
 def check_bpy() -> str:
     """The Python that has bpy (4.2 to 5.0). Raises RuntimeError, saying how to install it, if there is none."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
-    probe = subprocess.run([python, "-c", "import bpy; print(bpy.app.version_string)"], capture_output=True, text=True)
+    install = (
+        f"install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), or name an interpreter that has it in the variable "
+        f"{PYTHON_VARIABLE}"
+    )
+    try:
+        probe = subprocess.run([python, "-c", "import bpy; print(bpy.app.version_string)"], capture_output=True, text=True)
+    except OSError as error:
+        raise RuntimeError(f"{python} cannot be run ({error.strerror}); {install}") from None
     if probe.returncode:
-        raise RuntimeError(
-            f"{python} cannot import bpy (Blender); install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), "
-            f"or name an interpreter that has it in the variable {PYTHON_VARIABLE}"
-        )
+        raise RuntimeError(f"{python} cannot import bpy (Blender); {install}")
+    version = re.search(r"(\d+)\.(\d+)", probe.stdout)
+    if version is None or not (4, 2) <= tuple(map(int, version.groups())) < (5, 1):
+        raise RuntimeError(f"{python} has Blender {probe.stdout.strip() or '?'}, not 4.2 to 5.0; {install}")
     return python
 
 
@@ -60,7 +69,8 @@ def render_cycles(
         return np.zeros((0, resolution, resolution, 3), np.uint8), np.zeros((0, resolution, resolution), np.int64)
     with tempfile.TemporaryDirectory() as folder:
         names = [(Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png") for i in range(len(scenes))]
-        jobs = [job(s, resolution, samples, threads or os.cpu_count(), *n) for s, n in zip(scenes, names, strict=True)]
+        threads = threads or (os.cpu_count() if multiprocessing.parent_process() is None else 1)  # workers share the cores
+        jobs = [job(s, resolution, samples, threads, *n) for s, n in zip(scenes, names, strict=True)]
         (Path(folder) / "jobs.json").write_text(json.dumps(jobs))
         run = subprocess.run([python, str(SCRIPT), f"{folder}/jobs.json"], capture_output=True, text=True)
         if run.returncode or not all(image.exists() for image, _ in names):

@@ -37,13 +37,6 @@ LABEL_POLICIES = {  # Table 1's columns; yours: LABEL_POLICIES["two"] = LabelPol
 }
 
 
-def cell_size(resolution: int, grid_size: int = GRID_SIZE) -> int:
-    """Edge m of one grid cell in pixels (App. E.3). Raises ValueError unless the grid divides the resolution."""
-    if grid_size < 1 or resolution % grid_size:
-        raise ValueError(f"grid_size {grid_size} does not divide resolution {resolution}")
-    return resolution // grid_size
-
-
 def choose_labels(
     present: Bool[Tensor, "batch max_objects"], policy: str, generator: torch.Generator | None = None
 ) -> Bool[Tensor, "batch max_objects"]:
@@ -93,15 +86,6 @@ def color_counts(
         raise ValueError(f"color {int(colors.max())} is not in 0..{len(COLORS) - 1} ({', '.join(COLORS)})")
     counts = torch.zeros(len(colors), len(COLORS), dtype=torch.float32, device=colors.device)
     return counts.scatter_add_(1, colors.clamp(min=0).long(), (labeled & (colors >= 0)).to(counts.dtype))
-
-
-def check_condition(cond: Tensor, size: int = GRID_SIZE**2) -> Tensor:
-    """Return `cond` if it is [batch, size] non-negative counts; raise ValueError otherwise."""
-    if cond.ndim != 2 or cond.shape[1] != size:
-        raise ValueError(f"a condition must have shape [batch, {size}], got {list(cond.shape)}")
-    if bool((cond < 0).any()) or not bool(cond.isfinite().all()):
-        raise ValueError(f"a condition holds counts, finite and >= 0; the smallest given is {float(cond.min()):g}")
-    return cond
 
 
 def test_condition(k: int) -> Float[Tensor, "256"]:

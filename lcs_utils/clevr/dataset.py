@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import threading
 import time
+import zipfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,8 +30,7 @@ INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE 
 OPTIONS = ("margins", "visibility", "require_centers_inside", "crop")  # of sample_scene
 
 
-def _shard_name(count, start):
-    return f"{count}_objects_{start:08d}.npz"
+_shard_name = "{}_objects_{:08d}.npz".format  # count, first scene
 
 
 def _images(scenes, settings):
@@ -65,11 +65,17 @@ def _adopt(path, settings, count, start, size):
     """
     scene = sample_scene(settings["seed"], count * INDEX_STRIDE + start, count, **{k: settings[k] for k in OPTIONS})
     image = _images([scene], settings)[0]
-    with np.load(path, allow_pickle=False) as shard:
-        images, arrays = shard["images"], set(shard.files) - {"locations", "colors", "n_objects", "images"}
+    again = "delete it and run the same command again"
+    try:
+        with np.load(path, allow_pickle=False) as shard:
+            images, arrays = shard["images"], set(shard.files) - {"locations", "colors", "n_objects", "images"}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is truncated or altered ({error}); {again}") from None
     same = images.shape == (size, *image.shape) and np.abs(images[0] - image.astype(float)).mean() < 0.5
     if not same or arrays != set(settings.get("extras", ())):
         raise ValueError(f"{path} holds other scenes than these settings give; choose another folder")
+    if path.with_suffix(".jsonl").read_bytes().count(b"\n") != size:
+        raise ValueError(f"{path.with_suffix('.jsonl')} does not hold {size} scenes; {again}")
     return _entry(path, size)
 
 
@@ -88,12 +94,23 @@ def _start_worker():
 def _read_manifest(folder):
     path = Path(folder) / MANIFEST
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing; make it with python -m lcs_utils.clevr.dataset --out {folder}")
+        make = f"python -m lcs_utils.clevr.dataset --objects ... --per-count ... --resolution ... --out {folder}"
+        raise FileNotFoundError(f"{path} is missing; {make} makes it, with the settings that you want")
+    again = "delete it and generate again, finished shards are kept"
     try:
-        return json.loads(path.read_text())
+        manifest = json.loads(path.read_text())
     except json.JSONDecodeError as error:
-        message = f"{path} is not JSON ({error}); delete it and generate again, finished shards are kept"
-        raise ValueError(message) from None
+        raise ValueError(f"{path} is not JSON ({error}); {again}") from None
+    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), dict) for key in ("settings", "shards")):
+        raise ValueError(f"{path} is no manifest: it lacks settings or shards; {again}")
+    return manifest
+
+
+def _check_same(folder, old, new):
+    """Raise ValueError, naming what differs, unless the settings of a folder are these."""
+    differing = [f"{k}: {old.get(k)!r} there, {new.get(k)!r} here" for k in {**old, **new} if old.get(k) != new.get(k)]
+    if differing:
+        raise ValueError(f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder")
 
 
 def _jobs(settings):
@@ -165,11 +182,7 @@ def _fill(folder, settings, workers, part, progress) -> dict:
     manifest = {"settings": settings, "shards": {}}
     if (folder / MANIFEST).exists():
         manifest = _read_manifest(folder)
-        old = manifest["settings"]
-        pairs = [(k, old.get(k), settings.get(k)) for k in {**old, **settings}]
-        differing = [f"{k}: {a!r} there, {b!r} here" for k, a, b in pairs if a != b]
-        if differing:
-            raise ValueError(f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder")
+        _check_same(folder, manifest["settings"], settings)
     elif part != (1, 1):  # every part writes the same bytes, so it does not matter which is first
         paths.write_json(folder / MANIFEST, manifest)
     mine, todo = _jobs(settings)[part[0] - 1 :: part[1]], []
@@ -246,32 +259,10 @@ def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
     return found
 
 
-def load(folder, counts=None) -> dict[str, np.ndarray]:
-    """All scenes (of the given object counts) as arrays in memory, checksums verified: see `labels`.
-
-    images uint8 [n, 3, res, res], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8 [n], where max is
-    the folder's largest count, and the folder's extras (see `annotations.annotate`). Raises as `verify` does.
-    """
-    shards = verify(folder, counts)
-    with np.load(shards[0], allow_pickle=False) as first:
-        shapes = {name: (first[name].shape[1:], first[name].dtype) for name in first.files}
-    manifest = _read_manifest(folder)["shards"]
-    n = sum(manifest[path.name]["images"] for path in shards)
-    arrays = {name: np.empty((n, *shape), dtype) for name, (shape, dtype) in shapes.items()}
-    at = 0
-    for path in shards:
-        size = manifest[path.name]["images"]
-        with np.load(path, allow_pickle=False) as shard:
-            for name in arrays:
-                arrays[name][at : at + size] = shard[name]
-        at += size
-    return arrays
-
-
 def main(arguments=None):
     """Command line: generate a folder, or check one with --verify."""
     parser = argparse.ArgumentParser(description="Render CLEVR scenes into shards.")
-    parser.add_argument("--objects", type=parse_counts, default=(1, 2, 3), help="number of objects, as 2, 1-3 or 1,4")
+    parser.add_argument("--objects", dest="counts", type=parse_counts, default=(1, 2, 3), help="how many, as 2, 1-3 or 1,4")
     parser.add_argument("--per-count", type=int, default=40_000, help="scenes for each number of objects")
     parser.add_argument("--resolution", type=int, default=32)
     parser.add_argument("--antialias", type=int, default=3, help="rays per pixel and axis")
@@ -285,10 +276,12 @@ def main(arguments=None):
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
     parser.add_argument("--backend", choices=BACKENDS, default="fast", help="who draws: processor, NVIDIA GPU or Blender")
     parser.add_argument("--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
-    parser.add_argument("--verify", action="store_true", help="check an existing folder instead")
+    parser.add_argument("--verify", action="store_true", help="check a folder instead, and what else is said here against it")
     parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
     options = vars(parser.parse_args(arguments))
-    folder, check, options["counts"] = options.pop("out"), options.pop("verify"), options.pop("objects")
+    unsaid = object()
+    given = parser.parse_args(arguments, argparse.Namespace(**dict.fromkeys(options, unsaid)))
+    folder, check = options.pop("out"), options.pop("verify")
     usual = {name: parser.get_default(name) for name in (*OPTIONS, "antialias", "seed", "shard_size", "backend", "extras")}
     unusual = [f"{name} = {options[name]}" for name, value in usual.items() if options[name] != value]
     if unusual and not folder and not check:
@@ -296,11 +289,15 @@ def main(arguments=None):
     folder = folder or default_folder(options["resolution"], options["counts"])
     try:
         if check:
+            made = {"backend": "fast", "extras": ()} | _read_manifest(folder)["settings"]
+            plain = lambda value: sorted(set(value)) if isinstance(value, list | tuple) else value
+            said = [name for name, value in vars(given).items() if value is not unsaid and name in made]
+            _check_same(folder, *({name: plain(settings[name]) for name in said} for settings in (made, options)))
             print(f"{len(verify(folder))} shards in {folder} are whole")
         else:
             manifest = generate(folder, **options)
             print(f"{sum(s['images'] for s in manifest['shards'].values())} images in {folder}")
-    except (ValueError, RuntimeError, FileNotFoundError) as error:
+    except (ValueError, RuntimeError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
 
 

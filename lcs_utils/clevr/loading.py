@@ -26,7 +26,7 @@ def map_arrays(path) -> dict[str, np.memmap]:
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{path}: {member.filename} is compressed and cannot be mapped; use dataset.load")
+                raise ValueError(f"{path}: {member.filename} is compressed and cannot be mapped; save it with np.savez")
             file.seek(member.header_offset + 26)  # of a zip entry's header of 30 bytes, the last two numbers
             name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
             file.seek(member.header_offset + 30 + name + extra)
@@ -94,6 +94,16 @@ class ShardDataset(Dataset):
 
     def __getstate__(self):
         return {**self.__dict__, "_open": {}}  # each worker of a DataLoader maps the files by itself
+
+
+def load(folder, counts: Sequence[int] | None = None) -> dict[str, np.ndarray]:
+    """All scenes (of the given object counts) as arrays in memory, checksums verified. Raises as `dataset.verify` does.
+
+    images uint8 [n, 3, res, res], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8 [n], where max is
+    the folder's largest count, and the folder's extras (see `annotations.annotate`).
+    """
+    scenes = ShardDataset(folder, counts)
+    return {name: scenes.column(name) for name in map_arrays(scenes.paths[0])}
 
 
 def _rows(shards: Sequence[Path], digests: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -65,6 +65,8 @@ def render(
     ValueError for an antialias other than 1, 2, 3, 4, a resolution outside 8..4096 or an unknown backend, RuntimeError
     where the GPU or Blender is missing.
     """
+    if isinstance(scenes, clevr_scenes.Scene):
+        raise TypeError(f"render takes a list of scenes, as in render([scene], {resolution})[0]")
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; allowed: {', '.join(BACKENDS)}")
     check(resolution, antialias)

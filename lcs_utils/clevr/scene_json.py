@@ -18,6 +18,7 @@ DIRECTIONS = {
     "right": (*RIGHT, 0.0), "behind": (*BEHIND, 0.0), "above": (0.0, 0.0, 1.0),
     "left": (-RIGHT[0], -RIGHT[1], -0.0), "front": (-BEHIND[0], -BEHIND[1], -0.0), "below": (-0.0, -0.0, -1.0),
 }  # fmt: skip
+FIT = 1.5  # px that a center may be off with a fitted camera; published ones are rounded to whole pixels
 EPSILON = 0.2  # how far along a direction an object must lie to count as related
 
 
@@ -110,6 +111,13 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
     elif objects and all(o.pixel_coords for o in objects):
         crop = next((name for name, (fx, fy) in CROPS.items() if math.isclose(fx * width, fy * height)), "v1")
         camera = fit_camera([o.coords for o in objects], [o.pixel_coords for o in objects], width, height, crop)
+        seen = project(Scene(tuple(objects), camera)) * [width, height]
+        far = np.abs(seen - np.array([o.pixel_coords[:2] for o in objects])).max(1)
+        if far.max() > FIT:
+            raise ValueError(
+                f"object {far.argmax()}: no camera near CLEVR's shows the objects at their 'pixel_coords' in an image of {width}x{height} "
+                f"({far.max():.1f} px off); is the image of another size?"
+            )
     else:
         camera = Camera(crop="v1")
     lamps = Lamps()
@@ -117,7 +125,7 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
         lamps = Lamps(**{k: _numbers(data["lamps"], k, 3, "lamps") for k in ("key", "fill", "back")})
     numbers = [data.get(key, 0) for key in ("seed", "image_index")]
     for key, value in zip(("seed", "image_index"), numbers, strict=True):
-        if not isinstance(value, int) or value < 0:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise ValueError(f"scene: {key!r} must be a whole number of at least 0, got {value!r}")
     return Scene(tuple(objects), camera, lamps, *numbers)
 
@@ -153,8 +161,12 @@ def write_scenes(path, scenes, split: str = "new", width: int = 240, height: int
     paths.write_text(path, json.dumps({"info": info, "scenes": listed}))
 
 
-def read_scenes(path) -> list[Scene]:
-    """Scenes of a collected CLEVR file, one scene's JSON, or JSON lines. Raises ValueError naming file and place."""
+def read_scenes(path, width: int = 480, height: int = 320) -> list[Scene]:
+    """Scenes of a collected CLEVR file, one scene's JSON, or JSON lines. Raises ValueError naming file and place.
+
+    `width` and `height` are those of the images whose pixel_coords the file holds: 480x320 the published ones, 320x240 what
+    CLEVR's own script makes. Files of ours say it themselves.
+    """
     with open(path) as file:
         text = file.read()
     try:
@@ -170,7 +182,7 @@ def read_scenes(path) -> list[Scene]:
     scenes = []
     for i, entry in enumerate(data):
         try:
-            scenes.append(scene_from_json(entry))
+            scenes.append(scene_from_json(entry, width, height))
         except ValueError as error:
             raise ValueError(f"{path}: scene {i}: {error}") from None
     return scenes

@@ -207,11 +207,11 @@ def scene_at(locations, seed: int, index: int, crop: str = "center") -> Scene:
     """A scene with one object centered at each image location ([K, 2], in [0, 1], x right, y down): E.1's test layouts.
 
     Attributes, camera and lamps are random; the camera ray through a location meets the plane z = radius.
-    Choice: no margin, overlap or visibility test (from K = 6 on the paper's layouts never satisfy CLEVR's margins).
+    Choice: no margin, overlap or visibility test (the paper's layouts hardly ever satisfy CLEVR's margins from K = 4 on).
     """
     locations = np.asarray(locations, dtype=np.float64)
-    if locations.ndim != 2 or locations.shape[1] != 2:
-        raise ValueError(f"locations must have shape [K, 2], got {list(locations.shape)}")
+    if locations.ndim != 2 or locations.shape[1] != 2 or not np.isfinite(locations).all():
+        raise ValueError(f"locations must be finite and of shape [K, 2], got {locations.tolist()}")
     rng, camera, lamps = _stage(seed, index, crop)
     axes, (fx, fy), eye = tracer.camera_axes(*camera.location), CROPS[crop], np.array(camera.location)
     objects = []

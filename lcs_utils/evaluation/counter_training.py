@@ -6,6 +6,7 @@ Saves its state every minute, resumes after a kill, and writes the checkpoint wi
 import argparse
 import copy
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -219,7 +220,8 @@ def main(arguments=None) -> None:
         state = start(net, args.seed)
     except (ValueError, CheckpointError) as error:
         parser.error(str(error))
-    name = f"counter{args.resolution}_colors_width{args.width}_seed{args.seed}"
+    begun = f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
+    name = f"counter{args.resolution}_width{args.width}_scenes{args.scenes}_seed{args.seed}{begun}"
     state_path = paths.RUNS / "training" / name / "state.pt"
     if state_path.exists():
         state.load(state_path)

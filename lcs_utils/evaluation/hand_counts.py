@@ -9,21 +9,25 @@ where `?` says that the image does not look like CLEVR. In a notebook, `widgets.
 """
 
 import argparse
-import csv
 import json
 import math
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Int, UInt8
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from lcs_utils import checkpoints, paths
+from lcs_utils.clevr.card import parse_counts
 from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
+from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, rows_path
+from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
 from lcs_utils.plotting import to_uint8
 
 COUNTS = paths.COUNTS / "hand_counts.csv"
@@ -55,27 +59,42 @@ class HandCount(NamedTuple):
 Line = NamedTuple("Line", [*Shown.__annotations__.items(), *list(HandCount.__annotations__.items())[1:]])
 
 
-def choose(
-    nets, ks, samples: int, seed: int = 0, solver: str = "dpmpp_2m", steps: int = 14, preset: str = "small"
-) -> list[Shown]:
-    """The first `samples` samples of each net at each K in random order: neither can be read off the order."""
+def choose(nets, ks, samples: int, order: int = 0, way: tuple[int, str, int] = STANDARD, preset: str = "small") -> list[Shown]:
+    """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be read off it.
+
+    `way` is the samples' own seed, solver and steps. Raises ValueError for no K or no samples.
+    """
+    if samples < 1 or not ks:
+        raise ValueError(f"need one or more K and samples, got {list(ks)} and {samples}")
     weights = {net: interventions.weights(net, preset) for net in nets}
-    found = [Shown(net, weights[net], k, i, seed, solver, steps) for net in nets for k in ks for i in range(samples)]
-    return [found[i] for i in np.random.default_rng(seed).permutation(len(found))]
+    found = [Shown(net, weights[net], k, i, *way) for net in nets for k in ks for i in range(samples)]
+    return [found[i] for i in np.random.default_rng(order).permutation(len(found))]
+
+
+def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
+    """The first `n` samples of (net, weights, k, seed, solver, steps) where a sheet shows them."""
+    net, weights, k, seed, solver, steps = group
+    if n > ACROSS or not sheet_path(net, preset).exists():
+        return None
+    shown, about = read_sheet(net, preset), {"weights": weights, "seed": seed, "solver": solver, "steps": steps}
+    same = all(shown.about[name] == value for name, value in about.items()) and k in shown.samples
+    return list(torch.from_numpy(shown.samples[k][:n]) / 127.5 - 1) if same else None
 
 
 def images_of(shown: list[Shown], preset: str = "small") -> list[Tensor]:
-    """The samples themselves [3 resolution resolution] in [-1, 1]: kept ones are read, others drawn and kept."""
+    """The samples themselves [3 resolution resolution] in [-1, 1]: those on sheets and kept ones are read, others drawn and kept."""
     wanted: dict[tuple, int] = {}
     for s in shown:
         group = (s.net, s.weights, s.k, s.seed, s.solver, s.steps)
         wanted[group] = max(wanted.get(group, 0), s.sample + 1)
     drawn = {}
     for group, n in wanted.items():
-        net, weights, k, seed, solver, steps = group
-        denoise, side = interventions.denoiser(net, preset)
-        place = lg.samples_path(net, preset, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights)
-        drawn[group] = [x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part]
+        drawn[group] = _on_sheet(group, n, preset)
+        if drawn[group] is None:
+            net, weights, k, seed, solver, steps = group
+            denoise, side = interventions.denoiser(net, preset)
+            place = lg.samples_path(net, preset, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights)
+            drawn[group] = [x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part]
     return [drawn[(s.net, s.weights, s.k, s.seed, s.solver, s.steps)][s.sample] for s in shown]
 
 
@@ -93,17 +112,9 @@ def sheet(images: list[Tensor], first: int, zoom: int = ZOOM) -> Image.Image:
 
 
 def read_counts(path=COUNTS) -> list[HandCount]:
-    """The stored hand counts; none when there is no file. Raises ValueError when a line does not parse."""
-    if not Path(path).exists():
-        return []
-    lines = csv.DictReader(line for line in Path(path).read_text().splitlines() if not line.startswith("#"))
-    sample = len(Shown._fields)
-    try:
-        found = [[kind(line[name]) for name, kind in Line.__annotations__.items()] for line in lines]
-        return [HandCount(Shown(*values[:sample]), *values[sample:]) for values in found]
-    except (KeyError, TypeError, ValueError) as error:
-        bad = f"{Path(path).name} holds a line that is no hand count ({error}); restore it with git"
-        raise ValueError(bad) from error
+    """The stored hand counts. Warns and raises as `paths.read_rows`."""
+    n = len(Shown._fields)
+    return [HandCount(Shown(*line[:n]), *line[n:]) for line in paths.read_rows(path, Line)]
 
 
 def write_counts(counts: list[HandCount], path=COUNTS) -> None:
@@ -112,16 +123,17 @@ def write_counts(counts: list[HandCount], path=COUNTS) -> None:
     paths.write_rows(path, command, Line, [(*c.shown, *c[1:]) for c in counts])
 
 
-def record(shown: Shown, count: int, plausible: bool, counted_by: str, path=COUNTS) -> None:
-    """Add one count to the file at once; the same person's earlier count of the same sample is replaced.
+def record(new: list[HandCount], path=COUNTS) -> None:
+    """Add counts to the file at once; the same person's earlier count of the same sample is replaced.
 
     Raises ValueError for a negative count or nobody.
     """
-    if count < 0 or not counted_by:
-        raise ValueError(f"a hand count needs a count >= 0 and who counted, got {count} and {counted_by!r}")
-    with paths.exclusive(Path(path)):
-        others = [c for c in read_counts(path) if (c.shown, c.counted_by) != (shown, counted_by)]
-        write_counts([*others, HandCount(shown, count, int(plausible), counted_by)], path)
+    for c in new:
+        if c.count < 0 or not c.counted_by:
+            raise ValueError(f"a hand count needs a count >= 0 and who counted, got {c.count} and {c.counted_by!r}")
+    taken = {(c.shown, c.counted_by) for c in new}
+    with paths.exclusive(path):
+        write_counts([c for c in read_counts(path) if (c.shown, c.counted_by) not in taken] + new, path)
 
 
 class Session(NamedTuple):
@@ -138,7 +150,7 @@ class Session(NamedTuple):
 
     def record(self, i: int, count: int, plausible: bool) -> None:
         """Store the count of the i-th picture."""
-        record(self.shown[i], count, plausible, self.counted_by, self.path)
+        record([HandCount(self.shown[i], count, int(plausible), self.counted_by)], self.path)
 
 
 def session(shown: list[Shown], counted_by: str, path=COUNTS, preset: str = "small") -> Session:
@@ -207,6 +219,17 @@ class Agreement(NamedTuple):
                 said.append(f"  {what} {value}: {len(part)} samples, {same}")
         return said
 
+    def draw(self) -> Figure:
+        """The confusion of counts: a number is how many samples hands and counter counted so."""
+        n = len(self.counts)
+        figure, axes = plt.subplots(figsize=(0.3 * n + 1.2, 0.3 * n + 0.9))
+        axes.imshow(np.sqrt(self.counts), cmap="Blues")  # roots, so that single samples are seen
+        for i, j in np.argwhere(self.counts):
+            axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=7, color="w" if self.counts[i, j] > 15 else "k")
+        axes.set(xlabel="objects, by the counter", ylabel="objects, by looking", xticks=range(n), yticks=range(n))
+        axes.grid(False)
+        return figure
+
 
 def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
     """Hand counts joined with the counter's rows of the same samples. Raises ValueError when none meet."""
@@ -222,8 +245,7 @@ def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
 
 
 def _sheets(args) -> None:
-    low, _, high = args.k.partition("-")
-    shown = choose(args.nets, range(int(low), int(high or low) + 1), args.samples, args.seed)
+    shown = choose(args.nets, args.k, args.samples, args.order)
     images, folder = images_of(shown), Path(args.folder)
     for first in range(0, len(images), COLUMNS * ROWS):
         with paths.atomic_path(folder / f"sheet_{first:04d}.png") as temporary:
@@ -233,12 +255,13 @@ def _sheets(args) -> None:
 
 
 def _record(args) -> None:
-    shown = [Shown(*s) for s in json.loads((Path(args.folder) / "order.json").read_text())]
+    order = json.loads((Path(args.folder) / "order.json").read_text())
+    if not all(isinstance(s, list) and len(s) == len(Shown._fields) for s in order):
+        raise ValueError(f"{args.folder}/order.json is not of `sheets`: an entry has the fields {', '.join(Shown._fields)}")
+    shown = [Shown(*s) for s in order]
     found = answers(Path(args.answers).read_text(), len(shown))
     new = [HandCount(shown[i], count, int(ok), args.counted_by) for i, (count, ok) in sorted(found.items())]
-    taken = {(c.shown, c.counted_by) for c in new}
-    with paths.exclusive(COUNTS):
-        write_counts([c for c in read_counts() if (c.shown, c.counted_by) not in taken] + new)
+    record(new)
     print(f"{len(new)} of {len(shown)} counts stored in {COUNTS.relative_to(paths.ROOT)}")
 
 
@@ -249,9 +272,9 @@ def main(arguments=None) -> None:
     sheets = commands.add_parser("sheets", help="draw numbered samples to be counted")
     sheets.add_argument("folder")
     sheets.add_argument("--nets", nargs="+", required=True)
-    sheets.add_argument("--k", default="0-9")
+    sheets.add_argument("--k", type=parse_counts, default=range(10), help="numbers of locations, as 2, 0-9 or 1,4")
     sheets.add_argument("--samples", type=int, default=10, help="samples of each net and K")
-    sheets.add_argument("--seed", type=int, default=0)
+    sheets.add_argument("--order", type=int, default=0, help="seed of the order in which they are shown")
     stored = commands.add_parser("record", help="store the counts of a text file")
     stored.add_argument("folder")
     stored.add_argument("answers")

@@ -157,9 +157,9 @@ def split(net: str) -> tuple[str, Intervention | None]:
 
 
 def weights(net: str, preset: str = "small") -> str:
-    """12 digits that change with the weights behind NET or NET/INTERVENTION. Raises as `split` and `checkpoints.row` do."""
+    """12 digits that change with the weights behind NET or NET/INTERVENTION. Raises as `split` and `checkpoints.kept_row` do."""
     base, change = split(net)
-    found = [checkpoints.row(name, preset)["sha256"] for name in (base, *(change.also if change else ()))]
+    found = [checkpoints.kept_row(name, preset)["sha256"] for name in (base, *(change.also if change else ()))]
     return (found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest())[:12]
 
 

@@ -9,7 +9,7 @@ a stopped run goes on where it was and a new counter counts the old samples. NET
 
 import argparse
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +18,14 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
-from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS
+from lcs_utils.clevr.card import parse_counts
+from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
-from lcs_utils.evaluation.rows import STANDARD, Row, match, of_net, read_rows, rows_path, success, write_rows
+from lcs_utils.evaluation.rows import STANDARD, Row, match, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
@@ -103,24 +104,6 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
     ]  # fmt: skip
 
 
-def summarize(rows: Iterable[Row], net: str, trained_maximum: int, family: str = "test") -> dict:
-    """{"K", "mean_count", "success_rate", "mean_extras", "n_samples"} of one net's rows, K ascending (Fig. 1, Table 1)."""
-    by_k: dict[int, list[Row]] = {}
-    for row in of_net(rows, net, family):
-        by_k.setdefault(row.k, []).append(row)
-    if not by_k:
-        raise ValueError(f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}")
-    mean = lambda values: sum(values) / len(values)
-    ks = sorted(by_k)
-    return {
-        "K": ks,
-        "mean_count": [round(mean([r.count for r in by_k[k]]), 4) for k in ks],
-        "mean_extras": [round(mean([r.extras for r in by_k[k]]), 4) for k in ks],
-        "success_rate": [round(mean([success(r, trained_maximum) for r in by_k[k]]), 4) for k in ks],
-        "n_samples": min(len(by_k[k]) for k in ks),
-    }
-
-
 def counter_hash(resolution: int = 32) -> str:
     """First 12 digits of the SHA-256 of a resolution's counter: rows counted by another counter are stale."""
     return paths.sha256(counter_folder(resolution) / checkpoints.WEIGHTS.partition("/")[2])[:12]
@@ -131,7 +114,7 @@ def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -
     drawn, read = pipeline.config.resolution, counter.config.resolution
     if drawn != read:
         raise ValueError(
-            f"{net} draws images of {drawn} px and the counter reads {read} px; train one of {drawn} px: "
+            f"{net} draws images of {drawn} px and the counter reads {read} px; train one for it (of 16 times 2, 4, 8 ... px): "
             f"python -m lcs_utils.evaluation.counter --resolution {drawn}"
         )
     if pipeline.config.grid_size != GRID_SIZE:
@@ -165,8 +148,8 @@ def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver:
 
 
 def measure(
-    net: str, ks, samples: int, preset="small", seed: int = 0, steps: int = 14, solver: str = "dpmpp_2m", family: str = "test",
-    device: str = "cpu", rows_file: str | Path | None = None,
+    net: str, ks, samples: int, preset="small", seed: int = STANDARD[0], steps: int = STANDARD[2], solver: str = STANDARD[1],
+    family: str = "test", device: str = "cpu", rows_file: str | Path | None = None,
 ) -> None:  # fmt: skip
     """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`) after each K.
 
@@ -175,7 +158,8 @@ def measure(
     """
     base, change = interventions.split(net)
     pipeline = checkpoints.load(base, preset, device)
-    counter = ObjectCounter.from_pretrained(counter_folder(pipeline.config.resolution))
+    fitting = counter_folder(pipeline.config.resolution)
+    counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
     check_fit(net, pipeline, counter)
     fuse_(pipeline.net)  # the same bits, a third sooner
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
@@ -226,28 +210,26 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.length_generalization")
     changes = ", ".join(interventions.INTERVENTIONS)
     parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {changes}")
-    parser.add_argument("--k", default="0-12", help="numbers of locations, as 4 or 0-12")
+    parser.add_argument("--k", type=parse_counts, default=range(LARGEST_K + 1), help="numbers of locations, as 4, 0-12 or 1,4")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
-    parser.add_argument("--steps", type=int, default=14)
-    parser.add_argument("--solver", default="dpmpp_2m", choices=SOLVERS)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=STANDARD[2])
+    parser.add_argument("--solver", default=STANDARD[1], choices=SOLVERS)
+    parser.add_argument("--seed", type=int, default=STANDARD[0])
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda (sums then differ in the last bits)")
     parser.add_argument("--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items())))
     parser.add_argument("--rows", help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)")
     args = parser.parse_args(arguments)
-    low, _, high = args.k.partition("-")
     try:
-        ks = range(int(low), int(high or low) + 1)
         if args.device != "cpu" and not torch.cuda.is_available():
             raise ValueError(f"--device {args.device} needs a GPU that torch can use; without one, leave it out")
-        if args.samples < 1 or not 0 <= ks.start < ks.stop <= LARGEST_K + 1:
-            raise ValueError(f"need --samples >= 1 and --k within 0-{len(TEST_LOCATIONS)}; got {args.samples} and {args.k}")
+        if args.samples < 1 or not 0 <= min(args.k) <= max(args.k) <= LARGEST_K:
+            raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {args.samples} and {max(args.k)}")
         for net in args.nets:
             interventions.split(net)
         for net in args.nets:
-            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
-    except (ValueError, checkpoints.CheckpointError) as error:
+            measure(net, args.k, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
+    except (ValueError, OSError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
 
 

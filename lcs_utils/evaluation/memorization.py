@@ -1,14 +1,13 @@
-"""Are samples copies? Each sample's nearest training image, counted against held-out renders of the same kind.
+"""Are samples copies? Each sample's two nearest training images, and how many samples are near to one of them alone.
 
-    python -m lcs_utils.evaluation.memorization exp1 exp2 --k 1-3
+    python -m lcs_utils.evaluation.memorization exp1 exp2 exp3 --k 1-3
 
-A sample is a copy when it lies nearer to a training image than 99 % of held-out renders with as many objects do, and half as
-far as from the next one: an empty image is near to many others, a copy to one.
-Needs the training images under runs/data; the rows in data/counts/memorization.csv and the scenes they name do not.
+A sample is a copy when it lies half as far from a training image as from the next one: an empty image is near to many, a copy
+to one. Held-out renders are looked at in the same way. Needs the training images under runs/data; the rows in
+data/counts/memorization.csv and the scenes they name do not.
 """
 
 import argparse
-import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,15 +21,18 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths, plotting
 from lcs_utils.clevr import dataset
+from lcs_utils.clevr.card import parse_counts
+from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation import interventions
-from lcs_utils.evaluation.conditioning import HELD_OUT
+from lcs_utils.evaluation.conditioning import HELD_OUT, LARGEST_K
 from lcs_utils.evaluation.hand_counts import Shown, images_of
 from lcs_utils.evaluation.rates import trained
+from lcs_utils.evaluation.rows import STANDARD
+from lcs_utils.evaluation.sheets import ACROSS, read_sheet
 
 ROWS = paths.COUNTS / "memorization.csv"
-SHARE = 0.01  # of held-out renders that would be called near
 RATIO = 0.5  # a copy's distance from its original, as a share of that from the second nearest image
 CHUNK = 4096  # training images compared at a time
 REAL = "held-out renders"
@@ -40,6 +42,7 @@ class Near(NamedTuple):
     """One image and its nearest training image: scene `index` with `objects` objects; RMS distances over pixels in [-1, 1]."""
 
     net: str  # or REAL
+    weights: str  # first 12 digits of their SHA-256
     k: int
     sample: int
     objects: int
@@ -84,40 +87,23 @@ def training_image(near: Near, resolution: int) -> Tensor:
 
 
 class Memorized(NamedTuple):
-    """Of `samples`: `near` ones lie nearer to a training image than nearly all held-out renders, `copies` to that one alone."""
+    """How many of `samples` are copies."""
 
-    near: int
     copies: int
     samples: int
 
 
-def memorized(rows: Iterable[Near], share: float = SHARE, ratio: float = RATIO) -> dict[tuple[str, int], Memorized]:
-    """{(net, K): Memorized}, by the `share` quantile of held-out renders with as many objects.
-
-    Raises ValueError when a K has no held-out renders.
-    """
-    rows = list(rows)
-    found: dict[tuple[str, int], Memorized] = {}
-    for net, k in sorted({(r.net, r.k) for r in rows if r.net != REAL}):
-        real = [r.distance for r in rows if (r.net, r.k) == (REAL, k)]
-        if not real:
-            raise ValueError(f"no held-out renders with {k} objects to compare {net} with; measure it again")
-        limit = float(np.quantile(real, share))
-        mine = [r for r in rows if (r.net, r.k) == (net, k)]
-        near = [r for r in mine if r.distance < limit]
-        found[net, k] = Memorized(len(near), sum(r.distance < ratio * r.second for r in near), len(mine))
-    return found
+def memorized(rows: Iterable[Near], ratio: float = RATIO) -> dict[tuple[str, int], Memorized]:
+    """{(net, K): Memorized}, held-out renders among them."""
+    found: dict[tuple[str, int], list[bool]] = {}
+    for row in sorted(rows):
+        found.setdefault((row.net, row.k), []).append(row.distance < ratio * row.second)
+    return {key: Memorized(sum(copies), len(copies)) for key, copies in found.items()}
 
 
 def read_near(path: Path = ROWS) -> list[Near]:
-    """The stored rows; none when there is no file. Raises ValueError when a line does not parse."""
-    if not path.exists():
-        return []
-    lines = csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#"))
-    try:
-        return [Near(**{name: kind(line[name]) for name, kind in Near.__annotations__.items()}) for line in lines]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
+    """The stored rows. Warns and raises as `paths.read_rows`."""
+    return paths.read_rows(path, Near)
 
 
 def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
@@ -127,57 +113,67 @@ def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
 
 def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = ROWS) -> None:
     """Nearest training images of the first `samples` samples of each net at each K, and of as many held-out renders."""
+    if samples < 1 or not ks or not 0 <= min(ks) <= max(ks) <= LARGEST_K:
+        raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {samples} and {list(ks)}")
     most = max(trained(net).objects[1] for net in nets)
     resolution = checkpoints.load(interventions.split(nets[0])[0]).config.resolution
     if most < 1:
         raise ValueError(f"a net trained on the empty floor has one training image; got {', '.join(nets)}")
     folder = dataset.default_folder(resolution, range(1, 4) if most <= 3 else range(1, 7))
-    arrays = dataset.load(folder, counts=range(1, most + 1))
-    per_count = len(arrays["images"]) // most
+    training = ShardDataset(folder, range(1, most + 1)).column("images")
+    per_count = len(training) // most
     weights = {net: interventions.weights(net) for net in nets}
     groups = [(REAL, k, held_out(k, max(samples, 100), resolution)) for k in ks]
     for net in nets:
         for k in ks:
-            shown = [Shown(net, weights[net], k, i, 0, "dpmpp_2m", 14) for i in range(samples)]
+            shown = [Shown(net, weights[net], k, i, *STANDARD) for i in range(samples)]
             groups.append((net, k, torch.stack(images_of(shown))))
-    place, distance = nearest(torch.cat([images for *_, images in groups]), arrays["images"], progress=True)
+    place, distance = nearest(torch.cat([images for *_, images in groups]), training, progress=True)
     rows, at = [], 0
     for net, k, images in groups:
         for i in range(len(images)):
             objects, index = 1 + int(place[at, 0]) // per_count, int(place[at, 0]) % per_count
-            rows.append(Near(net, k, i, objects, index, round(float(distance[at, 0]), 5), round(float(distance[at, 1]), 5)))
+            near = (round(float(d), 5) for d in distance[at])
+            rows.append(Near(net, weights.get(net, ""), k, i, objects, index, *near))
             at += 1
-    with paths.exclusive(path):  # other K's renders stay: their nets are compared with them
+    with paths.exclusive(path):
         kept = [r for r in read_near(path) if r.net not in nets and (r.net != REAL or r.k not in ks)]
         write_near(kept + rows, path)
     for (net, k), m in memorized(rows).items():
-        print(f"{net} K = {k}: {m.copies} copies, {m.near} near a training image, of {m.samples} samples")
+        print(f"{net} K = {k}: {m.copies} copies among {m.samples}")
 
 
-def draw(rows: Sequence[Near], net: str, columns: int = 8, preset: str = "small") -> Figure:
-    """The `columns` samples of `net` nearest to a training image, above that image; distances as column labels.
+def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "small", columns: int = ACROSS) -> Figure:
+    """Of each of `nets` (with its label) the most copy-like of the shown samples, each above its nearest training image.
 
-    Raises ValueError when the net has no rows.
+    A number is a sample's distance from that image as a share of that from the next nearest. Raises ValueError when a net has
+    no rows of the weights that its shown samples are of.
     """
-    mine = sorted((r for r in rows if r.net == net), key=lambda r: r.distance)[:columns]
-    if not mine:
-        raise ValueError(f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}")
-    weights = interventions.weights(net, preset)
-    samples = images_of([Shown(net, weights, r.k, r.sample, 0, "dpmpp_2m", 14) for r in mine], preset)
-    originals = [training_image(r, samples[0].shape[-1]) for r in mine]
-    labels = [f"K = {r.k}\n{r.distance:.3f}" for r in mine]
-    return plotting.image_grid([samples, originals], ["sample", "nearest\ntraining image"], labels, cell=0.95)
+    images, labels, said = [], [], []
+    for net, label in nets.items():
+        sheet = read_sheet(net, preset)
+        mine = [r for r in rows if (r.net, r.weights) == (net, sheet.about["weights"]) and r.sample < ACROSS and r.k in sheet.samples]
+        if not mine:
+            raise ValueError(f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}")
+        likest = sorted(mine, key=lambda r: r.distance / r.second)[:columns]
+        samples = [torch.from_numpy(sheet.samples[r.k][r.sample]) / 127.5 - 1 for r in likest]
+        images += [samples, [training_image(r, samples[0].shape[-1]) for r in likest]]
+        labels += [label, "nearest\ntraining image"]
+        said += [*(f"{r.distance / r.second:.2f}" for r in likest), *("" for _ in likest)]
+    figure = plotting.image_grid(images, labels, cell=0.95)
+    for axes, words in zip(figure.axes, said, strict=True):
+        axes.text(0.04, 0.96, words, color="white", fontsize=7, ha="left", va="top", transform=axes.transAxes)
+    return figure
 
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.memorization", description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="+")
-    parser.add_argument("--k", default="1-3", help="numbers of locations, as 2 or 1-3")
+    parser.add_argument("--k", type=parse_counts, default=(1, 2, 3), help="numbers of locations, as 2, 1-3 or 1,3")
     parser.add_argument("--samples", type=int, default=16, help="samples of each net and K")
     args = parser.parse_args(arguments)
-    low, _, high = args.k.partition("-")
     try:
-        measure(args.nets, range(int(low), int(high or low) + 1), args.samples)
+        measure(args.nets, args.k, args.samples)
     except (ValueError, OSError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
 

@@ -6,10 +6,10 @@ Rows live in data/counts/locality.csv; those of the same weights are kept, those
 """
 
 import argparse
-import csv
 import math
 from collections.abc import Iterable, Sequence
 from itertools import cycle
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,23 +20,23 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, locality, paths
+from lcs_utils import locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
 from lcs_utils.evaluation import interventions
-from lcs_utils.evaluation.rates import PAPER_RULE, Interval, intervals, largest_k, mean_over, rates, stages, trained
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rates import PAPER_RULE_ALL, Interval, interval, largest_k, mean_over, rates, stages, trained
+from lcs_utils.evaluation.rows import Row, rows_path
 from lcs_utils.models.focus import focus
 from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
-HIGH = 1.0  # Choice: "high noise" is sigma >= 1, seven times the standard deviation of the images and more
+HIGH = 1.0  # Choice: "high noise" is sigma >= 1, six times the standard deviation of the images and more
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
 IMAGES = 8
 COMMAND = "python -m lcs_utils.evaluation.net_locality NET ..."
-MARKERS = {"_seed": "D", "_normalized": "P", "_r": "^", "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s"}
+MARKERS = {"_seed1": "D", "_seed2": "d", "_seed": "p", "_normalized": "P", "_r": "^", "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s"}
 
 
 class LocalityRow(NamedTuple):
@@ -110,22 +110,14 @@ def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tens
     return torch.from_numpy(shown).float().mean(-1) / 127.5 - 1
 
 
-def path(preset: str = "small"):
-    """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
-    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / "locality.csv"
+def path(preset: str = "small") -> Path:
+    """Where a preset's rows are stored."""
+    return rows_path(preset, "locality")
 
 
 def read(preset: str = "small") -> list[LocalityRow]:
-    """The stored rows; none when there is no file. Raises ValueError when a line does not parse."""
-    if not path(preset).exists():
-        return []
-    kinds = LocalityRow.__annotations__
-    with open(path(preset)) as file:
-        try:
-            lines = csv.DictReader(line for line in file if not line.startswith("#"))
-            return [LocalityRow(**{name: kind(line[name]) for name, kind in kinds.items()}) for line in lines]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path(preset).name} holds a line that is no row ({error}); restore it with git") from error
+    """The stored rows. Warns and raises as `paths.read_rows`."""
+    return paths.read_rows(path(preset), LocalityRow)
 
 
 def write(rows: Iterable[LocalityRow], preset: str = "small") -> None:
@@ -137,7 +129,7 @@ def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "sma
     """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are missing."""
     found = {}
     for net in nets:
-        weights = checkpoints.kept_row(net, preset)["sha256"][:12]
+        weights = interventions.weights(net, preset)
         found[net] = [row for row in rows if (row.net, row.weights) == (net, weights)]
         if len(found[net]) < IMAGES * len(SIGMAS):
             raise ValueError(f"no locality rows for today's weights of {net}: python -m lcs_utils.evaluation.net_locality {net}")
@@ -146,15 +138,14 @@ def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "sma
 
 def against_noise(rows: Sequence[LocalityRow], field: str) -> dict[float, Interval]:
     """{sigma: mean over images of `field`, with its bootstrap interval} (Fig. 10 as a curve)."""
-    values = {s: np.array([[getattr(r, field)] for r in rows if r.sigma == s]) for s in sorted({r.sigma for r in rows})}
-    return {sigma: intervals(v)[0] for sigma, v in values.items()}
+    values = {s: np.array([getattr(r, field) for r in rows if r.sigma == s]) for s in sorted({r.sigma for r in rows})}
+    return {sigma: interval(v) for sigma, v in values.items()}
 
 
 def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Interval:
     """Mean of `field` over sigma >= HIGH and over images, with its bootstrap interval over images."""
     images = sorted({r.image for r in rows})
-    values = [[np.mean([getattr(r, field) for r in rows if r.image == i and r.sigma >= HIGH])] for i in images]
-    return intervals(np.array(values))[0]
+    return interval(np.array([np.mean([getattr(r, field) for r in rows if r.image == i and r.sigma >= HIGH]) for i in images]))
 
 
 def along_training(rows: Sequence[LocalityRow], net: str, field: str = "within_2") -> dict[int, Interval]:
@@ -218,7 +209,7 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small"
     found = current(read(preset), list(nets), preset)
     rules = {
         "cells filled": lambda net: filled_k(counted, net), "our success rule": lambda net: largest_k(counted, net).value,
-        "the paper's rule": lambda net: largest_k(counted, net, PAPER_RULE).value,
+        "the paper's rule": lambda net: largest_k(counted, net, PAPER_RULE_ALL).value,
     }  # fmt: skip
     return AgainstK(
         {net: at_high_noise(rows) for net, rows in found.items()},
@@ -271,7 +262,7 @@ def draw_against_k(found: AgainstK, labels: dict[str, str]) -> Figure:
         for axes in (left, right):
             axes.axvline(chance, color="0.6", lw=1, ls="--")
         left.text(chance + 0.008, 12.8, words, rotation=90, va="top", fontsize=7, color="0.4")
-    left.set(ylabel="K", ylim=(-0.6, 13), title="largest K")
+    left.set(ylabel="K", ylim=(-0.6, 13), title="largest K with 3/4 of the cells filled")
     right.set(ylabel="share", ylim=(0, 1), title="cells filled, K = 4 to 6")
     figure.supxlabel("conditional locality at σ ≥ 1 (share from within 2 cells)", fontsize=10)
     figure.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=8)

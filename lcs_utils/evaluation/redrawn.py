@@ -92,6 +92,7 @@ def redrawn(parts=PARTS, seed: int = 0) -> Labeled:
     for part in parts:
         for start in tqdm(range(0, part.scenes, 3 * BATCH), unit="piece", desc=f"drawn over by {part.net}", mininterval=5):
             make = lambda start=start, part=part: draw_over(part.net, FIRST + start, 3 * BATCH, part.labels, seed)
-            path = counter_scenes.folder(RESOLUTION) / f"redrawn_{part.net}_{start:06d}_seed{seed}.npz"
+            name = f"redrawn_{part.net}_{interventions.weights(part.net)}_{start:06d}_seed{seed}.npz"
+            path = counter_scenes.folder(RESOLUTION) / name
             found.append(counter_scenes.kept(path, make))
     return counter_scenes.join(found)

@@ -1,8 +1,6 @@
 """Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
 
-import csv
 import re
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -80,37 +78,14 @@ def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2
     return 0 if near is None else sum(assign(cell, set()) for cell in range(len(locations)))
 
 
-def success(row: Row, trained_maximum: int) -> bool:
-    """At least K-1 conditioned cells hold an object, at most (trained maximum - 1) objects stand elsewhere, plausible.
-
-    Choice: the paper's tolerances (App. E.2) are not known; these are ours.
-    """
-    return row.placed >= row.k - 1 and row.extras <= trained_maximum - 1 and row.plausibility >= PLAUSIBLE
-
-
-def rows_path(preset: str = "small") -> Path:
+def rows_path(preset: str = "small", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
-    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / "length_generalization.csv"
+    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / f"{name}.csv"
 
 
 def read_rows(path) -> list[Row]:
-    """The stored rows; none when there is no file.
-
-    A file that was cut off in its last line is read without that line, with a warning. Raises ValueError when another
-    line does not parse.
-    """
-    if not path.exists():
-        return []
-    text = path.read_text()
-    whole, _, cut = text.rpartition("\n")
-    if cut:
-        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; measure again to replace it")
-    lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
-    kinds = Row.__annotations__
-    try:
-        return [Row(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in Row._field_defaults}) for line in lines]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
+    """The stored rows. Warns and raises as `paths.read_rows`."""
+    return paths.read_rows(path, Row)
 
 
 def write_rows(rows: Iterable[Row], path) -> None:

@@ -9,11 +9,11 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.interventions import INTERVENTIONS
-from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, Interval, LargestK, by_k, largest_k, rates, trained
+from lcs_utils.evaluation.rates import NUMBERS, OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, Interval, LargestK, by_k, largest_k, rates, trained
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.plotting import COLORS
 
-RULES = (PAPER_RULE, PAPER_RULE._replace(samples=None), OUR_RULE)
+RULES = (PAPER_RULE, PAPER_RULE_ALL, OUR_RULE)
 COMMAND = "python -m lcs_utils.evaluation.length_generalization"
 
 
@@ -165,7 +165,7 @@ def draw_rates(
     words = {
         "exact": "exactly K objects", "within_one": "K-1 to K+1 objects", "at_places": "every cell filled",
         "filled": "share of cells filled", "count": "objects", "extras": "objects elsewhere",
-        "plausible": "plausible images", "success": "samples that succeed",
+        "plausible": "plausible images", "success": "samples that succeed", "K": "largest K",
     }  # fmt: skip
     figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
     markers = dict(zip(found, "osD^vP*X"))
@@ -179,7 +179,7 @@ def draw_rates(
         axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
             xlabel="K, conditioned locations", xticks=range(0, 13, 3)
         )
-        axes.set_ylim(*((0, None) if measure in ("count", "extras") else (-0.03, 1.03)))
+        axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
     lines, names = panels[0][0].get_legend_handles_labels()
     figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
     return figure

@@ -10,7 +10,6 @@ import argparse
 import hashlib
 from pathlib import Path
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,12 +22,12 @@ from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation.counter import ObjectCounter
-from lcs_utils.evaluation.length_generalization import count_rows, counter_hash, draw_samples
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.length_generalization import count_rows, counter_hash, keep_drawing, samples_path
+from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 ROWS = paths.COUNTS / "training_free.csv"
-RESOLUTION, STEPS, SOLVER = 32, 14, "dpmpp_2m"  # as the rows of the nets
+RESOLUTION = 32  # as the nets'
 SETTINGS = ((1, 1500), (2, 1500), (3, 1500), (GRID_SIZE - 1, 1500), (2, 6000))  # (radius in cells, scenes)
 
 
@@ -57,14 +56,12 @@ def measure(radius: int, n: int, ks, samples: int, counter: ObjectCounter, seed:
     images, grids = training_scenes(n, seed)
     digest = hashlib.sha256(images.numpy().tobytes() + grids.numpy().tobytes()).hexdigest()[:12]
     denoise, rows = patch_denoiser(images, grids, radius), []
-    key = dict(net=name(radius, n), weights=digest, counted_by=counter_hash(), seed=seed, solver=SOLVER, steps=STEPS)
+    _, solver, steps = STANDARD
+    key = dict(net=name(radius, n), weights=digest, counted_by=counter_hash(), seed=seed, solver=solver, steps=steps)
     for k in tqdm(ks, desc=f"{name(radius, n)}: K", disable=None):
-        kept = paths.RUNS / "training_free" / f"{name(radius, n)}_{digest}_seed{seed}_k{k}_{samples}.npy"
-        if not kept.exists():
-            drawn = draw_samples(denoise, RESOLUTION, k, samples, seed, STEPS, SOLVER, batch=8)
-            with paths.atomic_path(kept) as temporary, open(temporary, "wb") as file:
-                np.save(file, drawn.numpy())
-        rows += count_rows(torch.from_numpy(np.load(kept)), counter, k, **key)
+        kept = samples_path(name(radius, n), k=k, **{what: key[what] for what in ("seed", "solver", "steps", "weights")})
+        drawn = torch.cat(list(keep_drawing(kept, denoise, RESOLUTION, k, samples, seed, steps, solver)))
+        rows += count_rows(drawn, counter, k, **key)
     return rows
 
 

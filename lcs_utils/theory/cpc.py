@@ -236,7 +236,3 @@ class FeatureCPC:
         if not isinstance(self.transform, LinearMap):
             raise ValueError(f"only a LinearMap keeps mixtures closed, got {type(self.transform).__name__}")
         return self.features(J).joint().pushforward(torch.linalg.inv(self.transform.matrix))
-
-    def denoise(self, x_t: Tensor, sigma: Float[Tensor, "batch"], cond: Iterable = ()) -> Tensor:
-        """The posterior mean in pixel space given c_J, J = `cond`, for linear maps."""
-        return self.pixels(cond or ()).denoise(x_t, sigma)

@@ -115,17 +115,6 @@ class GaussianMixture:
         idx = check_indices(idx, self.n)
         return GaussianMixture(self.weights, self.means[:, idx], self.covs[:, idx][:, :, idx])
 
-    def conditional(self, idx: Sequence[int], values: Float[Tensor, "m"]) -> "GaussianMixture":
-        """The distribution of the other coordinates, in their order, given x[idx] = values."""
-        idx = check_indices(idx, self.n)
-        rest = [i for i in range(self.n) if i not in set(idx)]
-        known = torch.as_tensor(values, dtype=torch.float64)
-        gain = torch.linalg.solve(self.covs[:, idx][:, :, idx], self.covs[:, idx][:, :, rest]).mT  # [k rest m]
-        means = self.means[:, rest] + torch.einsum("krm,km->kr", gain, known - self.means[:, idx])
-        covs = self.covs[:, rest][:, :, rest] - gain @ self.covs[:, idx][:, :, rest]
-        weights = self.marginal(idx).responsibilities(known[None])[0].clamp_min(1e-300)
-        return GaussianMixture(weights, means, (covs + covs.mT) / 2)
-
     def pushforward(self, matrix: Float[Tensor, "m n"], shift: Float[Tensor, "m"] | float = 0.0) -> "GaussianMixture":
         """The distribution of matrix @ x + shift."""
         matrix = torch.as_tensor(matrix, dtype=torch.float64)

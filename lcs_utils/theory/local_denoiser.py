@@ -28,21 +28,11 @@ def box_sum(maps: Float[Tensor, "rows columns *rest"], radius: int) -> Float[Ten
     return maps
 
 
-def _shifted(cells: Tensor, rows: int, columns: int, fill: float) -> Tensor:
-    """The grid cells[i + rows, j + columns], `fill` where that is outside."""
-    out, (h, w) = torch.full_like(cells, fill), cells.shape[:2]
-    to = slice(max(0, -rows), h - max(0, rows)), slice(max(0, -columns), w - max(0, columns))
-    source = slice(max(0, rows), h - max(0, -rows)), slice(max(0, columns), w - max(0, -columns))
-    out[to] = cells[source]
-    return out
-
-
 def patch_denoiser(
     images: Float[Tensor, "n 3 h w"],
     grids: Float[Tensor, "n cells"],
     radius: int,
     flip: float = 1e-6,
-    shift: int = 0,
     chunk_elements: int = CHUNK_ELEMENTS,
 ) -> Denoiser:
     """D(x_t)[cell] = sum_y w(y) y[cell], y over the training patches of `radius` cells around that cell.
@@ -51,23 +41,21 @@ def patch_denoiser(
     it is eq. (1)'s denoiser for the training set with N and L the patch. `images` in [-1, 1]; cond and `grids` hold
     counts [batch cells]. Exact: log-sum-exp over all patches, streamed in bounded memory.
     Choice: a label disagrees with probability `flip`, so a combination of conditions that no training patch shows
-    falls back to the nearest ones. Choice: `shift` > 0 also uses patches from up to that many cells away (the paper's
-    net is told the place, shift = 0). Raises ValueError naming both numbers when shapes do not fit.
+    falls back to the nearest ones. Raises ValueError naming both numbers when shapes do not fit.
     """
     n, side = len(images), math.isqrt(grids.shape[1])
     if len(grids) != n or n == 0 or side**2 != grids.shape[1]:
         raise ValueError(f"need one square grid for each image, got {n} images and grids {list(grids.shape)}")
     if images.shape[-1] % side or images.shape[-2] != images.shape[-1]:
         raise ValueError(f"grid_size {side} does not divide resolution {images.shape[-2]} x {images.shape[-1]}")
-    if not 0 < flip < 0.5 or radius < 0 or shift < 0:
-        raise ValueError(f"need 0 < flip < 0.5 and radius, shift >= 0, got {flip}, {radius}, {shift}")
+    if not 0 < flip < 0.5 or radius < 0:
+        raise ValueError(f"need 0 < flip < 0.5 and radius >= 0, got {flip}, {radius}")
     cell, mismatch = images.shape[-1] // side, math.log((1 - flip) / flip)
 
     def to_cells(x):
         return rearrange(x, "b c (i p) (j q) -> i j b (c p q)", p=cell, q=cell).contiguous()
 
     train, train_grids = to_cells(images.float()), rearrange(grids.float(), "n (i j) -> i j n", i=side)
-    moves = [(a, b) for a in range(-shift, shift + 1) for b in range(-shift, shift + 1)]
 
     @torch.no_grad()
     def denoise(x_t, sigma, cond):
@@ -82,21 +70,15 @@ def patch_denoiser(
         total, mean = torch.zeros_like(top), torch.zeros_like(x)
         step = max(1, chunk_elements // (side**2 * batch))
         for start in range(0, n, step):
-            for rows, columns in moves:
-                y = _shifted(train[:, :, start : start + step], rows, columns, 0.0)
-                c = _shifted(train_grids[:, :, start : start + step], rows, columns, 0.0)
-                far = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square_()  # exact also when close
-                far.mul_(scale).add_((near - c[:, :, None]).abs_(), alpha=mismatch)
-                if rows or columns:  # a patch that reaches outside its training image does not count
-                    outside = _shifted(torch.zeros(side, side), rows, columns, torch.inf)
-                    far += outside[..., None, None]
-                logits = box_sum(far, radius).neg_()
-                peak = torch.maximum(top, logits.amax(-1, keepdim=True))
-                keep = (top - peak).exp_().nan_to_num_(0.0)  # -inf - -inf: nothing seen yet
-                weights = (logits - peak).exp_().nan_to_num_(0.0)
-                total = total * keep + weights.sum(-1, keepdim=True)
-                mean = mean * keep + weights @ y
-                top = peak
+            y, c = train[:, :, start : start + step], train_grids[:, :, start : start + step]
+            far = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square_()  # exact also when close
+            far.mul_(scale).add_((near - c[:, :, None]).abs_(), alpha=mismatch)
+            logits = box_sum(far, radius).neg_()
+            peak = torch.maximum(top, logits.amax(-1, keepdim=True))
+            keep, weights = (top - peak).exp_(), (logits - peak).exp_()
+            total = total * keep + weights.sum(-1, keepdim=True)
+            mean = mean * keep + weights @ y
+            top = peak
         out = rearrange(mean / total, "i j b (c p q) -> b c (i p) (j q)", p=cell, q=cell)
         return out.to(x_t.dtype)
 
@@ -106,7 +88,7 @@ def patch_denoiser(
 def patch_denoiser_reference(
     images: Float[Tensor, "n 3 h w"], grids: Float[Tensor, "n cells"], radius: int, flip: float = 1e-6
 ) -> Denoiser:
-    """The slow twin of `patch_denoiser` (shift = 0): one patch at a time, cut out and compared, in float64."""
+    """The slow twin of `patch_denoiser`: one patch at a time, cut out and compared, in float64."""
     n, side = len(images), math.isqrt(grids.shape[1])
     cell, mismatch = images.shape[-1] // side, math.log((1 - flip) / flip)
 

@@ -6,8 +6,6 @@ Remake the stored rows with `python -m lcs_utils.theory.two_concepts`.
 """
 
 import argparse
-import csv
-import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +21,6 @@ from lcs_utils import diffusion, paths
 
 LABELS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (size, color); the last one is never trained on
 ROWS = paths.COUNTS / "swing_by_two_concepts.csv"
-FIELDS = ("diversity", "seed", "step", "label", "both", "size", "color", "median_size", "median_color")
 CHECKPOINTS = (0, 20, 40, 60, 80, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500)
 
 
@@ -183,30 +180,27 @@ def accuracy(disks: Disks, images: Float[Tensor, "batch 3 px px"], label: tuple[
     return {"both": both, "size": size, "color": color, "median_size": median[0], "median_color": median[1]}
 
 
-def measure(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS) -> Iterator[dict]:
-    """Rows (`FIELDS`) of one training run: every label at every checkpoint."""
+class Accuracy(NamedTuple):
+    """One label at one moment of one training: shares of its samples with the right size, color and both, and medians."""
+
+    diversity: float
+    seed: int
+    step: int
+    label: str  # as "11"
+    both: float
+    size: float
+    color: float
+    median_size: float
+    median_color: float
+
+
+def measure(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS) -> Iterator[Accuracy]:
+    """Rows of one training run: every label at every checkpoint."""
     for step, _, net in train(disks, seed, checkpoints):
         for label in LABELS:
             shares = accuracy(disks, generate(net, disks, label), label)
-            run = {"diversity": disks.diversity, "seed": seed, "step": step, "label": f"{label[0]}{label[1]}"}
-            yield run | {name: round(value, 4) for name, value in shares.items()}
-
-
-def write_rows(rows: list[dict], path=ROWS) -> None:
-    """Store rows of `measure` as CSV, whole or not at all."""
-    text = io.StringIO()
-    table = csv.DictWriter(text, FIELDS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    paths.write_text(path, text.getvalue())
-
-
-def load_rows(path=ROWS) -> list[dict]:
-    """The stored rows, numbers as numbers; labels stay strings such as "11"."""
-    with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
-    integer = ("seed", "step")
-    return [{k: v if k == "label" else int(v) if k in integer else float(v) for k, v in row.items()} for row in rows]
+            run = (disks.diversity, seed, step, f"{label[0]}{label[1]}")
+            yield Accuracy(*run, **{name: round(value, 4) for name, value in shares.items()})
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -220,7 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--seeds must be at least 1, got {options.seeds}")
     runs = [(Disks(diversity=d), seed) for seed in range(options.seeds) for d in options.diversities]
     rows = [row for disks, seed in tqdm(runs, desc="training runs") for row in measure(disks, seed)]
-    write_rows(rows, options.output)
+    paths.write_rows(options.output, "python -m lcs_utils.theory.two_concepts", Accuracy, rows)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from lcs_utils import locality
-from lcs_utils.clevr.conditions import GRID_SIZE, cell_size
+from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.render import render as render_scenes
 from lcs_utils.clevr.scenes import scene_at
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.models.focus import focus
-from lcs_utils.models.local_patch import LocalPatchDenoiser
+from lcs_utils.models.local_patch import LocalPatchDenoiser, cell_size
 from lcs_utils.plotting import to_uint8
 from lcs_utils.widgets.drawing import Sheet, color_of, condition_sheet, heat, lines, mix
 
@@ -97,7 +97,7 @@ class Maps:
 
     def _one_condition(self, net, noise, cells, seed, k):
         """Eq. (10) of a local net, asked again without c_k only in the cells that can hear it."""
-        full, m, radius = self.denoised(net, noise, cells, seed), cell_size(self.resolution), self.nets[net].radius
+        full, m, radius = self.denoised(net, noise, cells, seed), cell_size(self.resolution, GRID_SIZE), self.nets[net].radius
         first, last = ([min(max(v + s * radius, 0), GRID_SIZE - 1) for v in divmod(k, GRID_SIZE)] for s in (-1, 1))
         near = tuple(slice(m * low, m * (high + 1)) for low, high in zip(first, last))
         asked = [(m * i, m * j) for i in range(first[0], last[0] + 1) for j in range(first[1], last[1] + 1)]
@@ -129,7 +129,7 @@ class Maps:
 
 def nearby_share(panel: Panel, view: View, reach: int = 2) -> float:
     """Share of the target's condition influence that comes from within `reach` cells of it; 0 when it hears none."""
-    m = cell_size(panel.conditions.shape[-1])
+    m = cell_size(panel.conditions.shape[-1], GRID_SIZE)
     at = np.array([divmod(cell, GRID_SIZE) for cell in view.cells]).reshape(-1, 2)
     near = np.abs(at - np.array(view.target) // m).max(1) <= reach
     heard = panel.conditions[:, view.target[0], view.target[1]].double().numpy()
@@ -160,7 +160,7 @@ def condition_map(
 ) -> UInt8[np.ndarray, "height width 3"]:
     """Eq. (10): pixels in the colors of the conditions they listen to; discs filled by the target's shares (Fig. 2)."""
     size, (row, column) = panel.x_t.shape[-1], view.target
-    color, m = mix(panel.conditions.numpy()), cell_size(size)
+    color, m = mix(panel.conditions.numpy()), cell_size(size, GRID_SIZE)
     sheet = Sheet(size, size, scale)
     sheet.panel(over(panel.x0_hat, color) if on_image else color, 0, 0)
     heard = panel.conditions[:, row, column].double()
@@ -174,7 +174,7 @@ def condition_map(
 
 def relative(conditions: Tensor, k: int, view: View, scale: int = 5) -> UInt8[np.ndarray, "height width 3"]:
     """Eq. (10) of one condition, as bright as its share of the strongest influence of any; its cell outlined."""
-    size, m = conditions.shape[-1], cell_size(conditions.shape[-1])
+    size, m = conditions.shape[-1], cell_size(conditions.shape[-1], GRID_SIZE)
     sheet = Sheet(size, size, scale)
     sheet.panel(heat(conditions[k].numpy(), float(conditions.max())), 0, 0)
     row, column = (v * m for v in divmod(view.cells[k], GRID_SIZE))

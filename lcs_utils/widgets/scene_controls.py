@@ -1,7 +1,7 @@
 """A CLEVR scene under one's hands: controls for objects and light, redrawn by the fast renderer at every change."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import UInt8
@@ -14,55 +14,63 @@ from lcs_utils.clevr.scenes import (
 from lcs_utils.widgets.controls import Choice, Note, Number, Slider
 from lcs_utils.widgets.frames import Picture, Pictured, png_bytes
 
-MOST_OBJECTS = 8
+MOST_OBJECTS = 10  # CLEVR's
+LAMPS = ("key", "fill", "back")
+LOWEST = 0.5  # height of a lamp above the floor
 OPTIONS = {"shape": tuple(SHAPES), "size": tuple(SIZES), "material": tuple(MATERIALS), "color": tuple(COLORS)}
 REACH = 3.0  # CLEVR places objects on [-3, 3]^2
 
 
 @dataclass(frozen=True)
 class SceneState:
-    """What the controls hold: a scene, the object being changed, and how far the key lamp is turned (degrees)."""
+    """What the controls hold: a scene, the object and the lamp being changed, and each lamp's turn (degrees) and lift."""
 
     scene: Scene
     selected: int = 0
-    turn: float = 0.0
+    lamp: str = "key"
+    moved: dict[str, tuple[float, float]] = field(default_factory=lambda: dict.fromkeys(LAMPS, (0.0, 0.0)))
 
 
 def start(seed: int = 0, count: int = 3) -> SceneState:
-    """A fresh CLEVR scene of `count` objects. Raises ValueError for a count outside 1..8 or a negative seed."""
+    """A fresh CLEVR scene of `count` objects. Raises ValueError for a count outside 1..10 or a negative seed."""
     if not 1 <= count <= MOST_OBJECTS:
         raise ValueError(f"count must be 1..{MOST_OBJECTS}, got {count}")
     return SceneState(sample_scene(seed, count, count))
 
 
 def change(state: SceneState, **changes) -> SceneState:
-    """The state after a change of the selected object (x, y, shape, size, material, color) or of `turn`, `selected`.
+    """The state after a change of the selected object (x, y, shape, size, material, color), of the lamp (turn, lift), or of which.
 
-    An object keeps standing on the floor. Raises ValueError for an object that does not exist, an unknown attribute
-    value or key.
+    An object keeps standing on the floor. Raises ValueError for an object or lamp that does not exist, an unknown
+    attribute value or key.
     """
     objects = list(state.scene.objects)
     selected = changes.pop("selected", state.selected)
     if not 0 <= selected < len(objects):
         raise ValueError(f"selected must be 0..{len(objects) - 1}, got {selected}")
-    turn = changes.pop("turn", state.turn)
+    lamp = changes.pop("lamp", state.lamp)
+    if lamp not in LAMPS:
+        raise ValueError(f"unknown lamp {lamp!r}; allowed: {', '.join(LAMPS)}")
+    turn, lift = state.moved[lamp]
+    moved = state.moved | {lamp: (changes.pop("turn", turn), changes.pop("lift", lift))}
     unknown = set(changes) - {"x", "y", "shape", "size", "material", "color"}
     if unknown:
-        known = "x, y, shape, size, material, color, turn, selected"
+        known = "x, y, shape, size, material, color, selected, lamp, turn, lift"
         raise ValueError(f"cannot change {', '.join(sorted(unknown))}; allowed: {known}")
     o = objects[selected]
     x, y = changes.pop("x", o.coords[0]), changes.pop("y", o.coords[1])
     o = replace(o, **changes)
     objects[selected] = replace(o, coords=(x, y, SIZES[o.size]), pixel_coords=None)
-    return SceneState(replace(state.scene, objects=tuple(objects)), selected, turn)
+    return SceneState(replace(state.scene, objects=tuple(objects)), selected, lamp, moved)
 
 
 def lit_scene(state: SceneState) -> Scene:
-    """The scene with its key lamp turned about the vertical axis."""
-    angle = math.radians(state.turn)
-    x, y, z = state.scene.lamps.key
-    turned = (math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y, z)
-    return replace(state.scene, lamps=replace(state.scene.lamps, key=turned))
+    """The scene with its lamps turned about the vertical axis and lifted."""
+    places = {}
+    for name, (turn, lift) in state.moved.items():
+        cos, sin, (x, y, z) = math.cos(math.radians(turn)), math.sin(math.radians(turn)), getattr(state.scene.lamps, name)
+        places[name] = (cos * x - sin * y, sin * x + cos * y, max(z + lift, min(z, LOWEST)))
+    return replace(state.scene, lamps=replace(state.scene.lamps, **places))
 
 
 def picture(state: SceneState, resolution: int = 256) -> UInt8[np.ndarray, "height width 3"]:
@@ -105,7 +113,7 @@ def describe(state: SceneState) -> str:
 
 
 def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pictured:
-    """Live controls of a scene: count and seed, position, shape, size, material and color of an object, the key lamp.
+    """Live controls of a scene: count and seed, position, shape, size, material and color of an object, each lamp.
 
     Without a kernel, a picture of the scene that is shown first. Raises ValueError as `start` does.
     """
@@ -124,7 +132,9 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
         "x": Slider(0.0, **at, description="x", **shown),
         "y": Slider(0.0, **at, description="y", **shown),
         **{name: Choice(options, description=name, **shown) for name, options in OPTIONS.items()},
-        "turn": Slider(0.0, low=-180, high=180, step=5, description="key lamp °", **shown),
+        "lamp": Choice(LAMPS, description="lamp", tooltip="lamp to change", **shown),
+        "turn": Slider(0.0, low=-180, high=180, step=5, description="turn °", **shown),
+        "lift": Slider(0.0, low=-6, high=6, step=0.5, description="lift", **shown),
     }
     image = Picture(format="png", layout={"width": "min(100%, 384px)", "max_width": "100%"})
     note = Note()
@@ -134,7 +144,8 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
         chosen = now.scene.objects[now.selected]
         busy[0] = True  # the controls follow the state; they must not answer
         edits["selected"].options = [f"{i + 1}: {o.color} {o.shape}" for i, o in enumerate(now.scene.objects)]
-        edits["selected"].value, edits["turn"].value = now.selected, now.turn
+        edits["selected"].value, edits["lamp"].value = now.selected, LAMPS.index(now.lamp)
+        edits["turn"].value, edits["lift"].value = now.moved[now.lamp]
         edits["x"].value, edits["y"].value = chosen.coords[:2]
         for name, options in OPTIONS.items():
             edits[name].value = options.index(getattr(chosen, name))
@@ -144,13 +155,15 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
 
     def renew(_):
         if not busy[0]:
-            state[0] = replace(start(fresh["seed"].value, int(fresh["count"].value)), turn=state[0].turn)
+            renewed = start(fresh["seed"].value, int(fresh["count"].value))
+            state[0] = replace(renewed, lamp=state[0].lamp, moved=state[0].moved)
             show()
 
     def edit(event):
         if not busy[0]:
             name = next(name for name, control in edits.items() if control is event["owner"])
-            state[0] = change(state[0], **{name: OPTIONS[name][event["new"]] if name in OPTIONS else event["new"]})
+            options = (OPTIONS | {"lamp": LAMPS}).get(name)
+            state[0] = change(state[0], **{name: options[event["new"]] if options else event["new"]})
             show()
 
     for control in fresh.values():
