@@ -160,7 +160,8 @@ def test_scene(sheets, name, cells):
     part = page.locator(".jp-OutputArea-output", has=picture)
     choices = [("combobox", name) for name in ("object to change", "shape", "size", "material", "color")]
     placed = [("slider", "x"), ("slider", "y")]
-    every = [("slider", "objects"), ("spinbutton", "seed"), choices[0], *placed, *choices[1:], ("slider", "key lamp °")]
+    lamps = [("combobox", "lamp to change"), ("slider", "turn °"), ("slider", "lift")]
+    every = [("slider", "objects"), ("spinbutton", "seed"), choices[0], *placed, *choices[1:], *lamps]
     assert sheet.workable(part) == every
     assert picture.evaluate("e => e.naturalWidth") > 100
     color = page.get_by_role("combobox", name="color")
@@ -174,7 +175,7 @@ def test_scene(sheets, name, cells):
     sheet.wait_for("moved object", moved)
     objects = page.get_by_role("slider", name="objects")
     objects.press("End")
-    page.locator('img.widget-image[title^="8 objects"]').wait_for()
+    page.locator('img.widget-image[title^="10 objects"]').wait_for()
     assert "CLEVR" in part.get_by_role("status").inner_text()
     picture.scroll_into_view_if_needed()
     sheet.screenshot("scene")
