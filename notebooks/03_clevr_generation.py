@@ -63,7 +63,7 @@ plt.show()
 
 # %% [markdown]
 # ## A scene of your own
-# Number, places, shapes, materials and colors of the objects, and the key lamp: the picture is rendered again at every
+# Number, places, shapes, materials and colors of the objects, and the three lamps: the picture is rendered again at every
 # change. The line below the controls says whether CLEVR's own rules hold. Without a kernel, the first picture stays.
 
 # %%

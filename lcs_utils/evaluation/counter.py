@@ -86,7 +86,8 @@ def locate(
     corner = torch.tensor([0, 1, wide, wide + 1], device=mass.device)
     found = []
     for k in range(int(count.max()) if batch else 0):
-        block = F.avg_pool2d(mass.reshape(batch, 1, wide, wide), 2, 1).flatten(1).argmax(1)
+        grid = mass.reshape(batch, wide, wide)
+        block = (grid[:, :-1, :-1] + grid[:, :-1, 1:] + grid[:, 1:, :-1] + grid[:, 1:, 1:]).flatten(1).argmax(1)
         index = (block // (wide - 1) * wide + block % (wide - 1))[:, None] + corner
         value, order = mass.gather(1, index).sort(1, descending=True)
         index = index.gather(1, order)
@@ -114,7 +115,7 @@ class Residual(nn.Module):
 class ObjectCounter(ModelMixin, ConfigMixin):
     """A small convolutional net from an image to centers, colors (16x16 paper cells, App. E.1) and plausibility.
 
-    Full resolution -> 16x16 -> 8x8 -> 16x16. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
+    Full resolution -> 16x16 -> 8x8 -> 16x16, halving by strides with a residual block between. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
     """
 
     @register_to_config
@@ -129,6 +130,7 @@ class ObjectCounter(ModelMixin, ConfigMixin):
             wider = width >> (levels - 1 - level)
             stem += [nn.BatchNorm2d(channels), nn.ReLU()] if level else []
             stem += [nn.Conv2d(channels, wider, 6, stride=2, padding=2)]
+            stem += [Residual(wider)] if level < levels - 1 else []  # what tells two objects apart may be finer than a cell
             channels = wider
         deep = width * 3 // 2
         self.stem = nn.Sequential(*stem)
