@@ -143,8 +143,8 @@ names = ("KL of the laws", "score gap", "score gap / score", "denoiser gap", "KL
 axes[4].loglog(noise_range, torch.tensor(list(readings), dtype=exact).T, label=names)
 axes[4].set(title="Claim 2, a linear map", xlabel="noise level sigma", ylabel="nats, or as named")
 axes[4].legend(fontsize=7)
-axes[5].loglog(switches, torch.tensor(one_A).T, label=("one A above sigma, exact below", "exact above, one A below"))
-axes[5].set(title="App. D: one A on one side", xlabel="noise level sigma of the switch", ylabel="nats from the law")
+axes[5].loglog(switches, torch.tensor(one_A).T, label=("one A above", "one A below"))
+axes[5].set(title="App. D: exact on the other side", xlabel="switch at noise level sigma", ylabel="nats from the law")
 axes[5].legend(fontsize=8)
 angles = {name: features.off_diagonal(cosine) for name, cosine in cosines.items()}
 values = {"off_diagonal": angles, "noise": noise_range, "claim_2": readings._asdict(), "switch": switches, "one_A": one_A._asdict()}
