@@ -90,6 +90,7 @@ def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
     widget.answer = [2, 9, 1]  # too late: the third picture is answered
     widget.back += 1
     widget.answer = [2, 1, 0]
+    assert repr(widget).startswith("8 pictures to be counted")
     assert widget.position == 3 and {(c.shown, c.count, c.plausible) for c in hc.read_counts(path)} == {
         (shown[0], 5, 1), (shown[1], 0, 1), (shown[2], 1, 0)
     }  # fmt: skip

@@ -43,6 +43,9 @@ class HandCounter(anywidget.AnyWidget):
         self.pictures, self.record = pictures, record
         super().__init__(total=len(pictures), png=self._picture(done), position=done)
 
+    def __repr__(self) -> str:
+        return f"{self.total} pictures to be counted by looking; this needs a kernel"
+
     def _picture(self, position: int) -> bytes:
         return enlarged(self.pictures[position]) if position < len(self.pictures) else b""
 
