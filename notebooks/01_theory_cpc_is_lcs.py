@@ -134,7 +134,9 @@ for axis, title in zip(axes, ["x ~ p(x | c_a, c_b)", "M_a, M_b, background", *pr
     axis.grid(False)
 figure.colorbar(picture, ax=axes, label="log10 influence", shrink=0.9, pad=0.01)
 outside = max(float(influence[r, c][owner != owner[r, c]].max()) for r, c in probes.values())
-values = {"largest_relative_gap_below": 1e-10, "largest_influence_outside_N": outside, "plain_torch_gap_below": 1e-12}
+power_above = lambda gap: 10.0 ** float(torch.as_tensor(gap).log10().ceil())  # rounding differs between machines, its size does not
+values = {"largest_relative_gap_below": power_above(relative.max()), "plain_torch_gap_below": power_above(plain_gap)}
+values |= {"largest_influence_outside_N": outside}
 plotting.save_figure(figure, "theory_lcs_structure", preset, values, seed);
 
 # %% [markdown]

@@ -177,10 +177,10 @@ print("local architecture restores length generalization:", mean["exp3"].low > m
 # patch; with r = 3 some patches hold two from K = 2 on, patches around an object from K = 5 on (r = 2: from 5 and 6 on). With r = 1 a patch is smaller
 # than an object: the cells fill, with implausible objects. The sweep's nets saw fewer images (480,000 for r = 2, 320,000 for
 # r = 1, against 800,000).
-# **The control r = 15**, where every cell sees the whole image and all conditions, costs twenty times as much for an image; ours saw as many
+# **The control r = 15**, where every cell sees the whole image and all conditions, trains at a seventeenth of the speed; ours saw as many
 # as Exp. 2's net, 176,000 (64,000 and then, from where that had ended, the rest), and eight samples for K = 1 to 6 are counted. It does not
-# length-generalize: 0.18 of the cells are filled for K = 4 to 6 (Exp. 2: 0.27). But it fails earlier than Exp. 2, and otherwise: one to four
-# objects stand where the net likes, at K = 1 too (the asked cell is filled in 1 of 8; Exp. 2: 0.95). Both see everything, so by locality
+# length-generalize: 0.18 of the cells are filled for K = 4 to 6 (Exp. 2: 0.27). But it fails earlier than Exp. 2, and otherwise: up to
+# seven objects stand where the net likes at K = 1, one to five beyond (the asked cell is filled in 1 of 8; Exp. 2: 0.95). Both see everything, so by locality
 # neither must compose. That this one hardly follows a label may be its net's doing, which is the patch net of r = 3: a quarter of the
 # parameters and no attention.
 # **A margin that was missed**: for nets trained on one object this notebook was drafted to assert that success differs by 0.3; with
