@@ -37,6 +37,8 @@ def test_copies_are_counted_and_fresh_images_are_not():
     rows = [row for net, images in given.items() for row in near(net, 1, m.nearest(images, train)[1].tolist())]
     found = {net: m.memorized(rows)[net, 1] for net in given}
     assert found == {m.REAL: (0, 100), "fresh": (0, 20), "copier": (20, 20), "gray": (0, 20)}
+    close = near("empty", 1, [(0.03, 0.031), (0.03, 0.061)])  # both near to an image, one of them to that one alone
+    assert m.memorized(close)["empty", 1] == (1, 2)
 
 
 def test_rows_survive_their_file(tmp_path):
