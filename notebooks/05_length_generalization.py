@@ -13,13 +13,12 @@
 # objects at more locations than it ever saw together; the same net on the same images, told *one* location per image
 # (Exp. 2), does not.
 #
-# Draws from the rows in `data/counts` (every sample counted by our object counter) and samples two strips afresh. Preset
-# `small`: under a minute on two CPU cores. Preset `paper` needs nets trained at that size; it says how.
+# Draws from the rows in `data/counts` (every sample counted by our object counter) and the sheets of samples in `data/samples`.
+# Preset `small`: half a minute on two CPU cores. Preset `paper` needs nets trained at that size; it says how.
 
 # %% tags=["parameters"]
 preset: str = "small"
 seed: int = 0
-steps: int = 14
 
 # %%
 from IPython.display import Markdown
@@ -28,7 +27,7 @@ from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.evaluation import hand_counts, memorization, rates, sheets, tables, verdicts
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
-from lcs_utils.evaluation.rows import PLAUSIBLE, seeds_of
+from lcs_utils.evaluation.rows import PLAUSIBLE, of_net, seeds_of
 from lcs_utils.experiments import experiment
 from lcs_utils.widgets import ConditionSampler
 from lcs_utils.widgets.hand_count import HandCounter
@@ -44,21 +43,19 @@ plotting.use_style()
 # %%
 shown = [0, 1, 2, 3, 4, 5, 6, 8, 10]
 names = ["exp1", "exp2"]
-strips, denoisers = {}, {}
-for name in names:
-    net = checkpoints.load(name, preset)
-    size, denoisers[name] = net.config.resolution, net.denoiser
-    strips[name] = [lg.draw_samples(net.denoiser, size, k, 2, seed + 1, steps, "dpmpp_2m") for k in shown]
+stored = lg.read_rows(lg.rows_path(preset))
+kept = {name: sheets.read_sheet(name, preset).samples for name in names}
+size = kept["exp1"][0].shape[-1]
 circles = [[((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]] for k in shown]
-rows = [[pair[i] for pair in strips[name]] for name in names for i in range(2)]
+rows = [[kept[name][k][i] for k in shown] for name in names for i in range(2)]
 labels = ["Exp. 1\nall labels", "", "Exp. 2\none label", ""]
 columns = [f"K = {k}" for k in shown]
 figure = plotting.image_grid(rows, labels, columns, cell=0.95, marks=[circles] * 4)
-counter = ObjectCounter.from_pretrained(checkpoints.folder("counter"))
-counted = {name: [counter(pair).count.tolist() for pair in strips[name]] for name in names}
 counts = ["data/checkpoints/counter", "data/counts/length_generalization.csv"]
 used = [*(f"data/checkpoints/{name}" for name in names), *counts]
-plotting.save_figure(figure, "exp1_exp2_samples", preset, {"K": shown, "counts": counted}, seed, used);
+files = lambda nets: [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in nets]
+counted = {name: [[row.count for row in of_net(stored, name) if row.k == k and row.sample < 2] for k in shown] for name in names}
+plotting.save_figure(figure, "exp1_exp2_samples", preset, {"K": shown, "counts": counted}, seed, [*files(names), *counts]);
 
 # %% [markdown]
 # ## The number: 64 samples for every K
@@ -67,7 +64,6 @@ plotting.save_figure(figure, "exp1_exp2_samples", preset, {"K": shown, "counts":
 # by eye; its tolerances are not known, these are ours. Bands are bootstrap 95 % intervals. Training showed at most three objects.
 
 # %%
-stored = lg.read_rows(lg.rows_path(preset))
 names += ["exp2/unit"]
 titles = dict(zip(names, ["Exp. 1, all labels", "Exp. 2, one label", "Exp. 2, condition / sqrt(k)"]))
 colors = plotting.EXPERIMENT_COLORS | {"exp2/unit": plotting.COLORS["purple"]}
@@ -111,8 +107,8 @@ grid = [[kept[cell.net][k][0] if k in kept[cell.net] else None for k in shown] f
 circles = [[((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]] for k in shown]
 marks = [[where if image is not None else [] for where, image in zip(circles, row)] for row in grid]
 figure = plotting.image_grid(grid, [f"trained\non {cell.trained_on}" for cell in ranges], [f"K = {k}" for k in shown], cell=0.85, marks=marks)
-files = [sheets.sheet_path(cell.net, preset).relative_to(paths.ROOT) for cell in ranges]
-plotting.save_figure(figure, "fig08_samples", preset, {"nets": [cell.net for cell in ranges], "K": shown}, seed, files)
+nets = [cell.net for cell in ranges]
+plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K": shown}, seed, files(nets))
 share = {cell.net: [rates.mean_over(stored, cell.net, measure, beyond) for measure in ("within_one", "filled")] for cell in ranges}
 maxima = [rates.trained(cell.net).objects[1] for cell in ranges]
 words = ("K-1 to K+1 objects", "cells filled")
@@ -225,7 +221,7 @@ HandCounter(session.pictures, session.record, session.done)
 seen = memorization.read_near()
 copies = memorization.memorized(seen)
 figure = memorization.draw(seen, {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3"}, preset)
-used = ["data/counts/memorization.csv", *(f"data/samples/{name}.png" for name in ("exp1", "exp2", "exp3"))]
+used = ["data/counts/memorization.csv", *files(["exp1", "exp2", "exp3"])]
 plotting.save_figure(figure, "memorization", preset, {f"{net}, K = {k}": list(m) for (net, k), m in copies.items()}, seed, used)
 print({f"{net}, K = {k}": f"{m.copies} of {m.samples}" for (net, k), m in copies.items()})
 
@@ -234,7 +230,9 @@ print({f"{net}, K = {k}": f"{m.copies} of {m.samples}" for (net, k), m in copies
 # Choose cells, press Sample, and read what the counter finds.
 
 # %%
-ConditionSampler({titles[name]: denoisers[name] for name in ["exp1", "exp2"]}, counter, k=5, resolution=size, seed=seed)
+denoisers = {titles[name]: checkpoints.load(name, preset).denoiser for name in ["exp1", "exp2"]}
+counter = ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+ConditionSampler(denoisers, counter, k=5, resolution=size, seed=seed)
 
 # %% [markdown]
 # ## The claim, checked

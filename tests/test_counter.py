@@ -16,7 +16,7 @@ from lcs_utils.evaluation import corruptions, counter_accuracy, counter_scenes, 
 from lcs_utils.evaluation.counter import FOLDER, WEIGHTS, Counts, ObjectCounter, expected_objects, locate
 from lcs_utils.evaluation.counter_accuracy import calibration_error, matched, references, wilson
 from lcs_utils.evaluation.counter_scenes import as_input
-from lcs_utils.evaluation.counter_training import BATCH, Data, draw_batch, losses
+from lcs_utils.evaluation.counter_training import BATCH, Data, begin_with, draw_batch, losses
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +111,39 @@ def test_both_resolutions_train_and_others_are_refused():
         assert bool(loss.isfinite()) and all(p.grad is not None for p in net.parameters())
     with pytest.raises(ValueError, match="40"):
         ObjectCounter(40)
+
+
+@torch.no_grad()
+def test_a_deeper_counter_begins_as_the_one_it_begins_with(counter, renders):
+    torch.manual_seed(0)
+    deeper, larger = ObjectCounter(32, 64, blocks=2).eval(), ObjectCounter(64, 64).eval()
+    before = deeper.read(renders[0])
+    begin_with(deeper, counter)
+    for new, old, untrained in zip(deeper.read(renders[0]), counter.read(renders[0]), before, strict=True):
+        assert torch.allclose(new, old, atol=1e-4) and not torch.allclose(untrained, old, atol=1e-2)
+    begin_with(larger, counter)  # another resolution: its stem stays its own
+    assert torch.equal(larger.cell_head.weight, counter.cell_head.weight)
+    assert larger.stem[0].weight.shape != counter.stem[0].weight.shape
+    with pytest.raises(ValueError, match="16 channels and 1 blocks after 64 channels"):
+        begin_with(ObjectCounter(32, 16), counter)
+    with pytest.raises(ValueError, match="no fewer blocks"):
+        begin_with(ObjectCounter(32, 64), deeper)
+
+
+def test_scenes_are_drawn_by_their_odds():
+    few = Data(*map(torch.from_numpy, counter_scenes.held_out("crowded", 2, 3, 32)))
+    marked = few._replace(images=torch.arange(3, dtype=torch.uint8)[:, None, None, None].expand(3, 3, 32, 32).clone())
+    batch = draw_batch(marked, None, torch.Generator().manual_seed(0), torch.tensor([0.0, 1.0, 3.0]))
+    share = torch.bincount(batch.images[:, 0, 0, 0].long(), minlength=3) / BATCH
+    assert share[0] == 0 and abs(float(share[2]) - 0.75) < 0.15
+
+
+def test_bfloat16_counts_as_float32(counter, renders):
+    exact = counter(renders[0])
+    with torch.autocast("cpu", torch.bfloat16):
+        fast = counter(renders[0])
+    assert float((fast.count == exact.count).float().mean()) > 0.95
+    assert 0 < float((fast.confidence - exact.confidence).abs().max()) < 0.3  # coarser, so it was really used
 
 
 def test_perturbed_renders_are_reported_by_count(counter, monkeypatch):

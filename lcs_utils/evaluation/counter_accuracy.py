@@ -154,9 +154,10 @@ def reduced(labeled: Labeled, resolution: int) -> Labeled:
 
 
 def cycles(net: ObjectCounter) -> dict:
-    """Exact counts on Cycles renders: the stored references, and where they were rendered, ten crowded scenes per count.
+    """Exact counts on Cycles renders: the stored references, and where they were rendered, crowded scenes by count.
 
-    The fast renderer's pictures of the same scenes stand beside them. The ten are made by `counter_scenes.cycles_data`.
+    The fast renderer's pictures of the same scenes stand beside them. `python -m lcs_utils.evaluation.counter_scenes` (with
+    Blender) renders the crowded ones.
     """
     resolution = net.config.resolution
     found = look(net, references(resolution))
@@ -170,6 +171,7 @@ def cycles(net: ObjectCounter) -> dict:
             "interval": wilson(int(found.exact.sum()), len(found.exact)), "exact_fast": share(fast.exact),
             "exact_0_to_6": share(found.exact[found.truth <= 6]), "exact_7_to_12": share(found.exact[found.truth > 6]),
             "exact_by_count": [share(found.exact[found.truth == c]) for c in COUNTS],
+            "exact_fast_by_count": [share(fast.exact[fast.truth == c]) for c in COUNTS],
         }  # fmt: skip
     return value
 

@@ -25,7 +25,7 @@ VISIBILITY_SIDE = 96  # px, where visible areas are measured
 SHARD = 2048
 KINDS = ("crowded", "layout", "clevr")
 ANTIALIAS = {32: 3}  # samples per pixel side of an object; elsewhere 2: half a dB less, at half the cost
-CYCLES_PER_COUNT, CYCLES_SIDE, CYCLES_SEED = 10, 64, 2
+CYCLES_COUNTS, CYCLES_PER_COUNT, CYCLES_SIDE, CYCLES_SEED = range(13), 100, 64, 2
 
 
 class Labeled(NamedTuple):
@@ -153,24 +153,25 @@ def held_out_data(kind: str, count: int, size: int, resolution: int, seed: int =
     return kept(path, lambda: held_out(kind, count, size, resolution, seed))
 
 
-def cycles_scenes(per_count: int = CYCLES_PER_COUNT) -> list[Scene]:
-    """The held-out crowded scenes that Blender draws: `per_count` for each of 0-12 objects."""
-    return [s for count in range(13) for s in held_out_scenes("crowded", count, per_count, CYCLES_SEED)]
+def cycles_scenes(count: int, per_count: int = CYCLES_PER_COUNT) -> list[Scene]:
+    """The held-out crowded scenes of `count` objects that Blender draws."""
+    return held_out_scenes("crowded", count, per_count, CYCLES_SEED)
 
 
 def cycles_twins(resolution: int) -> Labeled:
-    """The same scenes by the fast renderer."""
+    """The scenes of `cycles_data` by the fast renderer."""
     path = folder(resolution) / f"cycles_twins_{CYCLES_PER_COUNT}.npz"
-    return kept(path, lambda: rendered(cycles_scenes(), resolution))
+    return kept(path, lambda: join([rendered(cycles_scenes(count), resolution) for count in CYCLES_COUNTS]))
 
 
 def cycles_data(make: bool = False) -> Labeled | None:
-    """Cycles' pictures of `cycles_scenes`, 64 px; rendered when `make` (needs bpy), None when they were not."""
-    path = folder(CYCLES_SIDE) / f"cycles_{CYCLES_PER_COUNT}.npz"
-    if not make and not path.exists():
+    """Cycles' pictures of crowded scenes, 64 px; rendered when `make` (needs bpy, resumes), None when they were not."""
+    path = lambda count: folder(CYCLES_SIDE) / f"cycles_{count:02d}_{CYCLES_PER_COUNT}.npz"
+    if not make and not all(path(count).exists() for count in CYCLES_COUNTS):
         return None
     draw = lambda scenes: Labeled(render_cycles(scenes, CYCLES_SIDE)[0].transpose(0, 3, 1, 2), *labels(scenes))
-    return kept(path, lambda: draw(cycles_scenes()))
+    bar = tqdm(CYCLES_COUNTS, desc="Cycles", unit="count", disable=not make)
+    return join([kept(path(count), lambda count=count: draw(cycles_scenes(count))) for count in bar])
 
 
 if __name__ == "__main__":

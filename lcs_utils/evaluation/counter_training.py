@@ -19,7 +19,7 @@ from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.evaluation import corruptions
 from lcs_utils.evaluation.counter import (
-    COMMAND, LARGEST, ObjectCounter, count_logits, expected_objects, folder,
+    COMMAND, LARGEST, ObjectCounter, count_logits, expected_objects, folder, verify,
 )  # fmt: skip
 from lcs_utils.evaluation.counter_accuracy import export
 from lcs_utils.evaluation.counter_scenes import Labeled, as_input, training_data
@@ -131,12 +131,16 @@ def start(net: ObjectCounter, seed: int) -> State:
     return State(net, copy.deepcopy(net), optimizer, generator, torch.zeros(2, dtype=torch.float64))
 
 
-def draw_batch(scenes: Data, redrawn: Data | None, generator: torch.Generator) -> Data:
-    """BATCH scenes; of those that `redrawn` has, its images are the first DRAWN and about half of the ones to be spoiled.
+def draw_batch(scenes: Data, redrawn: Data | None, generator: torch.Generator, odds: Tensor | None = None) -> Data:
+    """BATCH scenes, by `odds` if any; where `redrawn` is given, its images are the first DRAWN and about half of the spoiled.
 
     Choice: half of the images are mirrored, which only the direction of the light tells.
     """
-    batch = scenes.take(torch.randint(len(scenes.images), (BATCH,), generator=generator))
+    if odds is None:
+        index = torch.randint(len(scenes.images), (BATCH,), generator=generator)
+    else:
+        index = torch.multinomial(odds, BATCH, True, generator=generator)
+    batch = scenes.take(index)
     if redrawn is not None:
         other = redrawn.take(torch.randint(len(redrawn.images), (BATCH,), generator=generator))
         place = torch.arange(BATCH)
@@ -148,20 +152,27 @@ def draw_batch(scenes: Data, redrawn: Data | None, generator: torch.Generator) -
 
 
 def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
-    """Copy all layers behind the stem from another resolution's counter: both see a 16x16 grid. ValueError unless as wide."""
-    if net.config.width != other.config.width:
-        raise ValueError(f"the two counters need the same width, got {net.config.width} and {other.config.width}")
-    behind = {name: value for name, value in other.state_dict().items() if not name.startswith("stem.")}
-    net.load_state_dict(net.state_dict() | behind)
+    """Copy the layers of another counter, of another resolution those behind the stem: both see a 16x16 grid.
+
+    Blocks that `other` lacks stay the identity they begin as. Raises ValueError unless both are as wide and `net` as deep.
+    """
+    if net.config.width != other.config.width or net.config.blocks < other.config.blocks:
+        said = [f"{c.width} channels and {c.blocks} blocks" for c in (net.config, other.config)]
+        raise ValueError(f"the counters need the same width and no fewer blocks than the first, got {said[0]} after {said[1]}")
+    same = net.config.resolution == other.config.resolution
+    norm, place = (f"last.{c.blocks}." for c in (other.config, net.config))  # it stands behind the last block
+    shared = {k.replace(norm, place): v for k, v in other.state_dict().items() if same or not k.startswith("stem.")}
+    net.load_state_dict(net.state_dict() | shared)
 
 
-def training_loop(state: State, scenes: Data, redrawn: Data | None, steps: int):
-    """Yield Losses after each step; the state changes in place."""
-    empty = as_input(scenes.images[~torch.isfinite(scenes.centers[:, :, 0]).any(1)])
+def training_loop(state: State, scenes: Data, redrawn: Data | None, steps: int, by_count: bool = False):
+    """Yield Losses after each step; the state changes in place. `by_count`: scenes are drawn in proportion to objects + 2."""
+    objects = torch.isfinite(scenes.centers[:, :, 0]).sum(1)
+    empty, odds = as_input(scenes.images[objects == 0]), objects + 2.0 if by_count else None
     while state.seen[0] < steps:
         for group in state.optimizer.param_groups:
             group["lr"] = learning_rate(int(state.seen[0]), steps)
-        batch = draw_batch(scenes, redrawn, state.generator)
+        batch = draw_batch(scenes, redrawn, state.generator, odds)
         parts = losses(state.net, batch, empty, state.generator)
         loss = parts.total()
         if not bool(loss.isfinite()):
@@ -178,12 +189,12 @@ def training_loop(state: State, scenes: Data, redrawn: Data | None, steps: int):
         yield Losses(*(p.detach() for p in parts))
 
 
-def run(state: State, scenes: Data, redrawn: Data | None, steps: int, state_path) -> None:
+def run(state: State, scenes: Data, redrawn: Data | None, steps: int, by_count: bool, state_path) -> None:
     """Train with a progress bar, saving the state every minute and at the end."""
     bar = tqdm(total=steps * BATCH, initial=int(state.seen[0]) * BATCH, unit=" images", mininterval=5)
     clock = saved = time.time()
     recent: list[Losses] = []
-    for parts in training_loop(state, scenes, redrawn, steps):
+    for parts in training_loop(state, scenes, redrawn, steps, by_count):
         now = time.time()
         state.seen[1] += now - clock
         clock = now
@@ -203,8 +214,10 @@ def main(arguments=None) -> None:
     parser.add_argument("--scenes", type=int, default=43008, help="rendered training scenes")
     parser.add_argument("--images", type=int, default=400_000, help="seen in all; a run that has them is only measured")
     parser.add_argument("--width", type=int, default=64, help="channels at 16x16")
+    parser.add_argument("--blocks", type=int, default=1, help="residual blocks per stage")
+    parser.add_argument("--by-count", action="store_true", help="draw scenes in proportion to their objects + 2")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--begin-with", help="folder of a counter whose layers behind the stem the run begins with")
+    parser.add_argument("--begin-with", help="folder of a counter whose layers the run begins with, but for the stem of another resolution")
     parser.add_argument("--held-out", type=int, default=2000, help="held-out renders per count")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", help="checkpoint folder")
@@ -214,13 +227,14 @@ def main(arguments=None) -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     try:
-        net = ObjectCounter(args.resolution, args.width)
+        net = ObjectCounter(args.resolution, args.width, args.blocks)
         if args.begin_with:
             begin_with(net, ObjectCounter.from_pretrained(args.begin_with))
         state = start(net, args.seed)
     except (ValueError, CheckpointError) as error:
         parser.error(str(error))
-    begun = f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
+    begun = (f"_blocks{args.blocks}" if args.blocks > 1 else "") + ("_by_count" if args.by_count else "")
+    begun += f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
     name = f"counter{args.resolution}_width{args.width}_scenes{args.scenes}_seed{args.seed}{begun}"
     state_path = paths.RUNS / "training" / name / "state.pt"
     if state_path.exists():
@@ -228,12 +242,17 @@ def main(arguments=None) -> None:
     steps = args.images // BATCH
     if state.seen[0] < steps:
         redrawn = as_data(redrawn_data()) if args.resolution == REDRAWN_RESOLUTION else None
-        run(state, as_data(training_data(args.scenes, args.resolution)), redrawn, steps, state_path)
+        run(state, as_data(training_data(args.scenes, args.resolution)), redrawn, steps, args.by_count, state_path)
     images = int(state.seen[0]) * BATCH
     command = f"{COMMAND} --resolution {args.resolution} --scenes {args.scenes} --images {images} --width {args.width}"
     command += f" --seed {args.seed} --held-out {args.held_out}"
+    command += (f" --blocks {args.blocks}" if args.blocks > 1 else "") + (" --by-count" if args.by_count else "")
+    if args.begin_with:
+        first, command = verify(args.begin_with), f"{command} --begin-with {args.begin_with}"
+        if first["resolution"] == args.resolution:  # the result takes its place, so both commands make it
+            command = f"{first['command']} && {command}"
     row = {
-        "command": command + (f" --begin-with {args.begin_with}" if args.begin_with else ""),
+        "command": command,
         "images": images, "scenes": args.scenes, "seconds": round(float(state.seen[1])), "seed": args.seed,
     }  # fmt: skip
     row = export(state.ema, args.output or folder(args.resolution), row, args.held_out)

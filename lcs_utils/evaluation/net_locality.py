@@ -36,7 +36,10 @@ HIGH = 1.0  # Choice: "high noise" is sigma >= 1, six times the standard deviati
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
 IMAGES = 8
 COMMAND = "python -m lcs_utils.evaluation.net_locality NET ..."
-MARKERS = {"_seed1": "D", "_seed2": "d", "_seed": "p", "_normalized": "P", "_r": "^", "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s"}
+MARKERS = {
+    "_seed1": "D", "_seed2": "d", "_seed": "p", "_normalized": "P", "_r": "^",
+    "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s",
+}  # fmt: skip
 
 
 class LocalityRow(NamedTuple):
