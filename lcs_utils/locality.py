@@ -128,22 +128,23 @@ def condition_influence(
 
 
 def locality_window(
-    influence: Float[Tensor, "targets height width"], targets: Targets, share: float = 0.9
+    influence: Float[Tensor, "targets height width"], targets: Targets, share: float = 0.9, power: float = 2.0
 ) -> Int[Tensor, "targets"]:
-    """Side in pixels (odd) of the smallest square centered on each target that holds `share` of its influence (App. F).
+    """Side in pixels (odd) of the smallest square centered on each target that holds `share` of its energy (App. F).
 
-    Choice: "energy" is the sum of absolute values.
+    Choice: "energy" is the sum of squares, the word's usual sense; `power` 1 sums absolute values, in which faint wide tails
+    weigh far more.
     Choice: a square may reach over the border, where there is nothing, so a side can exceed the image's.
     Choice: exactly `share`, up to rounding, is enough; no influence at all has side 0.
-    Raises ValueError unless 0 < share <= 1, for targets outside the image, for influence that is not finite and >= 0.
+    Raises ValueError unless 0 < share <= 1 and power > 0, for targets outside the image, for influence that is not finite and >= 0.
     """
     pixels = check_targets(targets, *influence.shape[1:]).to(influence.device)
-    if not 0 < share <= 1 or len(pixels) != len(influence):
-        given = f"{share}, {len(influence)} maps, {len(pixels)} targets"
-        raise ValueError(f"need 0 < share <= 1 and one map per target, got {given}")
+    if not 0 < share <= 1 or not power > 0 or len(pixels) != len(influence):
+        given = f"{share}, {power}, {len(influence)} maps, {len(pixels)} targets"
+        raise ValueError(f"need 0 < share <= 1, power > 0 and one map per target, got {given}")
     if not bool((influence >= 0).all() & influence.isfinite().all()):
         raise ValueError("influence must be finite and >= 0")
-    held = within_squares(influence.double(), pixels).cumsum(1)
+    held = within_squares(influence.double() ** power, pixels).cumsum(1)
     enough = held >= share * held[:, -1:] * (1 - 1e-9)
     return torch.where(held[:, -1] > 0, 2 * enough.long().argmax(1) + 1, 0)
 

@@ -44,7 +44,10 @@ MARKERS = {
 
 class LocalityRow(NamedTuple):
     """One image at one noise level: mean side of the 90 % squares (px), conditional locality within 1 and 2 cells, and
-    `response`, the mean over pixels of the summed condition influence."""
+    `response`, the mean over pixels of the summed condition influence.
+
+    `window` is of squares (energy), `window_1` of absolute values; nan in rows older than that distinction.
+    """
 
     net: str
     weights: str
@@ -55,6 +58,7 @@ class LocalityRow(NamedTuple):
     within_1: float
     within_2: float
     response: float
+    window_1: float = math.nan
 
 
 def test_scenes(k: int, count: int, resolution: int = 32, seed: int = 0) -> Float[Tensor, "count 3 height width"]:
@@ -82,11 +86,12 @@ def net_rows(net: str, denoise, images: Float[Tensor, "count 3 height width"], w
         eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(1000 * seed + i))
         for sigma in SIGMAS:
             x_t = x0 + sigma * eps
-            window = locality.locality_window(locality.pixel_influence(near, x_t, sigma, cond, targets), targets)
+            heard = locality.pixel_influence(near, x_t, sigma, cond, targets)
+            window, of_values = (float(locality.locality_window(heard, targets, power=p).double().mean()) for p in (2, 1))
             influence = locality.condition_influence(denoise, x_t, sigma, cond, without)
             within = [locality.conditional_locality(influence, list(without), GRID_SIZE, reach) for reach in (1, 2)]
             response = float(influence.sum(0).mean())
-            numbers = (float(window.double().mean()), *within, response)
+            numbers = (window, *within, response, of_values)
             yield LocalityRow(net, weights, k, i, sigma, *(round(v, 4) for v in numbers))
 
 
@@ -233,7 +238,7 @@ def point_style(net: str) -> dict:
 def draw_against_noise(
     curves: dict[str, dict[str, dict[float, Interval]]], labels: dict[str, str], references: dict[str, Sequence[float]] | None = None
 ) -> Figure:
-    """Side of the 90 % square and conditional locality against noise (Figs. 2, 10), `curves` {net: {field: against_noise}}.
+    """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10), `curves` {net: {field: against_noise}}.
 
     `references` are sides of the square in closed form, at SIGMAS.
     """
@@ -295,7 +300,8 @@ def main(arguments=None) -> None:
     for net in args.nets:
         denoise, resolution = interventions.denoiser(net, args.preset)
         weights = interventions.weights(net, args.preset)
-        if sum((row.net, row.weights) == (net, weights) for row in read(args.preset)) >= IMAGES * len(SIGMAS):
+        mine = [row for row in read(args.preset) if (row.net, row.weights) == (net, weights)]
+        if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
             continue
         images = test_scenes(K, IMAGES, resolution)
         rows = list(tqdm(net_rows(net, denoise, images, weights), desc=net, total=IMAGES * len(SIGMAS)))

@@ -34,6 +34,13 @@ PAPER = {  # Tables 1 and 2; trained on one object, one label is all labels, so 
     "drop_one_1-3": Paper(3, (0, 1)), "drop_one_1-4": Paper(8, (0, 1)),
     "drop_one_1-5": Paper(9, (0, 1)), "drop_one_1-6": Paper(10, (0, 1)),
 }  # fmt: skip
+OBSERVED = {  # Table 2's second half: how many unlabeled objects the paper saw (lowest, highest); Exp. 3's are its parentheses
+    "exp1_1-2": (0, 0), "exp1": (0, 0), "exp1_1-4": (0, 0), "exp1_1-5": (0, 0), "exp1_1-6": (0, 0),
+    "exp2_1-2": (0, 2), "exp2": (0, 3), "exp2_1-4": (1, 4), "exp2_1-5": (0, 5), "exp2_1-6": (1, 6),
+    "random_1-2": (0, 1), "random_1-3": (0, 3), "random_1-4": (0, 4), "random_1-5": (0, 4), "random_1-6": (0, 4),
+    "drop_one_1-3": (0, 1), "drop_one_1-4": (0, 1), "drop_one_1-5": (0, 1), "drop_one_1-6": (0, 1),
+    "exp3": (0, 2), "exp3_1-5": (0, 2),
+}  # fmt: skip
 LABELS = {
     "all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped", "none": "no label",
 }  # fmt: skip
