@@ -82,7 +82,7 @@ for NAME, EXPERIMENT in EXPERIMENTS.items():
         input: [] if NAME in TRAINED else done("render", 3 if EXPERIMENT.objects[1] <= 3 else 6)
         output: touch(done("train", NAME))
         params:
-            launcher=f"-m accelerate.commands.launch --num_processes {GPUS} --multi_gpu" if GPUS > 1 else "",
+            launcher=f"-m accelerate.commands.launch --num_processes {GPUS} --multi_gpu --main_process_port 0" if GPUS > 1 else "",
             command=f"-m lcs_utils.training {NAME} --preset {PRESET} --missing",
         threads: 4
         resources: gpu=GPUS, mem_mb=64000 if PAPER else 12000, runtime=2880 if PAPER else 360

@@ -11,7 +11,7 @@ import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(os.environ.get("LCS_ROOT") or Path(__file__).resolve().parent.parent)  # LCS_ROOT: where data/ and runs/ are, if not here
+ROOT = Path(os.environ.get("LCS_ROOT") or Path(__file__).parent.parent).resolve()  # LCS_ROOT: where data/ and runs/ are, if not here
 NOTEBOOKS = ROOT / "notebooks"
 DATA = ROOT / "data"
 CHECKPOINTS = DATA / "checkpoints"
@@ -101,6 +101,8 @@ def atomic_folder(path):
             os.rename(path, old)
         os.rename(temporary, path)
     finally:
+        if old.exists() and not path.exists():  # stopped between the two renames
+            os.rename(old, path)
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
 

@@ -3,7 +3,8 @@
     python -m lcs_utils.training exp1 --preset small
     python -m lcs_utils.training table1 --preset small   # every net of Table 1 that is missing, one after the other
 
-A run saves its whole state every few minutes, resumes where it was after a kill, and ends with the same bytes.
+A run saves its whole state every few minutes and resumes where it was after a kill; in one process on a CPU, with the same
+bytes in the end. Several GPUs: `accelerate launch --num_processes 8 -m lcs_utils.training exp1 --preset paper`.
 """
 
 import argparse
@@ -11,11 +12,13 @@ import copy
 import csv
 import json
 import math
+import os
 import shlex
 import shutil
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor, nn
+from accelerate.state import PartialState
 from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, paths
@@ -32,79 +35,13 @@ from lcs_utils.experiments import (
     CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset,
 )  # fmt: skip
 from lcs_utils.models.pipeline import ConditionalPipeline
-from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
-from lcs_utils.models.unet import EDM2UNet, renormalize_
-from lcs_utils.training_data import Batch, Data, condition_dim, draw, load_data
+from lcs_utils.models.unet import renormalize_
+from lcs_utils.training_data import Batch, Data, draw, load_data
+from lcs_utils.training_state import SIGMA_REL, State, ema_exponent, learning_rate, start
 
-SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
-RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
 SAVE_EVERY = 120.0  # seconds between saved states
 TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS}
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
-
-
-class Objective(nn.Module):
-    """Net and log-variance as one module, so that accelerate wraps both: noisy batch -> (loss, plain error), [batch]."""
-
-    def __init__(self, net: EDM2UNet, sigma_data: float):
-        super().__init__()
-        self.net, self.log_variance, self.sigma_data = net, LogVariance(), sigma_data
-
-    def forward(self, x_t, sigma, batch: Batch):
-        inputs = {} if batch.valid is None else {"valid": batch.valid}
-        x0_hat = precondition(self.net, x_t, sigma, batch.cond, self.sigma_data, **inputs)
-        if batch.valid is not None:  # pixels outside the image are known to be 0 and do not count
-            x0_hat = x0_hat * batch.valid
-        return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma), self.sigma_data)
-
-
-def learning_rate(images_seen: int, total: int, peak: float) -> float:
-    """EDM2's ramp-up and 1/sqrt decay, with a linear cooldown to 0 over the last quarter (Choice: runs are short)."""
-    progress = images_seen / total
-    decay = 1 / math.sqrt(max(progress / CONSTANT, 1))
-    return peak * min(progress / RAMP, 1) * decay * min((1 - progress) / COOLDOWN, 1)
-
-
-def ema_exponent(sigma_rel: float) -> float:
-    """gamma of the power-function EMA whose relative width is `sigma_rel` (EDM2, eq. 126's inverse)."""
-    t = sigma_rel**-2
-    return float(np.roots([1, 7, 16 - t, 12 - t]).real.max())
-
-
-class State(NamedTuple):
-    """Everything a run consists of; `seen` [images, seconds] is a tensor so that it is saved with the rest."""
-
-    objective: Objective
-    ema: EDM2UNet
-    optimizer: torch.optim.Optimizer
-    generator: torch.Generator
-    seen: Tensor
-
-    def save(self, path):
-        value = {
-            "objective": self.objective.state_dict(), "ema": self.ema.state_dict(), "seen": self.seen,
-            "optimizer": self.optimizer.state_dict(), "generator": self.generator.get_state(),
-        }  # fmt: skip
-        with paths.atomic_path(path) as temporary:
-            torch.save(value, temporary)
-
-    def load(self, path):
-        value = torch.load(path, weights_only=True, map_location="cpu")
-        for name in ("objective", "ema", "optimizer"):
-            getattr(self, name).load_state_dict(value[name])
-        self.generator.set_state(value["generator"])
-        self.seen.copy_(value["seen"])
-
-
-def start(exp: Experiment, size: Preset, seed: int, device: torch.device, process: int = 0) -> State:
-    """A fresh run: weights from `seed`, data from (seed, process)."""
-    torch.manual_seed(seed)
-    config = size.net if exp.radius is None else size.patch_net
-    net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), normalize_label=exp.normalize_label, **config)
-    objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
-    generator = torch.Generator(device).manual_seed(seed * 1000 + process)
-    return State(objective, copy.deepcopy(net).eval(), optimizer, generator, torch.zeros(2, dtype=torch.float64))
 
 
 class Log(NamedTuple):
@@ -116,8 +53,20 @@ class Log(NamedTuple):
     lr: float
 
 
+def parts(batch: Batch, x_t: torch.Tensor, sigma: torch.Tensor, at_once: int) -> Iterator[tuple]:
+    """(x_t, sigma, batch) in pieces of at most `at_once` images or patches: memory holds the activations of one piece."""
+    for first in range(0, len(x_t), at_once):
+        here = slice(first, first + at_once)
+        yield x_t[here], sigma[here], Batch(*(None if column is None else column[here] for column in batch))
+
+
 def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accelerator: Accelerator) -> Iterator[Log]:
-    """Train until `size.length(exp)` images were seen, yielding after every step. Raises FloatingPointError on a NaN loss."""
+    """Train until `size.length(exp)` images were seen, yielding after every step.
+
+    Raises FloatingPointError on a loss that is not finite, ValueError when the processes cannot share a batch evenly.
+    """
+    if size.batch % accelerator.num_processes:
+        raise ValueError(f"a batch of {size.batch} cannot be shared evenly by {accelerator.num_processes} processes")
     objective, optimizer = accelerator.prepare(state.objective, state.optimizer)
     exponent, total = ema_exponent(SIGMA_REL) + 1, size.length(exp)
     while state.seen[0] < total:
@@ -130,11 +79,18 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
         x_t = add_noise(batch.x0, sigma, state.generator)
         if batch.valid is not None:
             x_t = x_t * batch.valid
-        loss, error = objective(x_t, sigma, batch)
-        if not bool(loss.mean().isfinite()):
-            raise FloatingPointError(f"loss is {float(loss.detach().mean())} after {seen:,} images; the last saved state is finite")
         optimizer.zero_grad()
-        accelerator.backward(loss.mean())
+        losses, errors = [], []
+        for part in parts(batch, x_t, sigma, size.at_once):
+            last = sum(map(len, losses)) + len(part[0]) == len(x_t)
+            with nullcontext() if last else accelerator.no_sync(objective):  # the processes exchange gradients once a step
+                loss, error = objective(*part)
+                accelerator.backward(loss.mean() * (len(loss) / len(x_t)))
+            losses.append(loss.detach())
+            errors.append(error)
+        loss, error = float(torch.cat(losses).mean()), float(torch.cat(errors).mean())
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"loss is {loss} after {seen:,} images; the saved state is of an earlier step")
         for p in state.objective.parameters():  # EDM2's guard: one bad gradient must not end a long run
             if p.grad is not None:
                 p.grad.nan_to_num_(nan=0, posinf=0, neginf=0)
@@ -145,7 +101,7 @@ def training_loop(state: State, data: Data, exp: Experiment, size: Preset, accel
         with torch.no_grad():
             for average, current in zip(state.ema.parameters(), state.objective.net.parameters()):
                 average.lerp_(current, 1 - beta)
-        yield Log(int(state.seen[0]), float(loss.detach().mean()), float(error.mean()), lr)
+        yield Log(int(state.seen[0]), loss, error, lr)
 
 
 def snapshot_marks(total: int) -> list[int]:
@@ -155,7 +111,7 @@ def snapshot_marks(total: int) -> list[int]:
 
 def about(exp: Experiment, size: Preset, seed: int) -> dict:
     """What a run is, but for its length: a state of another one is not gone on with."""
-    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name")}
+    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name", "at_once")}
     return json.loads(json.dumps({**asdict(exp), **how, "preset": size.name, "seed": seed}))
 
 
@@ -209,14 +165,16 @@ def run(
         command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
     if (folder / "state.pt").exists():
         state.load(folder / "state.pt")
-        if int(state.seen[0]) > total:
+        if int(state.seen[0]) >= total + size.batch:  # the last batch may reach beyond
             raise ValueError(f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} asked for")
         if accelerator.process_index:  # the saved generator is the main process's: the same data in each would be one batch
             state.generator.manual_seed((seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0]))
         with open(folder / "loss.csv") as file:
             rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
         rows = [r for r in rows if r.images <= state.seen[0]]
-    data = data or load_data(exp, size, accelerator.device, workers)
+    if data is None:
+        data = load_data(exp, size, accelerator.device, workers)
+    data = data._replace(locations=data.locations.to(accelerator.device), colors=data.colors.to(accelerator.device))
 
     def save():
         paths.write_json(folder / "run.json", described)
@@ -224,7 +182,8 @@ def run(
         state.save(folder / "state.pt")
 
     clock = saved = time.time()
-    bar = tqdm(total=total, initial=int(state.seen[0]), unit="img", unit_scale=True, desc=exp.name, mininterval=5)
+    shown = {"desc": exp.name, "unit": "img", "unit_scale": True, "mininterval": 5, "disable": not accelerator.is_main_process}
+    bar = tqdm(total=total, initial=int(state.seen[0]), **shown)
     recent: list[Log] = []
     marks = snapshot_marks(total) if snapshots else []
     for log in training_loop(state, data, exp, size, accelerator):
@@ -247,6 +206,7 @@ def run(
         save()
         export(state, exp, size, output, rows, command)
         paths.write_json(folder / "finished.json", {"images": total, "command": command})
+    accelerator.wait_for_everyone()  # before another run of this process looks at what was written
 
 
 def chosen(name: str) -> tuple[Experiment, ...]:
@@ -303,17 +263,22 @@ def main(arguments=None) -> None:
             size = replace(size, images=args.images, patch_images=args.images)
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
-        for exp in exps:
-            begin(exp, size, args.seed, args.again)
+        processes = PartialState(cpu=not torch.cuda.is_available())
+        with processes.main_process_first():
+            for exp in exps if processes.is_main_process else []:
+                begin(exp, size, args.seed, args.again)
     except (ValueError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
     if args.threads:
         torch.set_num_threads(args.threads)
-    print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
+    if processes.is_main_process:
+        print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)
-        workers = args.threads or torch.get_num_threads()
-        run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
+        workers = args.threads or len(os.sched_getaffinity(0))  # accelerate leaves torch one thread, rendering may use all cores
+        state = paths.RUNS / size.name / "training" / exp.net(args.seed) / "state.pt"
+        with paths.exclusive(state) if processes.is_main_process else nullcontext():  # two trainings of one net take turns
+            run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ class ImagesOnDisk:
 class Data(NamedTuple):
     """Rendered scenes: uint8 images, centers in [0, 1] and colors, padded by NaN and -1.
 
-    All on the training device, except images that would take more than half of a GPU's free memory (`load_data`).
+    Locations and colors are on the training device, and so are images, except where they would take more than half of a
+    GPU's free memory (`load_data`).
     """
 
     images: Tensor | ImagesOnDisk

@@ -1,6 +1,7 @@
 """A folder read one image at a time, by torch and by `datasets`: the same pixels as the shards hold."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -59,9 +60,11 @@ def test_a_loader_with_workers_gives_every_image_once(folder):
 
 def test_memory_holds_maps_not_arrays(folder):
     dataset = ShardDataset(folder)
+    before = len(os.listdir("/proc/self/fd"))
     for i in range(len(dataset)):
         dataset[i]["images"].zero_()  # a copy: neither the file nor the next reader sees it
-    assert all(isinstance(a, np.memmap) and not a.flags.writeable for maps in dataset._open.values() for a in maps.values())
+    assert all(isinstance(a.base, np.memmap) and not a.flags.writeable for maps in dataset._open.values() for a in maps.values())
+    assert len(os.listdir("/proc/self/fd")) - before == len(dataset._open)  # one open file per shard, whatever it holds
     assert dataset[0]["images"].any()
 
 

@@ -23,6 +23,7 @@ LEVELS = (
     {"theory", "clevr", "models", "locality", "features", "plotting"},
     {"experiments", "checkpoints"},
     {"evaluation", "widgets", "site", "training_data"},
+    {"training_state"},
     {"training"},
     {"centered"},
 )

@@ -16,7 +16,7 @@ from accelerate import Accelerator
 from lcs_utils import checkpoints, paths, training, training_data
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.loading import load
-from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Preset, experiment, preset
+from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, PRESETS, Preset, experiment, preset
 from lcs_utils.models.unet import MPConv
 
 TINY_NET = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2)
@@ -153,8 +153,73 @@ def test_each_process_draws_its_own_data_after_a_resume_too(tmp_path, monkeypatc
     assert drawn[0].shape == drawn[1].shape and not torch.equal(drawn[0], drawn[1])
 
 
+@pytest.mark.parametrize("exp", [EXP1, EXP3])
+def test_a_batch_in_pieces_is_the_same_step(exp):
+    """Gradients add up over the pieces; with a wrong weight for them the nets would differ at once."""
+    whole, pieces = (train(exp, replace(TINY, at_once=n), steps=3)[1] for n in (16, 3))
+    for a, b in zip(whole, pieces, strict=True):
+        assert a.loss == pytest.approx(b.loss, rel=1e-4) and a.error == pytest.approx(b.error, rel=1e-4)
+    batch = training.draw(tiny_data(), exp, 8, torch.Generator().manual_seed(0))
+    found = list(training.parts(batch, batch.x0, torch.arange(len(batch.x0)), 3))
+    assert [len(x) for x, _, _ in found] == [3] * (len(batch.x0) // 3) + [len(batch.x0) % 3]
+    assert torch.equal(torch.cat([part.cond for _, _, part in found]), batch.cond)
+    assert all((part.valid is None) == (exp is EXP1) for _, _, part in found)
+
+
+def test_processes_that_cannot_share_a_batch_are_refused(monkeypatch):
+    monkeypatch.setattr(Accelerator, "num_processes", property(lambda self: 3))
+    with pytest.raises(ValueError, match="a batch of 8 cannot be shared evenly by 3 processes"):
+        train(EXP1)
+
+
+def test_a_state_from_another_kind_of_device_goes_on_with_fresh_draws(tmp_path):
+    state = training.start(EXP1, TINY, 0, torch.device("cpu"))
+    state.save(tmp_path / "state.pt")
+    value = torch.load(tmp_path / "state.pt", weights_only=True)
+    torch.save(value | {"generator": torch.zeros(16, dtype=torch.uint8), "seen": torch.tensor([24.0, 1.0])}, tmp_path / "cuda.pt")
+    before = state.generator.get_state()
+    state.load(tmp_path / "cuda.pt")
+    assert state.seen[0] == 24 and not torch.equal(state.generator.get_state(), before)
+
+
+def test_bfloat16_carries_the_gradients_of_a_large_image_and_float16_does_not():
+    """Why no preset computes in float16: the loss is a mean, and its gradients there fall below what float16 can hold."""
+    assert {net["dtype_inside"] for p in PRESETS.values() for net in (p.net, p.patch_net)} == {"bfloat16"}
+    exact = torch.full((4,), 1.0 / (2048 * 3 * 128 * 128))
+    assert (exact.to(torch.bfloat16).float() / exact - 1).abs().max() < 0.01 and bool((exact.half() == 0).all())
+
+
+TWO = """
+import sys, torch
+torch.set_num_threads(1)
+sys.path.insert(0, {tests!r})
+from dataclasses import replace
+from pathlib import Path
+from accelerate import PartialState
+from test_training import TINY, tiny_data
+from lcs_utils import training
+from lcs_utils.experiments import EXP1
+folder, rank, drawn, draw = Path(sys.argv[1]), PartialState(cpu=True).process_index, [], training.draw
+training.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
+for images in (16, 32):  # the second run goes on from the first
+    training.run(EXP1, replace(TINY, images=images), data=tiny_data(), folder=folder, output=folder / "net")
+torch.save(torch.cat([batch.cond for batch in drawn]), folder / f"drawn_{{rank}}.pt")
+"""
+
+
+def test_two_processes_share_each_batch_and_go_on_together(tmp_path):
+    (tmp_path / "two.py").write_text(TWO.format(tests=os.path.dirname(__file__)))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", tmp_path / "two.py", tmp_path]
+    env = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(paths.ROOT)}
+    done = subprocess.run(launch, cwd=paths.ROOT, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, second = (torch.load(tmp_path / f"drawn_{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert first.shape == second.shape == (16, 256) and not torch.equal(first, second)  # half of 32 images each, others
+    assert json.loads((tmp_path / "net" / "row.json").read_text())["images"] == 32
+
+
 def train(exp, size=TINY, steps=60, seed=0):
-    accelerator = Accelerator(cpu=True)
+    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())  # as `run`
     state = training.start(exp, replace(size, images=size.batch * steps), seed, accelerator.device)
     logs = list(training.training_loop(state, tiny_data(), exp, replace(size, images=size.batch * steps), accelerator))
     return state, logs

@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import resource
 import shutil
 import tempfile
 import zipfile
@@ -17,12 +18,12 @@ from lcs_utils.clevr.dataset import MANIFEST, verify
 from lcs_utils.clevr.scenes import COLORS
 
 
-def map_arrays(path) -> dict[str, np.memmap]:
-    """The arrays of an uncompressed .npz as read-only maps of the file: reading one image touches that image only.
+def map_arrays(path) -> dict[str, np.ndarray]:
+    """The arrays of an uncompressed .npz as views of one read-only map of the file: reading an image touches that image only.
 
     Raises ValueError for a compressed file or one that holds pickled objects.
     """
-    maps = {}
+    maps, whole = {}, np.memmap(path, np.uint8, "r")  # one map, for each holds a file open
     with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
@@ -35,7 +36,7 @@ def map_arrays(path) -> dict[str, np.memmap]:
             shape, fortran, dtype = read(file)
             if dtype.hasobject or fortran:
                 raise ValueError(f"{path}: {member.filename} is no plain array")
-            maps[member.filename.removesuffix(".npy")] = np.memmap(path, dtype, "r", file.tell(), shape)
+            maps[member.filename.removesuffix(".npy")] = np.ndarray(shape, dtype, whole, file.tell())
     return maps
 
 
@@ -51,7 +52,9 @@ class ShardDataset(Dataset):
         self.paths = verify(folder, counts, check)
         entries = json.loads((Path(folder) / MANIFEST).read_text())["shards"]
         self.ends = np.cumsum([entries[path.name]["images"] for path in self.paths])
-        self._open: dict[int, dict[str, np.memmap]] = {}
+        self._open: dict[int, dict[str, np.ndarray]] = {}
+        allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a shard that was read stays open; 1,024 are soon reached
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, allowed + len(self.paths))), most))
 
     def __len__(self) -> int:
         return int(self.ends[-1])

@@ -5,6 +5,7 @@ Saves its state every minute, resumes after a kill, and writes the checkpoint wi
 
 import argparse
 import copy
+import json
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.evaluation import corruptions
 from lcs_utils.evaluation.counter import (
-    COMMAND, LARGEST, ObjectCounter, count_logits, expected_objects, folder, verify,
+    COMMAND, LARGEST, ObjectCounter, Reading, count_logits, expected_objects, folder, verify,
 )  # fmt: skip
 from lcs_utils.evaluation.counter_accuracy import export
 from lcs_utils.evaluation.counter_scenes import Labeled, as_input, training_data
@@ -74,8 +75,9 @@ def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Gene
     like_samples = corruptions.rough(x[DRAWN:ROUGH], generator, empty)
     parts = [x[:DRAWN], like_samples, x[ROUGH:CLEAN], spoiled]
     slight = corruptions.slight(torch.cat(parts), generator)  # all of them, so that slight faults tell nothing
-    with torch.autocast(x.device.type, torch.bfloat16):
-        reading = net.read(torch.cat([slight[:CLEAN], worn, slight[CLEAN:]]))
+    device = next(net.parameters()).device  # faults are drawn and losses taken on the processor, the same on every machine
+    with torch.autocast(device.type, torch.bfloat16):
+        reading = Reading(*(r.cpu() for r in net.read(torch.cat([slight[:CLEAN], worn, slight[CLEAN:]]).to(device))))
     centers = batch.centers[:WORN]
     present = torch.isfinite(centers[:, :, 0])
     occupied = location_grid(centers, present).clamp_max(2).reshape(-1, GRID_SIZE, GRID_SIZE)
@@ -116,7 +118,7 @@ class State(NamedTuple):
             torch.save(value | {k: getattr(self, k).state_dict() for k in ("net", "ema", "optimizer")}, temporary)
 
     def load(self, path):
-        value = torch.load(path, weights_only=True)
+        value = torch.load(path, weights_only=True, map_location="cpu")
         for name in ("net", "ema", "optimizer"):
             getattr(self, name).load_state_dict(value[name])
         self.generator.set_state(value["generator"])
@@ -220,6 +222,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--begin-with", help="folder of a counter whose layers the run begins with, but for the stem of another resolution")
     parser.add_argument("--held-out", type=int, default=2000, help="held-out renders per count")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="where the net is trained: cpu, or cuda")
     parser.add_argument("--output", help="checkpoint folder")
     args = parser.parse_args(arguments)
     if args.images < BATCH or args.scenes < BATCH or args.held_out < 2:
@@ -230,15 +233,19 @@ def main(arguments=None) -> None:
         net = ObjectCounter(args.resolution, args.width, args.blocks)
         if args.begin_with:
             begin_with(net, ObjectCounter.from_pretrained(args.begin_with))
-        state = start(net, args.seed)
-    except (ValueError, CheckpointError) as error:
+        state = start(net.to(args.device), args.seed)
+    except (ValueError, RuntimeError, CheckpointError) as error:
         parser.error(str(error))
     begun = (f"_blocks{args.blocks}" if args.blocks > 1 else "") + ("_by_count" if args.by_count else "")
     begun += f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
     name = f"counter{args.resolution}_width{args.width}_scenes{args.scenes}_seed{args.seed}{begun}"
     state_path = paths.RUNS / "training" / name / "state.pt"
+    first = state_path.with_name("first.json")  # the command behind the counter that this one may replace
     if state_path.exists():
         state.load(state_path)
+    elif args.begin_with:
+        before = verify(args.begin_with)
+        paths.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
     steps = args.images // BATCH
     if state.seen[0] < steps:
         redrawn = as_data(redrawn_data()) if args.resolution == REDRAWN_RESOLUTION else None
@@ -248,12 +255,11 @@ def main(arguments=None) -> None:
     command += f" --seed {args.seed} --held-out {args.held_out}"
     command += (f" --blocks {args.blocks}" if args.blocks > 1 else "") + (" --by-count" if args.by_count else "")
     if args.begin_with:
-        first, command = verify(args.begin_with), f"{command} --begin-with {args.begin_with}"
-        if first["resolution"] == args.resolution:  # the result takes its place, so both commands make it
-            command = f"{first['command']} && {command}"
+        before = json.loads(first.read_text()) if first.exists() else []
+        command = " && ".join([*before, f"{command} --begin-with {args.begin_with}"])
     row = {
         "command": command,
         "images": images, "scenes": args.scenes, "seconds": round(float(state.seen[1])), "seed": args.seed,
     }  # fmt: skip
-    row = export(state.ema, args.output or folder(args.resolution), row, args.held_out)
+    row = export(state.ema.cpu(), args.output or folder(args.resolution), row, args.held_out)
     print("exact by count:", " ".join(f"{c}:{a:.3f}" for c, a in zip(row["counts"], row["exact"])))

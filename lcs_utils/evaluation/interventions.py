@@ -163,8 +163,8 @@ def weights(net: str, preset: str = "small") -> str:
     return (found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest())[:12]
 
 
-def denoiser(net: str, preset: str = "small") -> tuple[Denoiser, int]:
+def denoiser(net: str, preset: str = "small", device: str = "cpu") -> tuple[Denoiser, int]:
     """The denoiser of a checkpoint or of NET/INTERVENTION, and its resolution. Raises as `split` and `checkpoints.load` do."""
     base, change = split(net)
-    pipeline = checkpoints.load(base, preset)
-    return change.apply(pipeline.denoiser, preset) if change else pipeline.denoiser, pipeline.config.resolution
+    pipeline = checkpoints.load(base, preset, device)
+    return change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser, pipeline.config.resolution

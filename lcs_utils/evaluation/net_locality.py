@@ -25,8 +25,10 @@ from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene, scene_at
 from lcs_utils.evaluation import interventions
-from lcs_utils.evaluation.rates import PAPER_RULE_ALL, Interval, interval, largest_k, mean_over, rates, stages, trained
+from lcs_utils.evaluation.length_generalization import on
+from lcs_utils.evaluation.rates import PAPER_RULE_ALL, Interval, Rule, interval, largest_k, mean_over, stages, trained
 from lcs_utils.evaluation.rows import Row, rows_path
+from lcs_utils.experiments import PRESETS
 from lcs_utils.models.focus import focus
 from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
@@ -76,12 +78,14 @@ def cell_targets(cells: Iterable[int], resolution: int, grid_size: int = GRID_SI
     return [(c // grid_size * m + m // 2, c % grid_size * m + m // 2) for c in cells]
 
 
-def net_rows(net: str, denoise, images: Float[Tensor, "count 3 height width"], weights: str, k: int = K, seed: int = 0):
+def net_rows(
+    net: str, denoise, images: Float[Tensor, "count 3 height width"], weights: str, k: int = K, seed: int = 0, device: str = "cpu"
+):  # fmt: skip
     """Yield the LocalityRow of every image and noise level, x_t = image + sigma * eps, eps one draw per image."""
     cond = test_condition(k)
     without = locality.without_each(cond)
     targets = cell_targets(without, images.shape[-1])
-    near = focus(denoise, targets, images.shape[-1])
+    near, denoise = on(device, focus(denoise, targets, images.shape[-1])), on(device, denoise)
     for i, x0 in enumerate(images):
         eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(1000 * seed + i))
         for sigma in SIGMAS:
@@ -168,12 +172,8 @@ def filled_k(rows: Iterable[Row], net: str, share: float = 0.75) -> int:
     Choice: extras and looks do not count, so that it measures placing what was asked for and nothing else. It cannot exceed
     the largest K measured.
     """
-    largest = 0
-    for k, found in sorted(rates(rows, net).items()):
-        if k > 0 and (k != largest + 1 or found["filled"].value < share):
-            break
-        largest = k
-    return largest
+    filled = Rule(lambda row, _: row.placed / row.k, None, share - 1e-9, "cells filled")
+    return largest_k(rows, net, filled).value
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
@@ -295,16 +295,17 @@ def draw_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="+", help="checkpoints, or NET/INTERVENTION")
-    parser.add_argument("--preset", default="small")
+    parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
+    parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
     args = parser.parse_args(arguments)
     for net in args.nets:
-        denoise, resolution = interventions.denoiser(net, args.preset)
+        denoise, resolution = interventions.denoiser(net, args.preset, args.device)
         weights = interventions.weights(net, args.preset)
         mine = [row for row in read(args.preset) if (row.net, row.weights) == (net, weights)]
         if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
             continue
         images = test_scenes(K, IMAGES, resolution)
-        rows = list(tqdm(net_rows(net, denoise, images, weights), desc=net, total=IMAGES * len(SIGMAS)))
+        rows = list(tqdm(net_rows(net, denoise, images, weights, device=args.device), desc=net, total=IMAGES * len(SIGMAS)))
         with paths.exclusive(path(args.preset)):
             write([row for row in read(args.preset) if row.net != net] + rows, args.preset)
 

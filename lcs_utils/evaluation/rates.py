@@ -49,7 +49,7 @@ def trained(net: str) -> Experiment:
     """
     base = re.sub(r"(_seed\d+)?(@\d+)?(/\w+)?$", "", net)
     if base not in EXPERIMENTS:
-        for name in (net.partition("/")[0], base):
+        for name in (net, net.partition("/")[0], base):
             try:
                 row = checkpoints.kept_row(name)
             except checkpoints.CheckpointError:

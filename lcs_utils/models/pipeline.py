@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from diffusers import DiffusionPipeline
 from diffusers.utils import BaseOutput
+from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -53,7 +54,7 @@ class ConditionalPipeline(DiffusionPipeline):
         if bool((cond < 0).any()):
             raise ValueError(f"cond holds counts, which are >= 0; got {float(cond.min()):g}")
         side = self.config.resolution
-        noise = torch.randn(len(cond), 3, side, side, generator=generator).to(self.device)
+        noise = randn_tensor((len(cond), 3, side, side), generator=generator, device=self.device)
         steps = sample(self.denoiser, noise, karras_sigmas(num_inference_steps), cond.to(self.device), solver)
         for step in tqdm(steps, total=num_inference_steps, desc="sampling", disable=None, leave=False):
             pass

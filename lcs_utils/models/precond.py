@@ -48,7 +48,8 @@ def edm2_loss(
 ) -> tuple[Tensor, Tensor]:
     """EDM2's loss lambda/e^u (D - x0)^2 + u per image, and the plain weighted error for the log; both [batch].
 
-    Choice: mean over pixels where EDM2 sums; Adam does not see the difference.
+    Choice: mean over pixels where EDM2 sums; Adam does not see the difference, but float16 would: gradients of the mean of a
+    large image are too small for it.
     """
     error = loss_weight(sigma, sigma_data) * (x0_hat - x0).square().flatten(1).mean(1)
     return error / log_variance.exp() + log_variance, error.detach()

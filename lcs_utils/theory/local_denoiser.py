@@ -66,7 +66,7 @@ def patch_denoiser(
         x = to_cells(x_t.float())
         near = rearrange(cond.float().expand(batch, -1), "b (i j) -> i j b", i=side)[..., None]
         scale = (0.5 / sigma.float() ** 2)[:, None]
-        top = torch.full((side, side, batch, 1), -torch.inf)
+        top = torch.full((side, side, batch, 1), -torch.inf, device=x.device)
         total, mean = torch.zeros_like(top), torch.zeros_like(x)
         step = max(1, chunk_elements // (side**2 * batch))
         for start in range(0, n, step):
