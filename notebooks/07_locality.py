@@ -63,7 +63,7 @@ explorer
 
 # %% [markdown]
 # ## Fig. 2: pixel and condition maps over the denoised image, at low and high noise
-# White square: 90 % of the target's pixel influence. Each condition has a color; a pixel shows the colors of those it
+# White square: 90 % of the energy (squares) of the target's pixel influence. Each condition has a color; a pixel shows the colors of those it
 # listens to; a disc is filled by its share of the *target's* condition influence.
 
 # %%
@@ -93,7 +93,7 @@ plotting.save_figure(figure, "fig10", preset, numbers, seed, used);
 
 # %%
 local = net_locality.current(net_locality.read(preset), names, preset)
-fields = ("window", "within_1", "within_2")
+fields = ("window", "window_1", "within_1", "within_2")
 curves = {n: {field: net_locality.against_noise(local[n], field) for field in fields} for n in names}
 titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
 references = {"Gaussian, denoiser": baseline, "Gaussian, score": of_score}
@@ -107,8 +107,8 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 # **K here**: the largest K at which, and below which, at least three quarters of the conditioned cells hold an object on average (64 or
 # 24 samples for every K). Extra objects and looks do not count. This rule was chosen after its numbers were known; two others are
 # printed beside it, and the share of cells filled at K = 4 to 6 needs no rule. One point per trained net; color is the labels and
-# the architecture, shape what else differs. **Chance** (dashed): a net that hears all conditions alike takes 24 % from within two cells, and
-# with the window of r = 3, which holds few others, 73 %. So a local net's number is mostly its window's, and rank
+# the architecture, shape what else differs. **Chance** (dashed): a net that responds equally to all conditions would score 24 %; with the
+# window of r = 3, which holds few others, 73 %. Exp. 3's 78 % therefore says little about what it learned, and rank
 # correlations are over the nets that see the whole image. Local nets with r <= 2 hear nothing beyond two cells at all and are left out.
 
 # %%
@@ -130,6 +130,8 @@ for rule, k in found.k.items():
     print(f"{rule:17s}", k)
 whole = [n for n in points if rates.trained(n).radius is None]
 print({rule: round(r, 2) for rule, r in rho.items()}, f"rank correlations, {len(whole)} nets that see the whole image")
+at_noise = net_locality.by_noise(counted, whole, preset)
+print("with the share of cells filled, by noise:", {s: round(r, 2) for s, r in at_noise.items()})
 
 # %% [markdown]
 # ## Along training
@@ -181,9 +183,9 @@ for name, side in sides.items():
 at = {n: (found.locality[n].low, found.locality[n].high) for n in names}
 assert at["exp1"][0] > max(at["exp2"][1], at["exp1_1"][1]) + 0.1 and at["exp1"][0] > found.chance["exp1"] + 0.2
 assert all(at[n][0] > found.chance[n] - 0.05 for n in names)
-assert min(curves[n]["window"][5.0].low for n in ("exp1", "exp2")) > 20 > curves["exp3"]["window"][5.0].high  # pixels
+assert max(i.high for n in ("exp1", "exp2") for i in curves[n]["window"].values()) < 16  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12
-assert baseline == sorted(baseline) and of_score[-1] == 1 and baseline[-1] > 15
+assert baseline == sorted(baseline) and of_score[-1] == 1 and baseline[-1] > 15  # the field itself is not local
 assert min(rho.values()) > 0
 last = {n: {name: list(curve.values())[-1] for name, curve in curves.items()} for n, curves in along.items()}
 assert all(last["exp1_seed1"][name].low > last["exp2_seed1"][name].high for name in last["exp1_seed1"])  # locality, cells filled
@@ -194,12 +196,15 @@ print("Exp. 1 hears conditions nearby, Exp. 2 and the net of one object hardly m
 # than chance (0.23 to 0.34, and 0.27 to 0.31, where hearing all conditions alike gives 0.24). Exp. 3's 0.73 to 0.80 is its window's: the same
 # net with conditions heard alike would have 0.73. One image and target vary more: in Fig. 2 the target of Exp. 1 takes 68 %
 # from nearby at both noise levels shown, and 34 % at σ = 1 between them; in Exp. 2 at σ = 5 a far disc fills, as the paper says.
-# **What differs from the paper**: it finds both nets pixel-local at all noise levels; by the 90 % square our whole-image nets are not. At
-# low noise they look farther than the Gaussian field's denoiser (at σ = 0.2: 21 and 20 px, 11), at high noise not as far (at σ = 5:
-# 27 and 25 px, 34). The centers of their maps are bright, the rest is faint but wide. Exp. 3 is local by construction.
+# **Pixels**: as in the paper, Exp. 1 and 2 look at nearby pixels at all noise levels: the 90 % square of energy (squared influence) has a
+# side of 1 px at σ = 0.05, 5 px at 0.2, 11 and 12 px at 5 and 13 px at 40, of 32. A Gaussian field with the images' mean, variance and
+# correlation, whose denoiser has no reason to be local, looks at 7 px at σ = 0.2, 25 at 5 and 26 at 40. Exp. 3 is local by construction.
+# **It hangs on the word "energy"**: with absolute values in place of squares, our reading until late, the same squares are 15 to 30 px. The
+# centers of the maps are bright, the rest is faint but wide.
 # **Fig. 12**: the paper's guess names centered subjects and the absence of several nearly independent objects. Our pair of one-object nets
-# tests the first only: both widen alike with noise (26 and 25 px at σ = 20), from 19 px on, so centering alone does not delocalize nets of
-# this size. On the second, Exp. 1 trained on one object looks a little farther than on one to three (29 against 27 px at σ = 5).
+# tests the first only: at σ = 20 the squares are 11 px (centered) and 12 px (anywhere), so centering alone does not delocalize nets of this
+# size. On the second, Exp. 1 trained on one object looks farther than on one to three (16 against 11 px at σ = 5).
+# **High noise matters**: the share of cells filled goes with locality at high noise, hardly with that at the lowest (the second line printed).
 # **Few points**: the rank correlation is an illustration; it depends on the rule for K (all are printed). Exp. 1 with normalized
 # labels is as local as Exp. 1 (0.56; three trainings: 0.53 to 0.57) and composes less (notebook 05): this number alone does not decide.
 # **Missing**: the CIFAR-10 net itself was not run here (`cifar = True` does), only a small random one of the same classes, in the tests.

@@ -60,7 +60,7 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
         training.main(["exp1", "--images", "640"])
     assert "exp1 is trained, on 176,000 images; --again trains it" in capsys.readouterr().err and again == []
     state = paths.RUNS / "small" / "training" / "exp1" / "state.pt"
-    state.parent.mkdir(parents=True)
+    state.parent.mkdir(parents=True, exist_ok=True)
     torch.save({"seen": torch.tensor([320.0, 1.0])}, state)
     training.main(["exp1", "--images", "640"])  # stopped on the way: goes on
     torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
@@ -99,7 +99,7 @@ def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
 
 def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
     weights = paths.CHECKPOINTS / "exp1" / checkpoints.WEIGHTS
-    weights.parent.mkdir(parents=True)
+    weights.parent.mkdir(parents=True, exist_ok=True)
     weights.write_text("shipped")
     (weights.parents[1] / "row.json").write_text(json.dumps({"sha256": paths.sha256(weights), "images": 8}))
     training.main(["exp1", "--again"])

@@ -45,10 +45,8 @@ MARKERS = {
 
 
 class LocalityRow(NamedTuple):
-    """One image at one noise level: mean side of the 90 % squares (px), conditional locality within 1 and 2 cells, and
-    `response`, the mean over pixels of the summed condition influence.
-
-    `window` is of squares (energy), `window_1` of absolute values; nan in rows older than that distinction.
+    """One image at one noise level: mean side of the 90 % squares (px; `window` of energy, `window_1` of absolute values),
+    conditional locality within 1 and 2 cells, and `response`, the mean over pixels of the summed condition influence.
     """
 
     net: str
@@ -169,8 +167,7 @@ def along_training(rows: Sequence[LocalityRow], net: str, field: str = "within_2
 def filled_k(rows: Iterable[Row], net: str, share: float = 0.75) -> int:
     """The largest K with at least `share` of the conditioned cells filled, on average, at every k = 1..K (App. E.2).
 
-    Choice: extras and looks do not count, so that it measures placing what was asked for and nothing else. It cannot exceed
-    the largest K measured.
+    Choice: extras and looks do not count, so that it measures placing what was asked for and nothing else.
     """
     filled = Rule(lambda row, _: row.placed / row.k, None, share - 1e-9, "cells filled")
     return largest_k(rows, net, filled).value
@@ -225,6 +222,13 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small"
         {net: mean_over(counted, net, "filled", [4, 5, 6]) for net in found},
         {name: {net: rule(net) for net in found} for name, rule in rules.items()},
     )
+
+
+def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "small") -> dict[float, float]:
+    """{sigma: rank correlation over `nets` of conditional locality at that noise with the share of cells filled, K = 4 to 6}."""
+    found, filled = current(read(preset), nets, preset), [mean_over(counted, net, "filled", [4, 5, 6]).value for net in nets]
+    at = {net: against_noise(rows, "within_2") for net, rows in found.items()}
+    return {sigma: rank_correlation([at[net][sigma].value for net in nets], filled) for sigma in SIGMAS}
 
 
 def point_style(net: str) -> dict:
