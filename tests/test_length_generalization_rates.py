@@ -43,7 +43,7 @@ def test_rates_of_zero_and_one_keep_an_interval():
     assert (zero.low, one.high) == (0, 1) and zero.high == pytest.approx(0.056, abs=1e-3) and one.low == 1 - zero.high
     none = [row for k in (4, 5, 6) for row in rows("exp1", k, 0, 64)]
     pooled = rates.mean_over(none, "exp1", "success", [4, 5, 6])
-    assert (pooled.value, pooled.low) == (0, 0) and pooled.high == pytest.approx(1 - 0.05 ** (1 / 192), abs=1e-4)
+    assert (pooled.value, pooled.low) == (0, 0) and pooled.high == pytest.approx(1 - 0.025 ** (1 / 192), abs=1e-4)
     assert rates.mean_over(none, "exp1", "extras", [4, 5, 6]) == (0, 0, 0)  # objects are no share
 
 

@@ -7,7 +7,8 @@ import shlex
 import pytest
 
 import run
-from lcs_utils import notebooks, paths
+from lcs_utils import notebooks, paths, training
+from lcs_utils.evaluation import rates
 from lcs_utils.experiments import EXPERIMENTS
 
 TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
@@ -21,6 +22,8 @@ COMMANDS = sorted({" ".join(command.split()) for command in COMMANDS if command}
 def check(command, capsys):
     """Raise AssertionError unless every part of `command` that can be checked without running it exists."""
     words = shlex.split(command)
+    if words[0] == "accelerate":  # launches what follows -m
+        words = ["python", *words[words.index("-m") :]]
     if words[1:2] == ["run.py"]:
         assert callable(getattr(run, words[2], None)), f"run.py has no {words[2]}"
     elif words[1:3] == ["-m", "lcs_utils.notebooks"] or words[0] == "papermill":
@@ -34,6 +37,10 @@ def check(command, capsys):
         shown = capsys.readouterr().out
         for option in (word for word in words if word.startswith("--")):
             assert option.split("=")[0] in shown, f"{words[2]} has no {option}"
+        if words[2] == "lcs_utils.training":
+            assert training.chosen(words[3])
+        if words[2] == "lcs_utils.evaluation.length_generalization":
+            assert rates.trained(words[3])
     elif words[0] == "snakemake":
         rules = re.findall(r"^rule (\w+):", (paths.ROOT / "Snakefile").read_text(), flags=re.M)
         assert (paths.ROOT / words[words.index("--profile") + 1] / "config.yaml").exists()
@@ -58,12 +65,14 @@ def test_command_exists(command, capsys):
     [
         "python3 run.py repoduce",
         "python -m lcs_utils.training exp1 --no-such-option",
+        "accelerate launch --num_processes 8 -m lcs_utils.training exp9",
+        "python -m lcs_utils.evaluation.length_generalization exp9",
         "papermill notebooks/03_clevr_generation.ipynb out.ipynb -p sede 1",
         "snakemake --profile profiles/none train",
     ],
 )
 def test_a_wrong_command_is_found(command, capsys):
-    with pytest.raises((AssertionError, notebooks.NotebookError)):
+    with pytest.raises((AssertionError, ValueError)):  # a NotebookError is one
         check(command, capsys)
 
 
