@@ -160,7 +160,7 @@ def ways(rows: Sequence[Row]) -> list[str]:
         solvers = {(row.solver, row.steps) for row in mine} - {STANDARD[1:]}
         other = {f", {solver}, {n} steps": [r for r in mine if (r.solver, r.steps) == (solver, n)] for solver, n in sorted(solvers)}
         other[", centers of crowded scenes"] = [row._replace(family="test") for row in mine if row.family == "scenes"]
-        lines += [_line(found, net, words) for words, found in other.items() if found]
+        lines += [_line(found, net, words) for words, found in other.items() if any(row.k == 1 for row in found)]
     return lines
 
 
