@@ -1,6 +1,7 @@
 """The frame holds: one lock for every installer, imports that only go down, small files, no machine in any file."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -194,3 +195,25 @@ def test_the_citation_names_the_paper():
     assert (paper["start"], paper["end"]) == (9531, 9565) and "2509.16447" in str(paper["identifiers"])
     project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
     assert citation["license"] == project["license"]["text"] and citation["version"] == project["version"]
+
+
+def test_a_folder_stopped_between_its_two_renames_is_the_old_one(tmp_path, monkeypatch):
+    def write(text):
+        with paths.atomic_folder(tmp_path / "net") as temporary:
+            (temporary / "row.json").write_text(text)
+
+    write("old")
+    rename = os.rename
+
+    def stopped(source, target):
+        if ".tmp" in str(source):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write("new")
+    monkeypatch.undo()
+    assert (tmp_path / "net" / "row.json").read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["net"]
+    write("new")
+    assert (tmp_path / "net" / "row.json").read_text() == "new"

@@ -38,6 +38,15 @@ def test_samples_drawn_in_several_ways_are_never_mixed():
         rates.rates(coarse + rows("exp1", 4, 8, 8), "exp1")
 
 
+def test_the_papers_rule_allows_the_extras_that_its_tables_write():
+    """In parentheses: all but one of a training image's objects with one label, one where one is dropped, none otherwise."""
+    allowed = {}
+    for net in ("exp1", "exp2", "exp3", "random_1-3", "drop_one_1-3"):
+        shown = [Row(net, "0" * 12, "c" * 12, 0, "heun", 2, 2, 0, 2 + extra, 2, 1.0) for extra in range(5)]
+        allowed[net] = sum(rates.paper_success(row, rates.trained(net)) for row in shown) - 1
+    assert allowed == {"exp1": 0, "exp2": 2, "exp3": 2, "random_1-3": 0, "drop_one_1-3": 1}
+
+
 def test_rates_of_zero_and_one_keep_an_interval():
     zero, one = (rates.rates(rows("exp1", 4, good, 64), "exp1")[4]["exact"] for good in (0, 64))
     assert (zero.low, one.high) == (0, 1) and zero.high == pytest.approx(0.056, abs=1e-3) and one.low == 1 - zero.high
