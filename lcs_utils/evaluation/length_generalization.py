@@ -23,7 +23,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
-from lcs_utils.evaluation.counter import Counts, ObjectCounter
+from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
 from lcs_utils.evaluation.rows import STANDARD, Row, match, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
@@ -94,9 +94,9 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
     """
     seed, solver, steps = STANDARD
     key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
-    counts = Counts(*(column.cpu() for column in counter(images)))
+    counts = counter(images)
     where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
-    centers = [c[~c.isnan().any(-1)] for c in counts.centers]
+    centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
     return [
         Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], where[i]),
             plausibility=round(float(counts.plausibility[i]), 4))
