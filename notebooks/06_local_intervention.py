@@ -183,6 +183,6 @@ print("local architecture restores length generalization:", mean["exp3"].low > m
 # as Exp. 2's net, 176,000 (64,000 and then, from where that had ended, the rest), and eight samples for K = 1 to 6 are counted. It does not
 # length-generalize: 0.18 of the cells are filled for K = 4 to 6 (Exp. 2: 0.27). It also fails differently from Exp. 2: at K = 1 the asked cell
 # is filled in 1 of 8 images (Exp. 2: 95 %). Locality does not explain this; its net, the patch net of r = 3 with a quarter of the parameters
-# and no attention, may. No success in eight samples leaves open that up to a third succeed.
+# and no attention, may. No success in eight samples leaves open that up to 37 % succeed.
 # **A margin that was missed**: for nets trained on one object this notebook was drafted to assert that success differs by 0.3; with
 # today's counter it is 0.27 against 0, so it asserts that the intervals do not touch.
