@@ -5,6 +5,7 @@ It builds CLEVR's base scene from numbers alone (no .blend files) and renders ea
 a dictionary of plain numbers; `blender.py` writes it.
 """
 
+import functools
 import json
 import math
 import sys
@@ -51,6 +52,7 @@ def revolved(profile, segments=96):
     return vertices, faces
 
 
+@functools.cache
 def unit_mesh(shape):
     if shape == "sphere":
         angles = np.linspace(0, math.pi, 65)

@@ -156,8 +156,8 @@ def reduced(labeled: Labeled, resolution: int) -> Labeled:
 def cycles(net: ObjectCounter) -> dict:
     """Exact counts on Cycles renders: the stored references, and where they were rendered, crowded scenes by count.
 
-    The fast renderer's pictures of the same scenes stand beside them. `python -m lcs_utils.evaluation.counter_scenes` (with
-    Blender) renders the crowded ones.
+    The fast renderer's pictures of the same scenes stand beside them. `python -m lcs_utils.evaluation.counter_scenes
+    --per-count 2000` (with Blender) renders the crowded ones.
     """
     resolution = net.config.resolution
     found = look(net, references(resolution))
