@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lcs_utils import paths
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.counter import ObjectCounter, folder
 from lcs_utils.evaluation.sheets import read_sheet
 
@@ -69,7 +70,7 @@ def half(step):
 def agreement(net):
     """Share of the kept samples that are counted the same in both precisions, and how many there are."""
     grids = [read_sheet(path.stem).samples.values() for path in sorted((paths.DATA / "samples").glob("*.png"))]
-    images = torch.from_numpy(np.concatenate([x for grid in grids for x in grid])).float() / 127.5 - 1
+    images = from_uint8(np.concatenate([x for grid in grids for x in grid]))
     return float((net(images).count == half(lambda: net(images)).count).float().mean()), len(images)
 
 

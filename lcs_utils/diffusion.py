@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 Denoiser = Callable[[Tensor, Tensor, Any], Tensor]
@@ -19,6 +19,11 @@ SIGMA_MIN, SIGMA_MAX, RHO = 0.002, 80.0, 7.0  # EDM2's sampling range (Karras et
 SIGMA_DATA = 0.5
 P_MEAN, P_STD = -0.8, 1.6  # EDM2's ln-sigma distribution for pixel data
 SOLVERS = ("heun", "dpmpp_2m")
+
+
+def from_uint8(images: UInt8[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Bytes (a tensor or an array) as data in [-1, 1], float32; `plotting.to_uint8` is the way back."""
+    return torch.as_tensor(images).float() / 127.5 - 1
 
 
 def expand(sigma: Float[Tensor, "batch"], like: Float[Tensor, "batch ..."]) -> Tensor:

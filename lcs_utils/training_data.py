@@ -7,6 +7,7 @@ from torch import Tensor
 
 from lcs_utils.clevr import conditions, dataset
 from lcs_utils.clevr.loading import ShardDataset
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.experiments import Experiment, Preset
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 
@@ -59,7 +60,7 @@ def condition_dim(exp: Experiment, radius: int | None) -> int:
 def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
     """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
     index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
-    x0 = data.images[index.to(data.images.device)].to(index.device).float() / 127.5 - 1
+    x0 = from_uint8(data.images[index.to(data.images.device)].to(index.device))
     present = data.colors[index] >= 0
     labeled = conditions.choose_labels(present, exp.labels, generator)
     if exp.condition == "color":

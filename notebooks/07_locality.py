@@ -1,5 +1,12 @@
 # ---
 # jupyter:
+#   jupytext:
+#     cell_metadata_filter: tags,-all
+#     notebook_metadata_filter: kernelspec,jupytext,-jupytext.text_representation.jupytext_version
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -26,7 +33,8 @@ cifar: bool = False
 # %%
 import torch
 from lcs_utils import centered, checkpoints, diffusion, locality, notebooks, plotting, widgets
-from lcs_utils.evaluation import net_locality, rates
+from lcs_utils.clevr.conditions import test_condition
+from lcs_utils.evaluation import locality_rates, net_locality, rates
 from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils.widgets import figures
@@ -42,10 +50,10 @@ plotting.use_style()
 
 # %%
 sigmas = net_locality.SIGMAS
-images = net_locality.training_like(200)
-(gauss, length), side = net_locality.gaussian_twin(images), images.shape[-1]
+images = locality_rates.training_like(200)
+(gauss, length), side = locality_rates.gaussian_twin(images), images.shape[-1]
 names = ["exp1", "exp2", "exp3", "exp1_1", "exp3_1"]
-targets = net_locality.cell_targets(locality.without_each(net_locality.test_condition(net_locality.K)), side)
+targets = net_locality.cell_targets(locality.without_each(test_condition(net_locality.K)), side)
 score = lambda x, s, cond: diffusion.score(gauss.denoise, x, s)
 width = lambda D, s: locality.locality_window(locality.pixel_influence(D, images[:1].double(), s, None, targets), targets)
 baseline = [float(width(gauss.denoise, s).double().mean()) for s in sigmas]
@@ -94,10 +102,10 @@ plotting.save_figure(figure, "fig10", preset, numbers, seed, used);
 # %%
 local = net_locality.current(net_locality.read(preset), names, preset)
 fields = ("window", "window_1", "within_1", "within_2")
-curves = {n: {field: net_locality.against_noise(local[n], field) for field in fields} for n in names}
+curves = {n: {field: locality_rates.against_noise(local[n], field) for field in fields} for n in names}
 titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
 references = {"Gaussian, denoiser": baseline, "Gaussian, score": of_score}
-figure = net_locality.draw_against_noise(curves, titles, references)
+figure = locality_rates.draw_against_noise(curves, titles, references)
 used = [f"data/checkpoints/{name}" for name in names] + ["data/counts/locality.csv", "data/counts/length_generalization.csv"]
 numbers = {n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()}
 plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": numbers}, seed, used);
@@ -121,16 +129,16 @@ more = {f"exp{e}_1-{most}": f"Exp. {e}, up to {most} objects" for e in (1, 2) fo
 points |= {n: label for n, label in more.items() if any(row.net == n for row in counted)}
 
 # %%
-found = net_locality.against_k(counted, points, preset)
+found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
-figure = net_locality.draw_against_k(found, points)
+figure = locality_rates.draw_against_k(found, points)
 numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "chance": found.chance, "K": found.k, "spearman": rho}
 plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used)
 for rule, k in found.k.items():
     print(f"{rule:17s}", k)
 whole = [n for n in points if rates.trained(n).radius is None]
 print({rule: round(r, 2) for rule, r in rho.items()}, f"rank correlations, {len(whole)} nets that see the whole image")
-at_noise = net_locality.by_noise(counted, whole, preset)
+at_noise = locality_rates.by_noise(counted, whole, preset)
 print("with the share of cells filled, by noise:", {s: round(r, 2) for s, r in at_noise.items()})
 
 # %% [markdown]
@@ -142,10 +150,10 @@ print("with the share of cells filled, by noise:", {s: round(r, 2) for s, r in a
 # %%
 again = {"exp1_seed1": "Exp. 1", "exp2_seed1": "Exp. 2"}
 rows, over = net_locality.read(preset), {"filled": [4, 5, 6]}
-along = {n: {"conditional locality at σ ≥ 1": net_locality.along_training(rows, n)} for n in again}
+along = {n: {"conditional locality at σ ≥ 1": locality_rates.along_training(rows, n)} for n in again}
 for n in again:
     along[n]["cells filled, K = 4 to 6"] = {i: v["filled"] for i, v in rates.along_training(counted, n, over).items()}
-figure = net_locality.draw_along_training(along, again)
+figure = locality_rates.draw_along_training(along, again)
 plotting.save_figure(figure, "locality_along_training", preset, along, seed, used[-2:]);
 
 # %% [markdown]
@@ -155,7 +163,7 @@ plotting.save_figure(figure, "locality_along_training", preset, along, seed, use
 # the middle, in the other anywhere. Both now denoise the same images (centered, unseen), the target is the middle.
 
 # %%
-tests = list(centered.data("centered", 6, seed + 1).images / 127.5 - 1)
+tests = list(diffusion.from_uint8(centered.data("centered", 6, seed + 1).images))
 singles, images_of = {name: checkpoints.load(name).denoiser for name in centered.SPREAD}, {}
 if cifar:  # on its own samples, for it knows no CLEVR
     singles["CIFAR-10"] = load_ddpm()

@@ -12,10 +12,10 @@ from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import corruptions, counter_accuracy, counter_scenes, redrawn
 from lcs_utils.evaluation.counter import FOLDER, WEIGHTS, Counts, ObjectCounter, expected_objects, locate
 from lcs_utils.evaluation.counter_accuracy import calibration_error, matched, references, wilson
-from lcs_utils.evaluation.counter_scenes import as_input
 from lcs_utils.evaluation.counter_training import BATCH, Data, begin_with, draw_batch, losses
 
 
@@ -30,7 +30,7 @@ def renders(counter):
     wanted = [("crowded", n) for n in range(7)] + [("layout", n) for n in range(1, 6)]
     parts = [counter_scenes.held_out(kind, n, 5, counter.config.resolution, seed=2) for kind, n in wanted]
     images, centers, _ = map(torch.from_numpy, counter_scenes.join(parts))
-    return as_input(images), centers, torch.isfinite(centers[..., 0]).sum(1)
+    return from_uint8(images), centers, torch.isfinite(centers[..., 0]).sum(1)
 
 
 def test_counts_and_places_on_fresh_renders(counter, renders):
@@ -106,7 +106,7 @@ def test_both_resolutions_train_and_others_are_refused():
         assert len(batch.images) == BATCH and not bool(batch.images[:10].any()) and bool(batch.images[20:40].any())
         mirrored = batch.centers[20, :2], few.centers[..., :2, :]
         assert any(torch.allclose(mirrored[0] + c, torch.stack([torch.ones(2), 2 * c[:, 1]], 1)) for c in mirrored[1])
-        loss = losses(net, batch, as_input(few.images[:1]), generator).total()
+        loss = losses(net, batch, from_uint8(few.images[:1]), generator).total()
         loss.backward()
         assert bool(loss.isfinite()) and all(p.grad is not None for p in net.parameters())
     with pytest.raises(ValueError, match="40"):
@@ -162,7 +162,7 @@ def one_of_each_color(resolution=32):
     objects = [replace(base.objects[0], size="large", color=c, shape=kinds[i % 6][0], material=kinds[i % 6][1])
                for i, c in enumerate(COLORS)]  # fmt: skip
     images = render([replace(base, objects=(o,)) for o in objects], resolution).transpose(0, 3, 1, 2).copy()
-    return as_input(torch.from_numpy(images))
+    return from_uint8(images)
 
 
 def test_each_color_is_named_and_gray_pictures_lose_it(counter):
@@ -200,7 +200,7 @@ def test_intervals_and_calibration_have_known_values():
 def test_a_redrawn_image_keeps_its_label_only_while_its_objects_stay():
     scene = scene_at([[0.3, 0.6], [0.7, 0.4]], 3, 3)
     drawn = render([scene, replace(scene, objects=scene.objects[:1]), replace(scene, objects=())], 32).transpose(0, 3, 1, 2)
-    both, one, floor = as_input(torch.from_numpy(drawn.copy()))
+    both, one, floor = from_uint8(drawn.copy())
     cover = redrawn.coverage(scene)
     assert float(cover.sum(0).max()) <= 1.0 and bool((cover.sum((1, 2)) > 2).all())
     noise = 0.02 * torch.randn(both.shape, generator=torch.Generator().manual_seed(0))
@@ -240,7 +240,7 @@ def test_cycles_renders_grow_by_whole_batches(monkeypatch, tmp_path):
 
 def test_cycles_references_are_counted(counter):
     labeled = references(32)
-    counts = counter(as_input(torch.from_numpy(labeled.images)))
+    counts = counter(from_uint8(labeled.images))
     truth = torch.from_numpy((labeled.colors >= 0).sum(1))
     assert float(((counts.count - truth).abs() <= 1).float().mean()) > 0.85
 

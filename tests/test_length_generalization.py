@@ -7,6 +7,7 @@ import torch
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import conditioning, interventions, rates, sheets
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
@@ -268,7 +269,7 @@ def test_shipped_sheets_show_what_was_counted():
     for net in ("exp1", "exp2/unit"):
         counted = {(r.k, r.sample): r.count for r in rows if r.net == net and r.family == "test" and r.sample < sheets.ACROSS}
         samples = sheets.read_sheet(net).samples
-        seen = {(k, i): n for k, x in samples.items() for i, n in enumerate(counter(torch.from_numpy(x) / 127.5 - 1).count.tolist())}
+        seen = {(k, i): n for k, x in samples.items() for i, n in enumerate(counter(from_uint8(x)).count.tolist())}
         agree = sum(seen[at] == counted[at] for at in counted) / len(counted)
         assert agree > 0.9, (net, agree)  # bytes are rounded: a few counts lie on the edge
         shifted = sum(seen[at] == counted.get((at[0], (at[1] + 1) % sheets.ACROSS)) for at in counted) / len(counted)

@@ -9,7 +9,7 @@ from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 
 from lcs_utils import centered, checkpoints, diffusion, locality, notebooks
 from lcs_utils.diffusion import expand
-from lcs_utils.evaluation import net_locality
+from lcs_utils.evaluation import locality_rates, net_locality
 from lcs_utils.evaluation.rates import Interval
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.models import ddpm
@@ -110,19 +110,42 @@ def test_one_set_is_centered_and_the_other_is_not():
 
 
 def test_rank_correlation_with_ties():
-    assert net_locality.rank_correlation([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
-    assert net_locality.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
-    assert net_locality.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    assert locality_rates.rank_correlation([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert locality_rates.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert locality_rates.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
     with pytest.raises(ValueError, match="varying"):
-        net_locality.rank_correlation([1, 1, 1], [1, 2, 3])
+        locality_rates.rank_correlation([1, 1, 1], [1, 2, 3])
 
 
 def test_k_by_filled_cells_stops_at_the_first_failure_and_at_gaps():
     row = lambda k, placed: Row("exp1", "w", "c", 0, "dpmpp_2m", 14, k, 0, placed, placed, 1.0)
-    assert net_locality.filled_k([row(k, k) for k in range(5)], "exp1") == 4
-    assert net_locality.filled_k([row(1, 1), row(2, 2), row(3, 2), row(4, 4)], "exp1") == 2
-    assert net_locality.filled_k([row(1, 1), row(3, 3)], "exp1") == 1
-    assert net_locality.filled_k([row(1, 0), row(2, 2)], "exp1") == 0
+    assert locality_rates.filled_k([row(k, k) for k in range(5)], "exp1") == 4
+    assert locality_rates.filled_k([row(1, 1), row(2, 2), row(3, 2), row(4, 4)], "exp1") == 2
+    assert locality_rates.filled_k([row(1, 1), row(3, 3)], "exp1") == 1
+    assert locality_rates.filled_k([row(1, 0), row(2, 2)], "exp1") == 0
+
+
+def test_locality_ranks_nets_at_the_noise_where_it_differs(monkeypatch):
+    share = {"exp1": 0.6, "exp2": 0.3, "exp3": 0.9}  # of the cells filled
+    made = lambda net, sigma: (share[net] if sigma >= 1 else 1 - share[net]) / 2
+    found = {
+        net: [net_locality.LocalityRow(net, "w", 5, i, s, 9.0, 0.0, made(net, s), 1.0) for s in net_locality.SIGMAS for i in range(2)]
+        for net in share
+    }  # fmt: skip
+    monkeypatch.setattr(locality_rates, "read", lambda preset: [])
+    monkeypatch.setattr(locality_rates, "current", lambda rows, nets, preset: found)
+    placed = lambda net, k, i: k if i < 10 * share[net] else 0
+    counted = [
+        Row(net, "w", "c", 0, "dpmpp_2m", 14, k, i, k, placed(net, k, i), 1.0) for net in share for k in (4, 5, 6) for i in range(10)
+    ]
+    by_noise = locality_rates.by_noise(counted, list(share))
+    assert by_noise == {sigma: pytest.approx(1 if sigma >= 1 else -1) for sigma in net_locality.SIGMAS}
+
+
+def test_a_missing_net_is_named(capsys):
+    with pytest.raises(SystemExit):
+        net_locality.main(["exp9"])
+    assert "exp9" in capsys.readouterr().err
 
 
 def test_rows_of_other_weights_are_refused():
@@ -135,7 +158,7 @@ def test_the_twin_field_has_the_images_correlation():
 
     at = torch.cartesian_prod(torch.arange(6), torch.arange(6)).double()
     p = gaussian(torch.zeros(36), 0.04 * torch.exp(-torch.cdist(at, at) / 3.0))
-    twin, length = net_locality.gaussian_twin(p.sample(4000, torch.Generator().manual_seed(0)).reshape(-1, 6, 6))
+    twin, length = locality_rates.gaussian_twin(p.sample(4000, torch.Generator().manual_seed(0)).reshape(-1, 6, 6))
     assert length == pytest.approx(3.0, rel=0.1)
     torch.testing.assert_close(twin.cov, p.cov, atol=0.004, rtol=0)
 
@@ -143,26 +166,26 @@ def test_the_twin_field_has_the_images_correlation():
 def test_locality_along_training_keeps_whole_stages_in_order(monkeypatch):
     share = {"exp1@300": 0.4, "exp1@20": 0.2, "exp1_seed1@50": 0.9}
     made = lambda net, value, sigmas: [
-        net_locality.LocalityRow(net, "0" * 12, 5, image, sigma, 9.0, 0.1, value if sigma >= net_locality.HIGH else 0.0, 1.0)
+        net_locality.LocalityRow(net, "0" * 12, 5, image, sigma, 9.0, 0.1, value if sigma >= locality_rates.HIGH else 0.0, 1.0)
         for sigma in sigmas for image in range(net_locality.IMAGES)
     ]  # fmt: skip
     monkeypatch.setattr(checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
     rows = [row for net, value in share.items() for row in made(net, value, net_locality.SIGMAS)]
     rows += made("exp1@40", 0.7, net_locality.SIGMAS[:-1]) + made("exp1", 0.6, net_locality.SIGMAS)  # @40 was stopped
-    found = net_locality.along_training(rows, "exp1")
+    found = locality_rates.along_training(rows, "exp1")
     assert [(images, round(value.value, 3)) for images, value in found.items()] == [(20, 0.2), (300, 0.4), (900, 0.6)]
 
 
 def test_chance_is_what_a_window_alone_gives():
     """Of five conditions, no two within two cells: a window of two hears one label, the whole image all of them."""
-    assert net_locality.chance_locality(1) == net_locality.chance_locality(2) == 1
-    assert net_locality.chance_locality(15) == net_locality.chance_locality(None) < 0.25
-    assert 0.7 < net_locality.chance_locality(3) < 0.75
+    assert locality_rates.chance_locality(1) == locality_rates.chance_locality(2) == 1
+    assert locality_rates.chance_locality(15) == locality_rates.chance_locality(None) < 0.25
+    assert 0.7 < locality_rates.chance_locality(3) < 0.75
 
 
 def test_local_nets_are_not_ranked_among_the_others():
     at = lambda value: Interval(value, value, value)
     nets = {"exp1": 0.6, "exp2": 0.3, "drop_one_1-3": 0.4, "exp3": 0.8}
     share = {"exp1": at(0.9), "exp2": at(0.2), "drop_one_1-3": at(0.5), "exp3": at(0.1)}
-    found = net_locality.AgainstK({n: at(v) for n, v in nets.items()}, dict.fromkeys(nets, 0.2), share, {})
+    found = locality_rates.AgainstK({n: at(v) for n, v in nets.items()}, dict.fromkeys(nets, 0.2), share, {})
     assert found.rank_correlations() == {"share of cells": pytest.approx(1)}  # with exp3 it would be -0.2

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import memorization as m
 
 
@@ -12,7 +13,7 @@ def training(n=300, side=8, seed=0):
 
 
 def to_float(images):
-    return torch.from_numpy(images).float() / 127.5 - 1
+    return from_uint8(images)
 
 
 @pytest.mark.parametrize("chunk", [4096, 7])

@@ -17,10 +17,11 @@ from lcs_utils import paths
 from lcs_utils.checkpoints import halve
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.fidelity import load_references
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import corruptions, counter_scenes, redrawn
 from lcs_utils.evaluation.counter import WEIGHTS, Counts, ObjectCounter
 from lcs_utils.evaluation.counter import folder as folder_of
-from lcs_utils.evaluation.counter_scenes import Labeled, as_input
+from lcs_utils.evaluation.counter_scenes import Labeled
 
 COUNTS = range(13)
 KINDS = ("crowded", "layout")
@@ -95,7 +96,7 @@ def matched(counts: Counts, centers: Float[Tensor, "batch objects 2"], colors: T
 def look(net: ObjectCounter, labeled: Labeled, images: Tensor | None = None) -> Found:
     """The counter's answers on `labeled`, or on perturbed `images` of the same scenes, 256 at a time."""
     centers, colors = torch.from_numpy(labeled.centers), torch.from_numpy(labeled.colors)
-    x = as_input(torch.from_numpy(labeled.images)) if images is None else images
+    x = from_uint8(labeled.images) if images is None else images
     parts = []
     for image, center, color in zip(x.split(256), centers.split(256), colors.split(256), strict=True):
         counts = net(image)
@@ -134,10 +135,10 @@ def perturbed(net: ObjectCounter, per_count: int) -> dict:
     found: dict[str, list[Found]] = {}
     side = net.config.resolution
     for kind in KINDS:
-        floors = as_input(torch.from_numpy(counter_scenes.held_out_data(kind, 0, per_count // 2, side).images))
+        floors = from_uint8(counter_scenes.held_out_data(kind, 0, per_count // 2, side).images)
         for count in tqdm(COUNTS, desc=f"perturbed {kind}", mininterval=5):
             labeled = counter_scenes.held_out_data(kind, count, per_count // 2, side)
-            images = perturbations(as_input(torch.from_numpy(labeled.images)), floors, seed=count)
+            images = perturbations(from_uint8(labeled.images), floors, seed=count)
             for name, x in images.items():
                 found.setdefault(name, []).append(look(net, labeled, x))
     value = {}
@@ -190,7 +191,7 @@ def measure(net: ObjectCounter, per_count: int) -> dict:
     found = Found(*map(torch.cat, zip(*everything, strict=True)))
     by_count = [found.exact[found.truth == c] for c in COUNTS]
     few = counter_scenes.join(few)
-    images, truth = as_input(torch.from_numpy(few.images)), torch.from_numpy((few.colors >= 0).sum(1))
+    images, truth = from_uint8(few.images), torch.from_numpy((few.colors >= 0).sum(1))
     empty = images[truth == 0][torch.arange(len(images)) % int((truth == 0).sum())]
     spoiled = {}
     for kind in corruptions.GROSS:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8, UInt8
-from torch import Tensor
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
@@ -36,11 +35,6 @@ class Labeled(NamedTuple):
     images: UInt8[np.ndarray, "batch 3 height width"]
     centers: Float[np.ndarray, "batch objects 2"]
     colors: Int8[np.ndarray, "batch objects"]
-
-
-def as_input(images: UInt8[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch 3 height width"]:
-    """Bytes to [-1, 1]."""
-    return images.float() / 127.5 - 1
 
 
 def folder(resolution: int) -> Path:

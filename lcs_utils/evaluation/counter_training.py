@@ -18,12 +18,13 @@ from tqdm.auto import tqdm
 from lcs_utils import paths
 from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import corruptions
 from lcs_utils.evaluation.counter import (
     COMMAND, LARGEST, ObjectCounter, Reading, count_logits, expected_objects, folder, verify,
 )  # fmt: skip
 from lcs_utils.evaluation.counter_accuracy import export
-from lcs_utils.evaluation.counter_scenes import Labeled, as_input, training_data
+from lcs_utils.evaluation.counter_scenes import Labeled, training_data
 from lcs_utils.evaluation.redrawn import RESOLUTION as REDRAWN_RESOLUTION
 from lcs_utils.evaluation.redrawn import redrawn as redrawn_data
 
@@ -69,7 +70,7 @@ def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Gene
 
     Choice: grossly wrong images have no true count, so they train plausibility alone; moderately worn ones counts alone.
     """
-    x = as_input(batch.images)
+    x = from_uint8(batch.images)
     spoiled, changed = corruptions.gross(x[WORN:], generator, empty, SPOILED)
     worn = corruptions.slight(x[CLEAN:WORN], generator, 2.5)
     like_samples = corruptions.rough(x[DRAWN:ROUGH], generator, empty)
@@ -170,7 +171,7 @@ def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
 def training_loop(state: State, scenes: Data, redrawn: Data | None, steps: int, by_count: bool = False):
     """Yield Losses after each step; the state changes in place. `by_count`: scenes are drawn in proportion to objects + 2."""
     objects = torch.isfinite(scenes.centers[:, :, 0]).sum(1)
-    empty, odds = as_input(scenes.images[objects == 0]), objects + 2.0 if by_count else None
+    empty, odds = from_uint8(scenes.images[objects == 0]), objects + 2.0 if by_count else None
     while state.seen[0] < steps:
         for group in state.optimizer.param_groups:
             group["lr"] = learning_rate(int(state.seen[0]), steps)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Int, UInt8
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -24,6 +23,7 @@ from torch import Tensor
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.card import parse_counts
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, rows_path
@@ -78,7 +78,7 @@ def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
         return None
     shown, about = read_sheet(net, preset), {"weights": weights, "seed": seed, "solver": solver, "steps": steps}
     same = all(shown.about[name] == value for name, value in about.items()) and k in shown.samples
-    return list(torch.from_numpy(shown.samples[k][:n]) / 127.5 - 1) if same else None
+    return list(from_uint8(shown.samples[k][:n])) if same else None
 
 
 def images_of(shown: list[Shown], preset: str = "small") -> list[Tensor]:

@@ -25,6 +25,7 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation.conditioning import HELD_OUT, LARGEST_K
 from lcs_utils.evaluation.hand_counts import Shown, images_of
@@ -65,7 +66,7 @@ def nearest(
     best = torch.full((len(a), 2), torch.inf)
     place = torch.full((len(a), 2), -1)
     for start in tqdm(range(0, len(training), CHUNK), desc="nearest", disable=None if progress else True):
-        b = torch.from_numpy(training[start : start + CHUNK]).flatten(1).float() / 127.5 - 1
+        b = from_uint8(training[start : start + CHUNK]).flatten(1)
         squared = norm + b.square().sum(1) - 2 * a @ b.T
         value, index = squared.topk(min(2, len(b)), dim=1, largest=False)
         together, where = torch.cat([best, value], 1), torch.cat([place, index + start], 1)
@@ -77,13 +78,13 @@ def nearest(
 def held_out(k: int, n: int, resolution: int) -> Float[Tensor, "n 3 height width"]:
     """`n` renders in [-1, 1] of scenes with `k` objects that no net was trained on."""
     scenes = [sample_scene(HELD_OUT, 1_000_000 + 1000 * k + i, k) for i in range(n)]
-    return torch.from_numpy(render(scenes, resolution).transpose(0, 3, 1, 2).copy()).float() / 127.5 - 1
+    return from_uint8(render(scenes, resolution).transpose(0, 3, 1, 2).copy())
 
 
 def training_image(near: Near, resolution: int) -> Tensor:
     """The nearest training image [3 resolution resolution] in [-1, 1], rendered again from its scene's number."""
     scene = sample_scene(0, near.objects * dataset.INDEX_STRIDE + near.index, near.objects)
-    return torch.from_numpy(render([scene], resolution)[0].transpose(2, 0, 1).copy()).float() / 127.5 - 1
+    return from_uint8(render([scene], resolution)[0].transpose(2, 0, 1).copy())
 
 
 class Memorized(NamedTuple):
@@ -156,7 +157,7 @@ def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "small", colu
         if not mine:
             raise ValueError(f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}")
         likest = sorted(mine, key=lambda r: r.distance / r.second)[:columns]
-        samples = [torch.from_numpy(sheet.samples[r.k][r.sample]) / 127.5 - 1 for r in likest]
+        samples = [from_uint8(sheet.samples[r.k][r.sample]) for r in likest]
         images += [samples, [training_image(r, samples[0].shape[-1]) for r in likest]]
         labels += [label, "nearest\ntraining image"]
         said += [*(f"{r.distance / r.second:.2f}" for r in likest), *("" for _ in likest)]

@@ -8,40 +8,29 @@ Rows live in data/counts/locality.csv; those of the same weights are kept, those
 import argparse
 import math
 from collections.abc import Iterable, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import locality, paths
+from lcs_utils import checkpoints, locality, paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
-from lcs_utils.clevr.scenes import sample_scene, scene_at
+from lcs_utils.clevr.scenes import scene_at
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation.length_generalization import on
-from lcs_utils.evaluation.rates import PAPER_RULE_ALL, Interval, Rule, interval, largest_k, mean_over, stages, trained
-from lcs_utils.evaluation.rows import Row, rows_path
+from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.focus import focus
-from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
-from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
-HIGH = 1.0  # Choice: "high noise" is sigma >= 1, six times the standard deviation of the images and more
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
 IMAGES = 8
 COMMAND = "python -m lcs_utils.evaluation.net_locality NET ..."
-MARKERS = {
-    "_seed1": "D", "_seed2": "d", "_seed": "p", "_normalized": "P", "_r": "^",
-    "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s",
-}  # fmt: skip
 
 
 class LocalityRow(NamedTuple):
@@ -64,7 +53,7 @@ class LocalityRow(NamedTuple):
 def test_scenes(k: int, count: int, resolution: int = 32, seed: int = 0) -> Float[Tensor, "count 3 height width"]:
     """Rendered images in [-1, 1] with an object at each of the first `k` test locations, for every net the same."""
     shown = render([scene_at(TEST_LOCATIONS[:k], seed, i) for i in range(count)], resolution)
-    return torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 127.5 - 1
+    return from_uint8(shown).permute(0, 3, 1, 2)
 
 
 test_scenes.__test__ = False  # a name from the paper, not a test
@@ -97,29 +86,6 @@ def net_rows(
             yield LocalityRow(net, weights, k, i, sigma, *(round(v, 4) for v in numbers))
 
 
-def gaussian_twin(images: Float[Tensor, "count height width"], floor: float = 0.01) -> tuple[GaussianMixture, float]:
-    """A Gaussian field like these images, and its correlation length in pixels: how far a linear denoiser looks.
-
-    Mean, variance and the correlation of neighboring pixels are the images'; correlations fall as exp(-distance / length).
-    Choice: gray images, and pixel noise of standard deviation `floor` on top. The images' full covariance, estimated from
-    a few hundred of them, would see distant pixels by chance.
-    """
-    x = images.double() - images.double().mean(0)
-    variance = float(x.square().mean())
-    neighbors = float(((x[:, 1:] * x[:, :-1]).mean() + (x[:, :, 1:] * x[:, :, :-1]).mean()) / 2)
-    length = -1 / math.log(neighbors / variance)
-    height, width = x.shape[1:]
-    at = torch.cartesian_prod(torch.arange(height), torch.arange(width)).double()
-    cov = variance * torch.exp(-torch.cdist(at, at) / length) + floor**2 * torch.eye(height * width, dtype=torch.float64)
-    return gaussian(images.double().mean(0).flatten(), cov), length
-
-
-def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tensor, "count height width"]:
-    """Gray images in [-1, 1] of scenes of 1-3 objects, as the nets were trained on, for `gaussian_twin`."""
-    shown = render([sample_scene(seed, i, 1 + i % 3, visibility=False) for i in range(count)], resolution)
-    return torch.from_numpy(shown).float().mean(-1) / 127.5 - 1
-
-
 def path(preset: str = "small") -> Path:
     """Where a preset's rows are stored."""
     return rows_path(preset, "locality")
@@ -146,154 +112,17 @@ def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "sma
     return found
 
 
-def against_noise(rows: Sequence[LocalityRow], field: str) -> dict[float, Interval]:
-    """{sigma: mean over images of `field`, with its bootstrap interval} (Fig. 10 as a curve)."""
-    values = {s: np.array([getattr(r, field) for r in rows if r.sigma == s]) for s in sorted({r.sigma for r in rows})}
-    return {sigma: interval(v) for sigma, v in values.items()}
-
-
-def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Interval:
-    """Mean of `field` over sigma >= HIGH and over images, with its bootstrap interval over images."""
-    images = sorted({r.image for r in rows})
-    return interval(np.array([np.mean([getattr(r, field) for r in rows if r.image == i and r.sigma >= HIGH]) for i in images]))
-
-
-def along_training(rows: Sequence[LocalityRow], net: str, field: str = "within_2") -> dict[int, Interval]:
-    """{training images: `at_high_noise`} of the snapshots of `net` that were measured, and of the finished net."""
-    measured = {n: [row for row in rows if row.net == stage] for n, stage in stages(rows, net).items()}
-    return {n: at_high_noise(found, field) for n, found in measured.items() if len(found) >= IMAGES * len(SIGMAS)}
-
-
-def filled_k(rows: Iterable[Row], net: str, share: float = 0.75) -> int:
-    """The largest K with at least `share` of the conditioned cells filled, on average, at every k = 1..K (App. E.2).
-
-    Choice: extras and looks do not count, so that it measures placing what was asked for and nothing else.
-    """
-    filled = Rule(lambda row, _: row.placed / row.k, None, share - 1e-9, "cells filled")
-    return largest_k(rows, net, filled).value
-
-
-def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's rank correlation in [-1, 1], ties at their mean rank. Raises ValueError unless both vary over >= 3 points."""
-    if len(a) != len(b) or len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
-        raise ValueError(f"a rank correlation needs two varying lists of 3 or more, got {list(a)} and {list(b)}")
-    ranks = lambda v: [np.mean([i for i, other in enumerate(sorted(v)) if other == value]) for value in v]
-    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
-
-
-def chance_locality(radius: int | None, reach: int = 2, k: int = K, grid_size: int = GRID_SIZE) -> float:
-    """Conditional locality of a net that hears all conditions within `radius` cells (None: all) alike: what its window alone gives."""
-    cells = test_condition(k).nonzero()[:, 0]
-    apart = (torch.arange(grid_size**2)[None] // grid_size - cells[:, None] // grid_size).abs()
-    apart = torch.maximum(apart, (torch.arange(grid_size**2)[None] % grid_size - cells[:, None] % grid_size).abs())
-    heard = (apart <= (grid_size if radius is None else radius)).double().reshape(-1, grid_size, grid_size)
-    return locality.conditional_locality(heard, cells.tolist(), grid_size, reach)
-
-
-class AgainstK(NamedTuple):
-    """Of each net: conditional locality at high noise, that of its window alone, the share of cells filled for K = 4 to 6, K by rule."""
-
-    locality: dict[str, Interval]
-    chance: dict[str, float]
-    filled: dict[str, Interval]
-    k: dict[str, dict[str, int]]
-
-    def rank_correlations(self) -> dict[str, float]:
-        """Spearman's, of locality with the share of cells and with K by each rule, over the nets that see the whole image.
-
-        Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among the others.
-        """
-        whole = [net for net in self.locality if trained(net).radius is None]
-        values = {"share of cells": {net: share.value for net, share in self.filled.items()}} | self.k
-        shares = [self.locality[net].value for net in whole]
-        return {rule: rank_correlation(shares, [of[net] for net in whole]) for rule, of in values.items()}
-
-
-def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small") -> AgainstK:
-    """The paper's thesis in numbers. Raises ValueError for a net whose locality was not measured with its present weights."""
-    found = current(read(preset), list(nets), preset)
-    rules = {
-        "cells filled": lambda net: filled_k(counted, net), "our success rule": lambda net: largest_k(counted, net).value,
-        "the paper's rule": lambda net: largest_k(counted, net, PAPER_RULE_ALL).value,
-    }  # fmt: skip
-    return AgainstK(
-        {net: at_high_noise(rows) for net, rows in found.items()},
-        {net: chance_locality(trained(net).radius) for net in found},
-        {net: mean_over(counted, net, "filled", [4, 5, 6]) for net in found},
-        {name: {net: rule(net) for net in found} for name, rule in rules.items()},
-    )
-
-
-def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "small") -> dict[float, float]:
-    """{sigma: rank correlation over `nets` of conditional locality at that noise with the share of cells filled, K = 4 to 6}."""
-    found, filled = current(read(preset), nets, preset), [mean_over(counted, net, "filled", [4, 5, 6]).value for net in nets]
-    at = {net: against_noise(rows, "within_2") for net, rows in found.items()}
-    return {sigma: rank_correlation([at[net][sigma].value for net in nets], filled) for sigma in SIGMAS}
-
-
-def point_style(net: str) -> dict:
-    """Color and marker of a net's point: the color says which labels and whether the net is local, the marker what else differs."""
-    if net.startswith("exp"):
-        marker = next((marker for part, marker in MARKERS.items() if part in net), "o")
-        return {"color": EXPERIMENT_COLORS.get(net[:4], COLORS["orange"]), "marker": marker}
-    return {"color": COLORS["purple" if net.startswith("random") else "orange"], "marker": "o"}
-
-
-def draw_against_noise(
-    curves: dict[str, dict[str, dict[float, Interval]]], labels: dict[str, str], references: dict[str, Sequence[float]] | None = None
-) -> Figure:
-    """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10), `curves` {net: {field: against_noise}}.
-
-    `references` are sides of the square in closed form, at SIGMAS.
-    """
-    figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.4))
-    for axes, field in zip(panels, ("window", "within_2"), strict=True):
-        for net, fields in curves.items():
-            style = {"color": EXPERIMENT_COLORS.get(net[:4], COLORS["purple"]), "ls": "--" if "_" in net else "-"}
-            sigmas, values = list(fields[field]), list(fields[field].values())
-            axes.plot(sigmas, [v.value for v in values], label=labels[net], **style)
-            axes.fill_between(sigmas, [v.low for v in values], [v.high for v in values], color=style["color"], alpha=0.2, lw=0)
-    for (label, sides), ls in zip((references or {}).items(), cycle(("-", ":", "-."))):
-        panels[0].plot(SIGMAS, sides, color="black", ls=ls, lw=1.2, label=label)
-    panels[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 38))
-    panels[1].set(xscale="log", xlabel="noise σ", ylabel="share", title="condition influence from within 2 cells", ylim=(0, 1))
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
-    return figure
-
-
-def draw_against_k(found: AgainstK, labels: dict[str, str]) -> Figure:
-    """K, and the share of cells filled, against conditional locality at high noise, one point per net (the paper's thesis)."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.9))
-    arms = lambda i: [[i.value - i.low], [i.high - i.value]]
-    for net, share in found.locality.items():
-        style = point_style(net) | {"ms": 8, "mec": "white", "mew": 0.6, "ls": "none", "xerr": arms(share)}
-        left.errorbar(share.value, found.k["cells filled"][net], label=labels[net], **style)
-        right.errorbar(share.value, found.filled[net].value, yerr=arms(found.filled[net]), **style)
-    for chance in sorted(set(found.chance.values())):
-        words = "all conditions alike" if chance == chance_locality(None) else "the same in its window"
-        for axes in (left, right):
-            axes.axvline(chance, color="0.6", lw=1, ls="--")
-        left.text(chance + 0.008, 12.8, words, rotation=90, va="top", fontsize=7, color="0.4")
-    left.set(ylabel="K", ylim=(-0.6, 13), title="largest K with 3/4 of the cells filled")
-    right.set(ylabel="share", ylim=(0, 1), title="cells filled, K = 4 to 6")
-    figure.supxlabel("conditional locality at σ ≥ 1 (share from within 2 cells)", fontsize=10)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=8)
-    return figure
-
-
-def draw_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
-    """One panel per number, one line per net against the training images it had seen; `found` is {net: {number: {images: ...}}}."""
-    numbers = list(next(iter(found.values())))
-    figure, panels = plt.subplots(1, len(numbers), figsize=(4.3 * len(numbers), 3.2), squeeze=False)
-    for net, curves in found.items():
-        for axes, name in zip(panels[0], numbers, strict=True):
-            images, values = list(curves[name]), list(curves[name].values())
-            axes.plot(images, [v.value for v in values], "o-", color=EXPERIMENT_COLORS[net[:4]], label=labels[net])
-            low, high = [v.low for v in values], [v.high for v in values]
-            axes.fill_between(images, low, high, color=EXPERIMENT_COLORS[net[:4]], alpha=0.2, lw=0)
-            axes.set(xscale="log", xlabel="training images", ylabel="share", title=name, ylim=(0, 1))
-    panels[0, 0].legend(loc="upper left")
-    return figure
+def measure(net: str, preset: str = "small", device: str = "cpu") -> None:
+    """Add the rows of a net (or NET/INTERVENTION), unless those of the same weights are there."""
+    denoise, resolution = interventions.denoiser(net, preset, device)
+    weights = interventions.weights(net, preset)
+    mine = [row for row in read(preset) if (row.net, row.weights) == (net, weights)]
+    if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
+        return
+    images = test_scenes(K, IMAGES, resolution)
+    rows = list(tqdm(net_rows(net, denoise, images, weights, device=device), desc=net, total=IMAGES * len(SIGMAS)))
+    with paths.exclusive(path(preset)):
+        write([row for row in read(preset) if row.net != net] + rows, preset)
 
 
 def main(arguments=None) -> None:
@@ -302,16 +131,11 @@ def main(arguments=None) -> None:
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
     args = parser.parse_args(arguments)
-    for net in args.nets:
-        denoise, resolution = interventions.denoiser(net, args.preset, args.device)
-        weights = interventions.weights(net, args.preset)
-        mine = [row for row in read(args.preset) if (row.net, row.weights) == (net, weights)]
-        if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
-            continue
-        images = test_scenes(K, IMAGES, resolution)
-        rows = list(tqdm(net_rows(net, denoise, images, weights, device=args.device), desc=net, total=IMAGES * len(SIGMAS)))
-        with paths.exclusive(path(args.preset)):
-            write([row for row in read(args.preset) if row.net != net] + rows, args.preset)
+    try:
+        for net in args.nets:
+            measure(net, args.preset, args.device)
+    except (ValueError, OSError, RuntimeError, checkpoints.CheckpointError) as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

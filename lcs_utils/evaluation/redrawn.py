@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils.clevr.conditions import location_grid
 from lcs_utils.clevr.render import object_ids, render
-from lcs_utils.diffusion import final, karras_sigmas, sample
+from lcs_utils.diffusion import final, from_uint8, karras_sigmas, sample
 from lcs_utils.evaluation import counter_scenes, interventions
 from lcs_utils.evaluation.counter_scenes import ANTIALIAS, Labeled
 
@@ -69,7 +69,7 @@ def draw_over(net: str, first: int, n: int, labels: str, seed: int) -> Labeled:
     scenes = [counter_scenes.training_scene(seed, i) for i in range(first, first + n)]
     before = counter_scenes.rendered(scenes, RESOLUTION)
     floors = render([replace(s, objects=()) for s in scenes], RESOLUTION, ANTIALIAS[RESOLUTION]).transpose(0, 3, 1, 2)
-    x, floor = (counter_scenes.as_input(torch.from_numpy(a.copy())) for a in (before.images, floors))
+    x, floor = (from_uint8(a.copy()) for a in (before.images, floors))
     centers = torch.from_numpy(before.centers)
     present = torch.isfinite(centers[:, :, 0])
     if labels == "single":

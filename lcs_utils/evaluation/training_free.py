@@ -21,6 +21,7 @@ from lcs_utils.clevr.annotations import labels
 from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.length_generalization import count_rows, counter_hash, keep_drawing, samples_path
 from lcs_utils.evaluation.rows import STANDARD, Row
@@ -40,10 +41,10 @@ def training_scenes(n: int, seed: int = 0) -> tuple[Float[Tensor, "n 3 32 32"], 
         raise ValueError(f"need at least 1 training scene, got {n}")
     counts = [1 + i % 3 for i in range(n)]
     scenes = [sample_scene(seed, count * INDEX_STRIDE + i // 3, count) for i, count in enumerate(counts)]
-    images = torch.from_numpy(render(scenes, RESOLUTION)).permute(0, 3, 1, 2)
+    images = from_uint8(render(scenes, RESOLUTION)).permute(0, 3, 1, 2)
     known = labels(scenes, 3)
     labeled = choose_labels(torch.from_numpy(known["colors"] >= 0), "single", torch.Generator().manual_seed(seed))
-    return images / 127.5 - 1, location_grid(torch.from_numpy(known["locations"]), labeled)
+    return images, location_grid(torch.from_numpy(known["locations"]), labeled)
 
 
 def name(radius: int, n: int) -> str:

@@ -164,6 +164,11 @@ def ways(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str]:
+    """Lines of a section with one table; none without rows."""
+    return ["", f"## {title}", "", words, "", head, "|" + "---|" * (head.count("|") - 1), *lines] if lines else []
+
+
 def page(rows: Sequence[Row], preset: str = "small") -> str:
     """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
     found, of_preset = verdicts(rows) + from_figures(preset), "" if preset == "small" else f" --preset {preset}"
@@ -179,42 +184,29 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
         "| claim | paper | ours | verdict | command |", "|---|---|---|---|---|",
         *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{v.command}{of_preset}` |" for v in found),
     ]  # fmt: skip
-    extra = controls(rows)
-    if extra:
-        lines += [
-            "", "## Controls that the paper lacks", "",
-            "The same net, sampled otherwise (NET/INTERVENTION, `evaluation.interventions`), or trained with a label embedding of "
-            "one size (NET_normalized); with the change against without.", "",
-            "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples for each K |",
-            "|---|---|---|---|---|---|---|", *extra,
-        ]  # fmt: skip
-    swept = radii(rows)
-    if swept:
-        lines += [
-            "", "## The radius of Exp. 3", "",
-            f"The paper's r is not known, so no verdict; its K is {PAPER['exp3'].k}. r = 3 was chosen before any other was trained.", "",
-            "| r | K by the paper's rule, all samples | on 8 | K by ours | samples for each K | command |", "|---|---|---|---|---|---|",
-            *swept,
-        ]  # fmt: skip
-    other = ways(rows)
-    if other:
-        lines += [
-            "", "## Other samplers, other locations", "",
-            "Every other number here is of DPM-Solver++(2M) with 14 steps at the paper's 12 test locations. The same nets, sampled and "
-            "asked otherwise:", "",
-            "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 | success, K = 4–6 "
-            "| objects elsewhere, K = 1–3 |",
-            "|---|---|---|---|---|---|", *other,
-        ]  # fmt: skip
-    spread = seeds(rows)
-    if spread:
-        lines += [
-            "", "## Training seeds", "",
-            "The same training from other weights and another order of the data (exp1 and exp2 also saw the renderer's first look).", "",
-            "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 | success, K = 4–6 "
-            "| objects elsewhere, K = 1–3 |",
-            "|---|---|---|---|---|---|", *spread,
-        ]  # fmt: skip
+    samplers = "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 "
+    samplers += "| success, K = 4–6 | objects elsewhere, K = 1–3 |"
+    lines += section(
+        "Controls that the paper lacks",
+        "The same net, sampled otherwise (NET/INTERVENTION, `evaluation.interventions`), or trained with a label embedding of one size "
+        "(NET_normalized); with the change against without.",
+        "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples for each K |", controls(rows),
+    )  # fmt: skip
+    lines += section(
+        "The radius of Exp. 3",
+        f"The paper's r is not known, so no verdict; its K is {PAPER['exp3'].k}. r = 3 was chosen before any other was trained.",
+        "| r | K by the paper's rule, all samples | on 8 | K by ours | samples for each K | command |", radii(rows),
+    )  # fmt: skip
+    lines += section(
+        "Other samplers, other locations",
+        "Every other number here is of DPM-Solver++(2M) with 14 steps at the paper's 12 test locations. The same nets, sampled and asked "
+        "otherwise:", samplers, ways(rows),
+    )  # fmt: skip
+    lines += section(
+        "Training seeds",
+        "The same training from other weights and another order of the data (exp1 and exp2 also saw the renderer's first look).",
+        samplers, seeds(rows),
+    )  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

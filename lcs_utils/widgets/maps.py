@@ -13,7 +13,7 @@ from lcs_utils import locality
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.render import render as render_scenes
 from lcs_utils.clevr.scenes import scene_at
-from lcs_utils.diffusion import Denoiser
+from lcs_utils.diffusion import Denoiser, from_uint8
 from lcs_utils.models.focus import focus
 from lcs_utils.models.local_patch import LocalPatchDenoiser, cell_size
 from lcs_utils.plotting import to_uint8
@@ -62,7 +62,7 @@ class Maps:
     def _scene(self, cells, seed):
         """[3 h w]: one rendered object in the middle of each active cell."""
         image = render_scenes([scene_at(cell_centers(cells), seed, 0)], self.resolution)[0]
-        return torch.from_numpy(image).permute(2, 0, 1).float() / 127.5 - 1
+        return from_uint8(image).permute(2, 0, 1)
 
     def _noisy(self, noise, cells, seed):
         x0 = self.scene(cells, seed)
