@@ -8,6 +8,7 @@ callable, so there is one sampler, one locality analysis and one length-generali
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
@@ -21,8 +22,8 @@ P_MEAN, P_STD = -0.8, 1.6  # EDM2's ln-sigma distribution for pixel data
 SOLVERS = ("heun", "dpmpp_2m")
 
 
-def from_uint8(images: UInt8[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Bytes (a tensor or an array) as data in [-1, 1], float32; `plotting.to_uint8` is the way back."""
+def from_uint8(images: UInt8[Tensor, "..."] | UInt8[np.ndarray, "..."]) -> Float[Tensor, "..."]:
+    """Bytes as data in [-1, 1], float32; `plotting.to_uint8` is the way back."""
     return torch.as_tensor(images).float() / 127.5 - 1
 
 

@@ -13,7 +13,8 @@ from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import corruptions, counter_accuracy, counter_scenes, redrawn
+from lcs_utils import paths
+from lcs_utils.evaluation import corruptions, counter_accuracy, counter_scenes, counter_training, redrawn
 from lcs_utils.evaluation.counter import FOLDER, WEIGHTS, Counts, ObjectCounter, expected_objects, locate
 from lcs_utils.evaluation.counter_accuracy import calibration_error, matched, references, wilson
 from lcs_utils.evaluation.counter_training import BATCH, Data, begin_with, draw_batch, losses
@@ -136,6 +137,36 @@ def test_scenes_are_drawn_by_their_odds():
     batch = draw_batch(marked, None, torch.Generator().manual_seed(0), torch.tensor([0.0, 1.0, 3.0]))
     share = torch.bincount(batch.images[:, 0, 0, 0].long(), minlength=3) / BATCH
     assert share[0] == 0 and abs(float(share[2]) - 0.75) < 0.15
+
+
+def test_training_goes_on_after_a_kill_to_the_same_weights(monkeypatch, tmp_path):
+    few = counter_scenes.join([counter_scenes.held_out("crowded", n, 22, 64) for n in range(3)])
+    made, steps = [], []
+
+    def stopped(*arguments):
+        steps.append(1)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        return losses(*arguments)
+
+    monkeypatch.setattr(counter_training, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(counter_training, "training_data", lambda size, resolution: few)
+    nothing = {"counts": [], "exact": []}
+    monkeypatch.setattr(counter_training, "export", lambda net, folder, row, held_out: made.append((net, row)) or nothing)
+    command = "--resolution 64 --width 16 --scenes 66 --images 256 --by-count".split()
+    for run, at in (("whole", tmp_path / "a"), ("stopped", tmp_path / "b")):
+        monkeypatch.setattr(paths, "RUNS", at)
+        if run == "stopped":
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(counter_training, "losses", stopped)
+                counter_training.main(command)
+        counter_training.main(command)
+    (whole, row), (resumed, _) = made
+    assert "--by-count" in row["command"] and row["images"] == 256
+    for name, value in whole.state_dict().items():
+        torch.testing.assert_close(value, resumed.state_dict()[name], rtol=0, atol=0, msg=name)
+    counter_training.main(["--seed", "1", *command[:-1]])
+    assert not torch.equal(made[-1][0].state_dict()["cell_head.weight"], whole.state_dict()["cell_head.weight"])
 
 
 def test_bfloat16_counts_as_float32(counter, renders):
