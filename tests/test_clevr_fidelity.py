@@ -45,6 +45,14 @@ def test_the_references_are_what_blender_draws():
     drawn, ids = blender.render_cycles(scenes[2:3], fidelity.RESOLUTION)  # 16 samples here, 64 there
     assert fidelity.psnr(drawn[0], images[2]) > 43 and min(fidelity.mask_ious(ids[0], masks[2])) > 0.99
     assert fidelity.psnr(drawn[0], images[3]) < 30
+    small, _ = blender.render_cycles(scenes[2:3], 64)
+    quick, none = blender.render_cycles(scenes[2:3], 64, prefilter="fast", masks=False)
+    assert none is None and 42 < fidelity.psnr(quick[0], small[0]) < 60
+
+
+def test_an_unknown_prefilter_is_refused_before_blender_starts():
+    with pytest.raises(ValueError, match="unknown prefilter 'slow'; allowed: accurate, fast, none"):
+        blender.render_cycles([], 32, prefilter="slow")
 
 
 def test_another_blender_is_refused(tmp_path, monkeypatch):
@@ -56,7 +64,7 @@ def test_another_blender_is_refused(tmp_path, monkeypatch):
         other.write_text(f"#!/bin/sh\necho {version}\n")
         other.chmod(0o755)
         if good:
-            assert blender.check_bpy() == str(other)
+            assert blender.check_bpy() == (str(other), version.split()[0])
         else:
             with pytest.raises(RuntimeError, match=f"has Blender {version}, not 4.2 to 5.0"):
                 blender.check_bpy()

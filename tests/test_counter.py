@@ -241,34 +241,6 @@ def test_a_redrawn_image_keeps_its_label_only_while_its_objects_stay():
     assert not bool(redrawn.unchanged(both.lerp(floor, 0.5), both, floor, cover))  # half faded
 
 
-def test_cycles_renders_grow_by_whole_batches(monkeypatch, tmp_path):
-    drawn = []
-
-    def blender(scenes, side, threads=None):
-        if len(drawn) == 3:
-            raise RuntimeError("Blender failed")
-        drawn.append(scenes)
-        return render(scenes, side, 1), None
-
-    monkeypatch.setattr(counter_scenes, "CYCLES_COUNTS", range(2))
-    monkeypatch.setattr(counter_scenes, "CYCLES_BATCH", 2)
-    monkeypatch.setattr(counter_scenes, "folder", lambda resolution: tmp_path / str(resolution))
-    monkeypatch.setattr(counter_scenes, "render_cycles", blender)
-    assert counter_scenes.cycles_data() is None
-    counter_scenes.render_with_cycles(2)
-    first = counter_scenes.cycles_data()
-    assert (first.colors >= 0).sum(1).tolist() == [0, 0, 1, 1]
-    with pytest.raises(RuntimeError, match="Blender failed"):
-        counter_scenes.render_with_cycles(4)
-    assert len(counter_scenes.cycles_data().images) == 4  # the second batch lacks one count
-    drawn.pop()
-    counter_scenes.render_with_cycles(4)
-    assert len(drawn) == 3  # nothing is drawn again
-    everything, twins = counter_scenes.cycles_data(), counter_scenes.cycles_twins(32)
-    assert np.array_equal(everything.images[:4], first.images) and not np.array_equal(everything.images[6:], first.images[2:])
-    assert np.array_equal(everything.centers, twins.centers, equal_nan=True) and twins.images.shape == (8, 3, 32, 32)
-
-
 def test_cycles_references_are_counted(counter):
     labeled = references(32)
     counts = counter(from_uint8(labeled.images))

@@ -1,6 +1,7 @@
 """The same scenes by Cycles: Blender as the optional package bpy (GPL-3), always in a process of its own.
 
-Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) at a thirtieth of the cost.
+Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) at a thirtieth of the cost. The denoiser may filter
+its guides together with the picture (`prefilter="fast"`), which costs less where pictures are small.
 """
 
 import json
@@ -20,10 +21,11 @@ from lcs_utils.clevr import tracer
 from lcs_utils.clevr.scenes import COLOR_RGB, CROPS, SIZES
 
 SCRIPT = Path(__file__).with_name("blender_script.py")
+PREFILTERS = ("accurate", "fast", "none")  # Blender's names for how the denoiser's guides are filtered
 PYTHON_VARIABLE = "LCS_BPY_PYTHON"  # an interpreter that can import bpy, if it is not this one
 
 
-def job(scene, resolution: int, samples: int, threads: int, image: Path, masks: Path | None) -> dict:
+def job(scene, resolution: int, samples: int, threads: int, image: Path, masks: Path | None, prefilter: str) -> dict:
     """Plain numbers from which `blender_script.py` rebuilds and renders one scene."""
     objects = [
         {"shape": o.shape, "material": o.material, "radius": SIZES[o.size], "location": o.coords,
@@ -33,13 +35,14 @@ def job(scene, resolution: int, samples: int, threads: int, image: Path, masks: 
     return {
         "objects": objects, "floor": tracer.FLOOR_LINE.tolist(), "camera": scene.camera.location,
         "focal": CROPS[scene.camera.crop], "resolution": resolution, "samples": samples, "denoise": True,
+        "prefilter": prefilter.upper(),
         "lamps": {"key": scene.lamps.key, "fill": scene.lamps.fill, "back": scene.lamps.back}, "threads": threads,
         "image": str(image), "masks": str(masks) if masks else None,
     }  # fmt: skip
 
 
-def check_bpy() -> str:
-    """The Python that has bpy (4.2 to 5.0). Raises RuntimeError, saying how to install it, if there is none."""
+def check_bpy() -> tuple[str, str]:
+    """The Python that has bpy, and its version (4.2 to 5.0). Raises RuntimeError, saying how to install it, if there is none."""
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
     install = (
         f"install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), or name an interpreter that has it in the variable "
@@ -51,30 +54,33 @@ def check_bpy() -> str:
         raise RuntimeError(f"{python} cannot be run ({error.strerror}); {install}") from None
     if probe.returncode:
         raise RuntimeError(f"{python} cannot import bpy (Blender); {install}")
-    version = re.search(r"(\d+)\.(\d+)", probe.stdout)
-    if version is None or not (4, 2) <= tuple(map(int, version.groups())) < (5, 1):
+    version = re.search(r"(\d+)\.(\d+)(\.\d+)?", probe.stdout)
+    if version is None or not (4, 2) <= tuple(map(int, version.groups()[:2])) < (5, 1):
         raise RuntimeError(f"{python} has Blender {probe.stdout.strip() or '?'}, not 4.2 to 5.0; {install}")
-    return python
+    return python, version[0]
 
 
 def render_cycles(
-    scenes, resolution: int, samples: int = 16, threads: int | None = None
-) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"]]:
-    """Images and object indices (-1: floor) of scenes by Blender's Cycles; about 1 s and core per 128 px image.
+    scenes, resolution: int, samples: int = 16, threads: int | None = None, prefilter: str = "accurate", masks: bool = True
+) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"] | None]:
+    """Images and object indices (-1: floor; None without `masks`) of scenes by Blender's Cycles; about 1 s and core per 128 px image.
 
-    Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails.
+    Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails; ValueError for another prefilter.
     """
-    python = check_bpy()
+    if prefilter not in PREFILTERS:
+        raise ValueError(f"unknown prefilter {prefilter!r}; allowed: {', '.join(PREFILTERS)}")
+    python, _ = check_bpy()
     if not scenes:
-        return np.zeros((0, resolution, resolution, 3), np.uint8), np.zeros((0, resolution, resolution), np.int64)
+        empty = np.zeros((0, resolution, resolution, 3), np.uint8)
+        return empty, empty[..., 0].astype(np.int64) if masks else None
     with tempfile.TemporaryDirectory() as folder:
-        names = [(Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png") for i in range(len(scenes))]
+        names = [(Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png" if masks else None) for i in range(len(scenes))]
         threads = threads or (os.cpu_count() if multiprocessing.parent_process() is None else 1)  # workers share the cores
-        jobs = [job(s, resolution, samples, threads, *n) for s, n in zip(scenes, names, strict=True)]
+        jobs = [job(s, resolution, samples, threads, *n, prefilter) for s, n in zip(scenes, names, strict=True)]
         (Path(folder) / "jobs.json").write_text(json.dumps(jobs))
         run = subprocess.run([python, str(SCRIPT), f"{folder}/jobs.json"], capture_output=True, text=True)
         if run.returncode or not all(image.exists() for image, _ in names):
             raise RuntimeError(f"Blender failed: {(run.stderr or run.stdout)[-800:]}")
         images = [np.asarray(Image.open(image).convert("RGB")) for image, _ in names]
-        masks = [np.asarray(Image.open(masks).convert("RGB"))[..., 0].astype(np.int64) - 1 for _, masks in names]
-    return np.stack(images), np.stack(masks)
+        ids = [np.asarray(Image.open(path).convert("RGB"))[..., 0].astype(np.int64) - 1 for _, path in names if path]
+    return np.stack(images), np.stack(ids) if masks else None

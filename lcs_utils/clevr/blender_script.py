@@ -207,7 +207,7 @@ def settings(job):
     cycles.use_adaptive_sampling = False
     cycles.use_denoising = job["denoise"]
     if job["denoise"]:
-        cycles.denoiser = "OPENIMAGEDENOISE"
+        cycles.denoiser, cycles.denoising_prefilter = "OPENIMAGEDENOISE", job["prefilter"]
     cycles.max_bounces, cycles.diffuse_bounces, cycles.glossy_bounces = 12, 4, 4
     cycles.transparent_max_bounces, cycles.transmission_bounces = 8, 12
     cycles.blur_glossy, cycles.sample_clamp_indirect = 2.0, 0.0

@@ -125,9 +125,8 @@ def references(resolution: int) -> Labeled:
     Their scenes are CLEVR's own; what can hardly be seen is not counted, as in training.
     """
     scenes, images, _ = load_references()
-    small = F.avg_pool2d(torch.from_numpy(images).permute(0, 3, 1, 2).float(), images.shape[1] // resolution)
     labels = counter_scenes.labels([counter_scenes.prune(s) for s in scenes])
-    return Labeled(small.round().to(torch.uint8).numpy(), *labels)
+    return reduced(Labeled(images.transpose(0, 3, 1, 2), *labels), resolution)
 
 
 def perturbed(net: ObjectCounter, per_count: int) -> dict:
@@ -154,27 +153,15 @@ def reduced(labeled: Labeled, resolution: int) -> Labeled:
     return labeled._replace(images=F.avg_pool2d(x, x.shape[-1] // resolution).round().to(torch.uint8).numpy())
 
 
-def cycles(net: ObjectCounter) -> dict:
-    """Exact counts on Cycles renders: the stored references, and where they were rendered, crowded scenes by count.
+def on_references(net: ObjectCounter) -> dict:
+    """Exact counts on the stored Cycles references, and on the fast renderer's pictures of the same scenes.
 
-    The fast renderer's pictures of the same scenes stand beside them. `python -m lcs_utils.evaluation.counter_scenes
-    --per-count 2000` (with Blender) renders the crowded ones.
+    Crowded scenes by Cycles, by count: `counter_cycles`, which needs Blender and hours.
     """
     resolution = net.config.resolution
     found = look(net, references(resolution))
     fast = counter_scenes.rendered([counter_scenes.prune(s) for s in load_references()[0]], resolution)
-    value = {"references": found.summary() | {"interval": wilson(int(found.exact.sum()), len(found.exact)),
-                                              "exact_fast": share(look(net, fast).exact)}}  # fmt: skip
-    scenes = counter_scenes.cycles_data()
-    if scenes is not None:
-        found, fast = look(net, reduced(scenes, resolution)), look(net, counter_scenes.cycles_twins(resolution))
-        value["crowded"] = found.summary() | {
-            "interval": wilson(int(found.exact.sum()), len(found.exact)), "exact_fast": share(fast.exact),
-            "exact_0_to_6": share(found.exact[found.truth <= 6]), "exact_7_to_12": share(found.exact[found.truth > 6]),
-            "exact_by_count": [share(found.exact[found.truth == c]) for c in COUNTS],
-            "exact_fast_by_count": [share(fast.exact[fast.truth == c]) for c in COUNTS],
-        }  # fmt: skip
-    return value
+    return found.summary() | {"interval": wilson(int(found.exact.sum()), len(found.exact)), "exact_fast": share(look(net, fast).exact)}
 
 
 def measure(net: ObjectCounter, per_count: int) -> dict:
@@ -205,7 +192,7 @@ def measure(net: ObjectCounter, per_count: int) -> dict:
         "located": found.summary()["located"], "colored": found.summary()["colored"],
         "mean_confidence": share(found.confidence), "mean_exact": share(found.exact),
         "calibration_error": calibration_error(found.confidence, found.exact),
-        "kinds": value, "cycles": cycles(net),
+        "kinds": value, "cycles_references": on_references(net),
         "perturbed": perturbed(net, per_count),
         "gross_but_plausible": spoiled,
     }  # fmt: skip
@@ -231,12 +218,6 @@ def model_card(row: dict) -> str:
             f"On held-out renders drawn over by our nets it is exact in {percent(drawn['exact'])} ({drawn['bias']:+.2f} objects "
             "on average); it never saw a net's sample from pure noise."
         )
-    cycles = row["cycles"].get("crowded")
-    beside = (
-        f"On {cycles['images']} crowded Cycles renders of 0 to 12 objects it is exact in {percent(cycles['exact'])} "
-        f"({100 * cycles['interval'][0]:.0f} - {100 * cycles['interval'][1]:.0f}), on fast renders of the same scenes in "
-        f"{percent(cycles['exact_fast'])}. " if cycles else ""
-    )  # fmt: skip
     return (
         f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of {side} px, names their colors and says "
         f"whether the image is plausible as CLEVR ({row['parameters'] / 1e6:.2f} M parameters).\n\n"
@@ -252,8 +233,8 @@ def model_card(row: dict) -> str:
         f"({row['images']:,} training images, {row['seconds'] / 60:.0f} minutes).\n\n"
         "```python\nfrom lcs_utils.evaluation.counter import ObjectCounter, folder\n\n"
         f"counts = ObjectCounter.from_pretrained(folder({side}))(images)  # float [batch, 3, {side}, {side}] in [-1, 1]\n```\n\n"
-        f"On roughened renders it is exact in {percent(rough['exact'])}, too high in {percent(rough['too_many'])}. {beside}{texture} "
-        "Its count of an implausible image means nothing. MIT.\n"
+        f"On roughened renders it is exact in {percent(rough['exact'])}, too high in {percent(rough['too_many'])}. {texture} "
+        "Its count of an implausible image means nothing. On Cycles renders, by count: `data/counts/counter_cycles.csv`. MIT.\n"
     )
 
 

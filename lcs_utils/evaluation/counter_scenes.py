@@ -3,8 +3,6 @@
 An object is countable when its center lies in the image and enough of it is seen; scenes hold no other hidden ones.
 """
 
-import argparse
-import itertools
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ from jaxtyping import Float, Int8, UInt8
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
-from lcs_utils.clevr.blender import render_cycles
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS
 from lcs_utils.clevr.render import LOOK, object_ids, render
 from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene, scene_at
@@ -26,7 +23,6 @@ VISIBILITY_SIDE = 96  # px, where visible areas are measured
 SHARD = 2048
 KINDS = ("crowded", "layout", "clevr")
 ANTIALIAS = {32: 3}  # samples per pixel side of an object; elsewhere 2: half a dB less, at half the cost
-CYCLES_COUNTS, CYCLES_BATCH, CYCLES_SIDE, CYCLES_SEED = range(13), 100, 64, 2
 
 
 class Labeled(NamedTuple):
@@ -147,48 +143,3 @@ def held_out_data(kind: str, count: int, size: int, resolution: int, seed: int =
     """As `held_out`, rendered once and kept."""
     path = folder(resolution) / f"held_out_{kind}_{count:02d}_{size}_seed{seed}.npz"
     return kept(path, lambda: held_out(kind, count, size, resolution, seed))
-
-
-def cycles_scenes(count: int, batch: int = 0) -> list[Scene]:
-    """The held-out crowded scenes of `count` objects in the batch-th hundred that Blender draws."""
-    return held_out_scenes("crowded", count, CYCLES_BATCH, CYCLES_SEED + batch)
-
-
-def cycles_path(name: str, batch: int, resolution: int = CYCLES_SIDE) -> Path:
-    """Where the batch-th hundred of Cycles renders, or of their twins, is kept."""
-    return folder(resolution) / f"cycles_{name}_{CYCLES_BATCH * (batch + 1)}.npz"
-
-
-def cycles_batches() -> int:
-    """How many hundreds per count Cycles has drawn."""
-    whole = lambda batch: all(cycles_path(f"{count:02d}", batch).exists() for count in CYCLES_COUNTS)
-    return next(batch for batch in itertools.count() if not whole(batch))
-
-
-def cycles_twins(resolution: int) -> Labeled:
-    """The scenes of `cycles_data` by the fast renderer."""
-    draw = lambda batch: join([rendered(cycles_scenes(count, batch), resolution) for count in CYCLES_COUNTS])
-    return join([kept(cycles_path("twins", b, resolution), lambda b=b: draw(b)) for b in range(cycles_batches())])
-
-
-def cycles_data() -> Labeled | None:
-    """Cycles' pictures of crowded scenes that `render_with_cycles` made, 64 px; None when there are none."""
-    parts = [(count, batch) for batch in range(cycles_batches()) for count in CYCLES_COUNTS]
-    return join([kept(cycles_path(f"{count:02d}", batch), None) for count, batch in parts]) if parts else None
-
-
-def render_with_cycles(per_count: int, threads: int | None = None) -> None:
-    """Render what is missing of `per_count` crowded scenes per count, a hundred at a time (needs bpy)."""
-    parts = [(count, batch) for batch in range(-(-per_count // CYCLES_BATCH)) for count in CYCLES_COUNTS]
-    for count, batch in tqdm(parts, desc="Cycles", unit="hundred"):
-        scenes = cycles_scenes(count, batch)
-        draw = lambda s=scenes: Labeled(render_cycles(s, CYCLES_SIDE, threads=threads)[0].transpose(0, 3, 1, 2), *labels(s))
-        kept(cycles_path(f"{count:02d}", batch), draw)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Render the crowded scenes with Cycles on which the counter is measured.")
-    parser.add_argument("--per-count", type=int, default=CYCLES_BATCH, help="scenes of each count from 0 to 12, whole hundreds")
-    parser.add_argument("--threads", type=int, help="Blender's; default: all cores")
-    options = parser.parse_args()
-    render_with_cycles(options.per_count, options.threads)

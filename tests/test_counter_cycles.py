@@ -1,0 +1,89 @@
+"""Counters on Cycles renders: rows grow by whole batches, outlast a failure, belong to weights, and are compared in pairs."""
+
+import pytest
+
+from lcs_utils import paths
+from lcs_utils.clevr.render import LOOK, render
+from lcs_utils.evaluation import counter_cycles
+from lcs_utils.evaluation.counter_accuracy import wilson
+from lcs_utils.evaluation.counter_cycles import Compared, accuracy, lines, main, measure, read
+
+
+@pytest.fixture
+def blender(monkeypatch):
+    """The fast renderer in Blender's place, two scenes a batch; the list of what it drew, which may hold three batches."""
+    drawn = []
+
+    def draw(scenes, side, **how):
+        if len(drawn) == 3:
+            raise RuntimeError("Blender failed")
+        drawn.append([len(scene.objects) for scene in scenes])
+        return render(scenes, side, 1), None
+
+    monkeypatch.setattr(counter_cycles, "BATCH", 2)
+    monkeypatch.setattr(counter_cycles, "render_cycles", draw)
+    monkeypatch.setattr(counter_cycles, "check_bpy", lambda: ("python", "4.5.15"))
+    return drawn
+
+
+def test_batches_are_counted_at_once_and_never_drawn_twice(blender, tmp_path):
+    path = tmp_path / "rows.csv"
+    measure(2, (0, 3), path=path)
+    first = read(path)
+    assert len(first) == 2 * 2 and {row.images for row in first} == {2} and len(blender) == 2
+    floor = [row for row in first if row.objects == 0]
+    assert all(row.exact_both == row.exact_cycles == row.exact_fast == 2 and row.counted_fast == row.placed_cycles == 0 for row in floor)
+    assert all(5 <= row.placed_cycles <= 6 and row.colored_fast <= row.placed_fast for row in first if row.objects == 3)
+    with pytest.raises(RuntimeError, match="Blender failed"):
+        measure(4, (0, 3), path=path)
+    assert len(read(path)) == 6 and set(first) < set(read(path))  # what was drawn before it failed is counted
+    blender.pop()
+    measure(4, (0, 3), path=path)
+    assert len(read(path)) == 8 and len(blender) == 3
+    before = path.read_bytes()
+    measure(4, (0, 3), path=path)  # nothing is missing: nothing is drawn
+    assert path.read_bytes() == before
+
+
+def test_rows_of_other_weights_stay_and_do_not_count(blender, tmp_path):
+    path = tmp_path / "rows.csv"
+    measure(2, (1,), resolutions=(32,), path=path)
+    (mine,) = read(path)
+    other = mine._replace(weights="0" * 12, exact_cycles=0, exact_both=0)
+    paths.write_rows(path, "x", Compared, [other])
+    measure(2, (1,), resolutions=(32,), path=path)
+    assert sorted(read(path)) == sorted([mine, other]) and len(blender) == 2
+    assert accuracy(read(path), "counter", mine.weights, (1,)).cycles.value == mine.exact_cycles / 2
+    assert accuracy(read(path), "counter", other.weights, (1,)).cycles.value == 0
+
+
+def row(objects, batch, cycles, fast, both, weights="a" * 12):
+    blank = dict.fromkeys(Compared._fields, 0) | {"counter": "counter", "weights": weights, "look": LOOK, "blender": "4.5.15"}
+    told = {"objects": objects, "batch": batch, "exact_cycles": cycles, "exact_fast": fast, "exact_both": both}
+    return Compared(**blank | told | {"images": 100})
+
+
+def test_rates_rest_on_whole_batches_and_differences_on_pairs():
+    rows = [row(0, 0, 100, 100, 100), row(1, 0, 90, 94, 89), row(0, 1, 10, 10, 10)]  # the second batch lacks one object
+    value = accuracy(rows, "counter", "a" * 12, (0, 1))
+    assert value.images == 200 and value.cycles.value == 0.95 and [value.cycles.low, value.cycles.high] == wilson(190, 200)
+    assert value.difference.value == -0.02 and -0.05 < value.difference.low < -0.03 and 0 < value.difference.high < 0.01
+    apart = accuracy([row(0, 0, 50, 50, 0)], "counter", "a" * 12, (0,)).difference  # right where the other is wrong: a wide interval
+    assert apart.value == 0 and apart.high > 0.15
+    assert accuracy(rows, "counter", "a" * 12, (0,)).images == 200 and accuracy(rows, "counter", "a" * 12, (0, 1, 2)) is None
+    assert accuracy(rows, "counter", "b" * 12, (0, 1)) is None and accuracy([], "counter", "a" * 12, (0,)) is None
+    (line,) = lines(rows, {"counter": "a" * 12}, [(0, 1), (0, 1, 2)])
+    assert line.startswith("| counter | 0–1 | 200 | 0.95 [0.91, 0.97] | 0.97 [") and line.endswith(" | -0.02 [-0.04, 0.00] |")
+
+
+def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, capsys):
+    with pytest.raises(ValueError, match=r"--objects within 0-12; got 100 and \[13\]"):
+        measure(100, (13,), path=tmp_path / "rows.csv")
+    monkeypatch.setenv("LCS_BPY_PYTHON", "no-such-python")
+    with pytest.raises(RuntimeError, match="no-such-python cannot be run.*pip install"):
+        measure(100, (1,), path=tmp_path / "rows.csv")
+    assert not (tmp_path / "rows.csv").exists()
+    monkeypatch.setattr(counter_cycles, "read", lambda path=None: [])
+    with pytest.raises(SystemExit, match="1"):
+        main(["--objects", "1"])
+    assert capsys.readouterr().err.startswith("error: no-such-python cannot be run")
