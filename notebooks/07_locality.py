@@ -132,7 +132,7 @@ points |= {n: label for n, label in more.items() if any(row.net == n for row in 
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
 figure = locality_rates.draw_against_k(found, points)
-numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "chance": found.chance, "K": found.k, "spearman": rho}
+numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "chance": found.chance, "K": found.k, "obeyed": found.obeyed, "spearman": rho}
 plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used)
 for rule, k in found.k.items():
     print(f"{rule:17s}", k)

@@ -18,6 +18,7 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow, current, read
+from lcs_utils.evaluation.obeyed import conditions_obeyed
 from lcs_utils.evaluation.rates import PAPER_RULE_ALL, Interval, Rule, interval, largest_k, mean_over, stages, trained
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
@@ -98,20 +99,25 @@ def chance_locality(radius: int | None, reach: int = 2, k: int = K, grid_size: i
 
 
 class AgainstK(NamedTuple):
-    """Of each net: conditional locality at high noise, that of its window alone, the share of cells filled for K = 4 to 6, K by rule."""
+    """Of each net: conditional locality at high noise, that of its window alone, cells filled and conditions obeyed, K by rule.
+
+    The share of cells filled and the number of conditions obeyed are means over K = 4 to 6.
+    """
 
     locality: dict[str, Interval]
     chance: dict[str, float]
     filled: dict[str, Interval]
+    obeyed: dict[str, float]
     k: dict[str, dict[str, int]]
 
     def rank_correlations(self) -> dict[str, float]:
-        """Spearman's, of locality with the share of cells and with K by each rule, over the nets that see the whole image.
+        """Spearman's, of locality with the share of cells, conditions obeyed and K by each rule, over the nets that see the whole image.
 
         Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among the others.
         """
         whole = [net for net in self.locality if trained(net).radius is None]
-        values = {"share of cells": {net: share.value for net, share in self.filled.items()}} | self.k
+        shares_filled = {net: share.value for net, share in self.filled.items()}
+        values = {"share of cells": shares_filled, "conditions obeyed": self.obeyed} | self.k
         shares = [self.locality[net].value for net in whole]
         return {rule: rank_correlation(shares, [of[net] for net in whole]) for rule, of in values.items()}
 
@@ -127,6 +133,7 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small"
         {net: at_high_noise(rows) for net, rows in found.items()},
         {net: chance_locality(trained(net).radius) for net in found},
         {net: mean_over(counted, net, "filled", [4, 5, 6]) for net in found},
+        {net: round(float(np.mean([conditions_obeyed(counted, net, k).obeyed.value for k in (4, 5, 6)])), 4) for net in found},
         {name: {net: rule(net) for net in found} for name, rule in rules.items()},
     )
 
