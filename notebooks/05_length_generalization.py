@@ -285,7 +285,7 @@ assert share["exp1_1-6"][1].low > share["exp1_1-2"][1].high  # K = 7..9
 print("Exp. 1 succeeds beyond what it was trained on far more often than Exp. 2:", mean["exp1"] > mean["exp2"] + 0.3)
 
 # %% [markdown]
-# **What to look for**: Exp. 2 draws two to three objects whatever K, at most two of them where it was told to; Exp. 1 draws one at nearly every
+# **What to look for**: Exp. 2 draws two to three objects whatever K and obeys two conditions at most; Exp. 1 draws one at nearly every
 # location, until they crowd. **What differs from the paper**: its Exp. 1 reaches K = 9 by eye at 128 px; ours, a small 32 px
 # net trained for an hour on one core, meets our stricter rule less often from K = 6 on, where objects touch, extras appear
 # and the counter itself is less sure (its accuracy by count stands in `data/checkpoints/counter/row.json`).
