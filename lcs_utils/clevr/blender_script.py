@@ -29,11 +29,13 @@ def add(name, data):
 
 
 def mesh(name, vertices, faces):
+    """Smooth-shaded, with one place for a material."""
     data = bpy.data.meshes.new(name)
     data.from_pydata(vertices, [], faces)
     data.polygons.foreach_set("use_smooth", [True] * len(faces))
+    data.materials.append(None)
     data.update()
-    return add(name, data)
+    return data
 
 
 def revolved(profile, segments=96):
@@ -53,6 +55,11 @@ def revolved(profile, segments=96):
 
 
 @functools.cache
+def solid(shape):
+    """The mesh that all objects of a shape share: Cycles then builds its search tree once a picture."""
+    return mesh(shape, *unit_mesh(shape))
+
+
 def unit_mesh(shape):
     if shape == "sphere":
         angles = np.linspace(0, math.pi, 65)
@@ -133,6 +140,12 @@ def material(name, build):
     return m
 
 
+def paint(thing, look):
+    """Give one object a material; its mesh may be others' too."""
+    slot = thing.material_slots[0]
+    slot.link, slot.material = "OBJECT", look
+
+
 def emission(rgb):
     def build(nodes, link):
         node = nodes.new("ShaderNodeEmission")
@@ -148,6 +161,7 @@ def matte(nodes, link):
     return node.outputs[0]
 
 
+@functools.cache
 def floor(line):
     """The swept cyclorama; `line` is its profile [(s, z), ...], constant across."""
     ax, ay = -0.9032076597, 0.4292037785
@@ -159,23 +173,26 @@ def floor(line):
     return mesh("floor", vertices, faces)
 
 
+def clear():
+    """Remove the last job's scene; the shared meshes stay. (A new file per job would cost a tenth of a small picture's time.)"""
+    data = bpy.data
+    data.batch_remove([*data.objects, *data.materials, *data.lights, *data.cameras])
+
+
 def build(job):
-    """The scene of one job, in a fresh file; returns the objects' handles."""
-    bpy.ops.wm.read_factory_settings(use_empty=True)
+    """The scene of one job in place of the last one's; returns the objects' handles."""
+    clear()
     scene = bpy.context.scene
-    scene.world = bpy.data.worlds.new("black")
-    scene.world.use_nodes = True
-    scene.world.node_tree.nodes["Background"].inputs["Strength"].default_value = 0.0
     things = []
     for o in job["objects"]:
-        thing = mesh(o["shape"], *unit_mesh(o["shape"]))
+        thing = add(o["shape"], solid(o["shape"]))
         thing.scale, thing.location = [o["radius"]] * 3, o["location"]
         thing.rotation_euler = (0, 0, o["rotation"])
         make = metal if o["material"] == "metal" else rubber
-        thing.data.materials.append(material("object", lambda nodes, link, m=make, c=o["rgb"]: m(nodes, link, (*c, 1))))
+        paint(thing, material("object", lambda nodes, link, m=make, c=o["rgb"]: m(nodes, link, (*c, 1))))
         things.append(thing)
-    ground = floor(job["floor"])
-    ground.data.materials.append(material("floor", matte))
+    ground = add("floor", floor(tuple(map(tuple, job["floor"]))))
+    paint(ground, material("floor", matte))
     for name, location in job["lamps"].items():
         edge, color, power = LAMPS[name]
         light = bpy.data.lights.new(name, "AREA")
@@ -232,13 +249,17 @@ def render_masks(things, ground, path):
     scene.view_settings.view_transform = "Raw"
     ground.hide_render = True
     for k, thing in enumerate(things):
-        thing.data.materials[0] = material("mask", emission([(k + 1) / 255] * 3))
+        paint(thing, material("mask", emission([(k + 1) / 255] * 3)))
     render(path)
 
 
 def main():
     with open(sys.argv[1]) as file:
         jobs = json.load(file)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    world = bpy.context.scene.world = bpy.data.worlds.new("black")
+    world.use_nodes = True
+    world.node_tree.nodes["Background"].inputs["Strength"].default_value = 0.0
     for job in jobs:
         things, ground = build(job)
         settings(job)
