@@ -2,16 +2,16 @@
 
 import copy
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from lcs_utils import paths
 from lcs_utils.experiments import Experiment, Preset
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.resumable import Resumable
 from lcs_utils.training_data import Batch, condition_dim
 
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
@@ -46,32 +46,12 @@ def ema_exponent(sigma_rel: float) -> float:
     return float(np.roots([1, 7, 16 - t, 12 - t]).real.max())
 
 
-class State(NamedTuple):
-    """Everything a run consists of; `seen` [images, seconds] is a tensor so that it is saved with the rest."""
+@dataclass(frozen=True, kw_only=True)
+class State(Resumable):
+    """A denoiser's training."""
 
     objective: Objective
     ema: EDM2UNet
-    optimizer: torch.optim.Optimizer
-    generator: torch.Generator
-    seen: Tensor
-
-    def save(self, path):
-        value = {
-            "objective": self.objective.state_dict(), "ema": self.ema.state_dict(), "seen": self.seen,
-            "optimizer": self.optimizer.state_dict(), "generator": self.generator.get_state(),
-        }  # fmt: skip
-        with paths.atomic_path(path) as temporary:
-            torch.save(value, temporary)
-
-    def load(self, path):
-        value = torch.load(path, weights_only=True, map_location="cpu")
-        for name in ("objective", "ema", "optimizer"):
-            getattr(self, name).load_state_dict(value[name])
-        self.seen.copy_(value["seen"])
-        if len(value["generator"]) == len(self.generator.get_state()):
-            self.generator.set_state(value["generator"])
-        else:  # saved on another kind of device, whose states differ: the data go on with fresh draws
-            self.generator.manual_seed(2**32 + int(value["seen"][0]))
 
 
 def start(exp: Experiment, size: Preset, seed: int, device: torch.device, process: int = 0) -> State:
@@ -82,4 +62,5 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
     objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
     generator = torch.Generator(device).manual_seed(seed * 1000 + process)
-    return State(objective, copy.deepcopy(net).eval(), optimizer, generator, torch.zeros(2, dtype=torch.float64))
+    seen, ema = torch.zeros(2, dtype=torch.float64), copy.deepcopy(net).eval()
+    return State(objective=objective, ema=ema, optimizer=optimizer, generator=generator, seen=seen)

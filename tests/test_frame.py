@@ -19,7 +19,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Imports go to lower levels, or stay inside one subpackage. A new module needs its place here and in the README's tree.
 LEVELS = (
     {"paths"},
-    {"diffusion", "provenance"},
+    {"diffusion", "provenance", "resumable"},
     {"notebooks"},
     {"theory", "clevr", "models", "locality", "features", "plotting"},
     {"experiments", "checkpoints"},

@@ -7,6 +7,7 @@ import argparse
 import copy
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from lcs_utils.evaluation.counter_accuracy import export
 from lcs_utils.evaluation.counter_scenes import Labeled, training_data
 from lcs_utils.evaluation.redrawn import RESOLUTION as REDRAWN_RESOLUTION
 from lcs_utils.evaluation.redrawn import redrawn as redrawn_data
+from lcs_utils.resumable import Resumable
 
 BATCH = 64
 DRAWN, ROUGH, CLEAN, WORN = 14, 26, 38, 44  # of a batch, up to: redrawn, rough objects, slight faults, stronger ones
@@ -104,34 +106,20 @@ def learning_rate(step: int, steps: int) -> float:
     return PEAK * min((step + 1) / RAMP, 1, (steps - step) / (COOLDOWN * steps))
 
 
-class State(NamedTuple):
-    """What a run consists of; `seen` is [steps, seconds]."""
+@dataclass(frozen=True, kw_only=True)
+class State(Resumable):
+    """A counter's training; `seen` is [steps, seconds]."""
 
     net: ObjectCounter
     ema: ObjectCounter
-    optimizer: torch.optim.Optimizer
-    generator: torch.Generator
-    seen: Tensor
-
-    def save(self, path):
-        value = {"seen": self.seen, "generator": self.generator.get_state()}
-        with paths.atomic_path(path) as temporary:
-            torch.save(value | {k: getattr(self, k).state_dict() for k in ("net", "ema", "optimizer")}, temporary)
-
-    def load(self, path):
-        value = torch.load(path, weights_only=True, map_location="cpu")
-        for name in ("net", "ema", "optimizer"):
-            getattr(self, name).load_state_dict(value[name])
-        self.generator.set_state(value["generator"])
-        self.seen.copy_(value["seen"])
 
 
 def start(net: ObjectCounter, seed: int) -> State:
     """A run at its beginning."""
     net.train().to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(net.parameters(), PEAK, weight_decay=DECAY)
-    generator = torch.Generator().manual_seed(seed)
-    return State(net, copy.deepcopy(net), optimizer, generator, torch.zeros(2, dtype=torch.float64))
+    generator, seen = torch.Generator().manual_seed(seed), torch.zeros(2, dtype=torch.float64)
+    return State(net=net, ema=copy.deepcopy(net), optimizer=optimizer, generator=generator, seen=seen)
 
 
 def draw_batch(scenes: Data, redrawn: Data | None, generator: torch.Generator, odds: Tensor | None = None) -> Data:

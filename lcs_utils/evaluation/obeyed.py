@@ -27,7 +27,7 @@ from lcs_utils import paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.clevr.scenes import project, sample_scene
 from lcs_utils.evaluation.conditioning import HELD_OUT
-from lcs_utils.evaluation.rates import LEVEL, Interval, by_k, trained
+from lcs_utils.evaluation.rates import Interval, bounded, by_k, trained
 from lcs_utils.evaluation.rows import Row, match
 
 TABLE = paths.COUNTS / "obeyed.csv"
@@ -134,17 +134,8 @@ def conditions_obeyed(rows: Sequence[Row], net: str, k: int, seed: int = 0) -> O
     samples = np.concatenate([counts[None], draws]).astype(float)
     each = np.minimum(np.arange(k + 1)[None], drawn[:, None])
     obeyed = (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / len(mine)
-    return Obeyed(*(_interval(values, k, len(mine)) for values in (obeyed, samples @ placed / len(mine))),
-                  _interval(samples @ drawn / len(mine)), len(mine))  # fmt: skip
-
-
-def _interval(values: Float[np.ndarray, "draws"], most: int | None = None, samples: int = 1) -> Interval:
-    """The first of `values` and the quantiles of the others; at 0 or `most` everywhere, the exact binomial bound instead."""
-    low, high = np.quantile(values[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    if most and high - low < 1e-6 and min(values[0], most - values[0]) < 1e-6:
-        bound = most * (1 - ((1 - LEVEL) / 2) ** (1 / samples))
-        low, high = (0.0, bound) if values[0] < 1e-6 else (most - bound, float(most))
-    return Interval(*(round(float(v), 4) for v in (values[0], low, high)))
+    measured = (obeyed, float(k)), (samples @ placed / len(mine), float(k)), (samples @ drawn / len(mine), None)
+    return Obeyed(*(bounded(values[0], values[1:], len(mine), most) for values, most in measured), len(mine))
 
 
 def along_k(rows: Sequence[Row], nets: Iterable[str], ks: Iterable[int] = KS, seed: int = 0) -> dict[str, dict[int, Obeyed]]:

@@ -142,21 +142,28 @@ def resampled(
     return np.random.default_rng(seed).multinomial(size, np.full(n, 1 / n), resamples) @ values / size
 
 
-def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool = False) -> Interval:
-    """The mean of groups of values, each group weighing the same, and its percentile bootstrap interval.
+def bounded(value: float, draws: Float[np.ndarray, "draws"], samples: int, most: float | None = None) -> Interval:
+    """`value` and the quantiles of its bootstrap `draws`.
 
-    Choice: values that are all the same resample to themselves; for a `share` that is 0 or 1 everywhere the exact binomial
-    bound (Clopper-Pearson) stands in, 1 - ((1 - LEVEL) / 2)^(1/n) away. Raises ValueError without values.
+    Choice: values that are all the same resample to themselves; where all `samples` are 0, or all `most`, the exact binomial
+    bound (Clopper-Pearson) stands in, most (1 - ((1 - LEVEL) / 2)^(1/samples)) away.
+    """
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    if most and high - low < 1e-6 and min(value, most - value) < 1e-6:
+        bound = most * (1 - ((1 - LEVEL) / 2) ** (1 / samples))
+        low, high = (0.0, bound) if value < 1e-6 else (most - bound, most)
+    return Interval(*(round(float(v), 4) for v in (value, low, high)))
+
+
+def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool = False) -> Interval:
+    """The mean of groups of values, each group weighing the same, and its bootstrap interval; a `share` lies in [0, 1].
+
+    Raises ValueError without values.
     """
     if not groups or not all(map(len, groups)):
         raise ValueError("an interval needs at least one value")
-    mean = np.mean([values.mean() for values in groups])
     draws = np.mean([resampled(values, seed + i) for i, values in enumerate(groups)], axis=0)
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    if share and low == high and mean in (0, 1):
-        bound = 1 - ((1 - LEVEL) / 2) ** (1 / sum(map(len, groups)))
-        low, high = (0.0, bound) if mean == 0 else (1 - bound, 1.0)
-    return Interval(*(round(float(v), 4) for v in (mean, low, high)))
+    return bounded(np.mean([values.mean() for values in groups]), draws, sum(map(len, groups)), 1.0 if share else None)
 
 
 def rates(rows: Iterable[Row], net: str, family: str = "test", seed: int = 0) -> dict[int, dict[str, Interval]]:
