@@ -72,23 +72,26 @@ def speed():
 
 
 def cycles():
-    """Cycles and the fast renderer on the same scenes in one run, 128 px."""
+    """Cycles and the fast renderer on the same scenes in one run, with masks and, as the counters are measured, without."""
 
-    def child(n):
+    def child(n, side, **options):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        render_cycles(SCENES[:n], 128, 16, threads=1)
+        render_cycles(SCENES[:n], side, 16, threads=1, **options)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.perf_counter() - start
 
-    try:
-        (one, _), (nine, wall) = child(1), child(9)
-    except RuntimeError as error:
-        print(f"Cycles not measured: {error}")
-        return
-    slow, fast = 8 / (nine - one), rate(lambda: render(SCENES[:9], 128), 9)[0]
-    print(f"128 px: Cycles (16 samples, denoised, masks too) {slow:.2f}, fast {fast:.0f} images per core-second: {fast / slow:.0f} times")
-    start = one - 1 / slow
-    print(f"limit of Cycles: path tracing and denoising; starting Blender costs {start:.1f} core-seconds once (9 images: {wall:.0f} s)")
+    quick = {"prefilter": "fast", "masks": False}
+    for side, words, options in ((128, "masks too", {}), (64, "masks too", {}), (64, "quick guides, no masks", quick)):
+        try:
+            (one, _), (nine, wall) = child(1, side, **options), child(9, side, **options)
+        except RuntimeError as error:
+            print(f"Cycles not measured: {error}")
+            return
+        slow, fast = 8 / (nine - one), rate(lambda: render(SCENES[:9], side), 9)[0]
+        print(f"{side} px: Cycles (16 samples, denoised, {words}) {slow:.2f}, fast {fast:.0f} images per core-second, "
+              f"{fast / slow:.0f} times")  # fmt: skip
+        print(f"  starting Blender costs {one - 1 / slow:.1f} core-seconds once (9 images: {wall:.0f} s)")
+    print("limit of Cycles: path tracing and denoising")
 
 
 def scaling(threads):

@@ -1,10 +1,12 @@
 """Counters on Cycles renders: rows grow by whole batches, outlast a failure, belong to weights, and are compared in pairs."""
 
+import json
+
 import pytest
 
 from lcs_utils import paths
 from lcs_utils.clevr.render import LOOK, render
-from lcs_utils.evaluation import counter_cycles
+from lcs_utils.evaluation import counter_cycles, counter_report
 from lcs_utils.evaluation.counter_accuracy import wilson
 from lcs_utils.evaluation.counter_cycles import Compared, accuracy, lines, main, measure, read
 
@@ -87,3 +89,18 @@ def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, c
     with pytest.raises(SystemExit, match="1"):
         main(["--objects", "1"])
     assert capsys.readouterr().err.startswith("error: no-such-python cannot be run")
+
+
+def test_the_report_by_count_draws_what_is_stored():
+    counter, digits = "counter64", counter_cycles.shipped((64,))["counter64"]
+    stored = json.loads((paths.CHECKPOINTS / counter / "row.json").read_text())
+    mine = [row(2, 0, 90, 95, 90, digits)._replace(counter=counter), row(3, 0, 80, 80, 80)._replace(counter=counter)]
+    figure, found = counter_report.draw(mine, (64,))
+    kinds = found[64]
+    assert list(kinds[counter_report.CYCLES]) == [2]  # the row of other weights is not this counter's
+    assert kinds[counter_report.CYCLES][2].value == 0.9 and kinds[counter_report.TWINS][2].value == 0.95
+    assert [of.value for of in kinds[counter_report.CLEAN].values()] == stored["exact"]
+    assert [[of.low, of.high] for of in kinds[counter_report.CLEAN].values()] == stored["interval"]
+    assert kinds["rough"][12].value == stored["perturbed"]["rough"]["exact_by_count"][12]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(kinds)
+    assert counter_report.CYCLES not in counter_report.by_count([], 64)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from lcs_utils.models.fused import fuse_, fused
-from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.models.unet import EDM2UNet, dtype_on
 
 
 def net(dtype):
@@ -34,6 +34,18 @@ def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype):
         inside, again = both(), both()
     for a, b, c, d in zip(before, inside, again, both()):
         assert torch.equal(a, b) and torch.equal(a, c) and torch.equal(a, d) and float(a.abs().max()) > 0
+
+
+@pytest.mark.parametrize("processor, dtype", [("AVX512", torch.bfloat16), ("AVX2", torch.float32), ("DEFAULT", torch.float32)])
+def test_half_precision_is_used_where_the_processor_has_it(monkeypatch, processor, dtype):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+    assert dtype_on(torch.device("cpu"), "bfloat16") is dtype and dtype_on(torch.device("cuda"), "bfloat16") is torch.bfloat16
+    seen, half = [], net("bfloat16")
+    half.conv_in.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    inputs = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([0.1, -0.4]), torch.eye(4)[:2]
+    with torch.no_grad():
+        apart = float((half(*inputs) - net("float32")(*inputs)).abs().max())
+    assert seen == [dtype] and (apart == 0 if dtype is torch.float32 else 0 < apart < 0.1)
 
 
 def test_inside_the_weights_are_constants_and_outside_they_are_not():

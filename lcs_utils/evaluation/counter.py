@@ -116,8 +116,9 @@ class ObjectCounter(ModelMixin, ConfigMixin):
     """A small convolutional net from an image to centers, colors (16x16 paper cells, App. E.1) and plausibility.
 
     Full resolution -> 16x16 -> 8x8 -> 16x16, halving by strides with a residual block between. Under
-    `torch.autocast("cpu", torch.bfloat16)` it counts nearly twice as fast, about one image in 200 otherwise than in float32,
-    which the stored rows used. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
+    `torch.autocast("cpu", torch.bfloat16)` it counts nearly twice as fast on processors that compute in bfloat16 (ten times as
+    slowly on those without AVX-512), about one image in 200 otherwise than in float32, which the stored rows used. Raises
+    ValueError unless the resolution is 16 times 2, 4, 8 ...
     """
 
     @register_to_config

@@ -28,6 +28,7 @@ from lcs_utils.evaluation.counter_accuracy import export
 from lcs_utils.evaluation.counter_scenes import Labeled, training_data
 from lcs_utils.evaluation.redrawn import RESOLUTION as REDRAWN_RESOLUTION
 from lcs_utils.evaluation.redrawn import redrawn as redrawn_data
+from lcs_utils.models.unet import dtype_on
 from lcs_utils.resumable import Resumable
 
 BATCH = 64
@@ -79,7 +80,7 @@ def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Gene
     parts = [x[:DRAWN], like_samples, x[ROUGH:CLEAN], spoiled]
     slight = corruptions.slight(torch.cat(parts), generator)  # all of them, so that slight faults tell nothing
     device = next(net.parameters()).device  # faults are drawn and losses taken on the processor, the same on every machine
-    with torch.autocast(device.type, torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16, enabled=dtype_on(device, "bfloat16") is torch.bfloat16):
         reading = Reading(*(r.cpu() for r in net.read(torch.cat([slight[:CLEAN], worn, slight[CLEAN:]]).to(device))))
     centers = batch.centers[:WORN]
     present = torch.isfinite(centers[:, :, 0])

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lcs_utils.models.unet import DTYPES, EDM2UNet, MPConv, normalize
+from lcs_utils.models.unet import EDM2UNet, MPConv, dtype_on, normalize
 
 
 def _apply(unit: Tensor, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
@@ -32,7 +32,7 @@ def fuse_(net: EDM2UNet) -> list[MPConv]:
         for module in layers:
             unit = normalize(module.weight, tuple(range(1, module.weight.ndim)))
             scaled = unit * (1.0 / math.sqrt(unit[0].numel()))
-            used = {torch.float32, DTYPES[net.config.dtype_inside]}
+            used = {torch.float32, dtype_on(scaled.device, net.config.dtype_inside)}
             module.forward = partial(_apply, unit, {dtype: scaled.to(dtype) for dtype in used})
     return layers
 

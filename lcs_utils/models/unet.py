@@ -19,6 +19,16 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 EPS = 1e-4
 
 
+def dtype_on(device: torch.device, name: str) -> torch.dtype:
+    """What a net of `dtype_inside` = name computes in on a device: that, or float32 on processors without AVX-512.
+
+    Choice: there half precision costs 6 to 8 times as much as float32; of 12 samples of Exp. 1 the pixels differed by at most 0.02
+    in [-1, 1], and none was counted otherwise.
+    """
+    slow = device.type == "cpu" and not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return torch.float32 if slow else DTYPES[name]
+
+
 def normalize(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     """x / (RMS of x over `dim` + 1e-4): unit RMS, computed in float32 (EDM2, eq. 47's operation)."""
     rms = x.float().square().mean(dim, keepdim=True).sqrt()
@@ -214,7 +224,7 @@ class EDM2UNet(ModelMixin, ConfigMixin):
             raise ValueError(f"image side {list(x.shape[-2:])} is not a multiple of {multiple}, which this net needs")
         if cond.shape != (len(x), config.cond_dim):
             raise ValueError(f"cond must have shape {[len(x), config.cond_dim]}, got {list(cond.shape)}")
-        dtype = DTYPES[config.dtype_inside]
+        dtype = dtype_on(x.device, config.dtype_inside)
         emb = self.embed(c_noise, cond.float()).to(dtype)
         valid = torch.ones_like(x[:, :1]) if valid is None else valid
         x = torch.cat([x, valid], dim=1).to(dtype)

@@ -1,0 +1,52 @@
+"""How often each counter is exact, by number of objects: on renders, imperfect ones, and crowded scenes that Cycles drew (App. E.2)."""
+
+from collections.abc import Iterable, Sequence
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation.counter import folder, verify
+from lcs_utils.evaluation.counter_accuracy import wilson
+from lcs_utils.evaluation.counter_cycles import RESOLUTIONS, Compared, accuracy
+from lcs_utils.evaluation.rates import Interval
+from lcs_utils.plotting import COLORS
+
+IMPERFECT = {  # `counter_accuracy.perturbations` that the figure shows
+    "blur_0.8px": "blurred by 0.8 px", "noise_0.1": "noise 0.1", "faded_50%": "faded by half", "rough": "rough",
+}  # fmt: skip
+CLEAN, CYCLES, TWINS = "held-out renders", "crowded, by Cycles", "the same scenes, fast renderer"
+STYLES = {  # color, marker, line
+    CLEAN: ("blue", "o", "-"), CYCLES: ("vermilion", "s", "-"), TWINS: ("black", "x", "--"), "blurred by 0.8 px": ("sky", "^", ":"),
+    "noise 0.1": ("green", "v", ":"), "faded by half": ("purple", "D", ":"), "rough": ("orange", "P", ":"),
+}  # fmt: skip
+
+
+def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, Interval]]:
+    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter for a resolution.
+
+    Renders' shares stand in its row.json, those of Cycles in `rows`. Raises CheckpointError as `counter.verify`.
+    """
+    row = verify(folder(resolution))
+    n, counts = row["held_out_per_count"], row["counts"]
+    share = lambda exact: {k: Interval(of, *wilson(of * n, n)) for k, of in zip(counts, exact, strict=True)}
+    found = {CLEAN: share(row["exact"])}
+    both = {k: of for k in counts if (of := accuracy(rows, folder(resolution).name, row["sha256"][:12], (k,)))}
+    if both:
+        found |= {CYCLES: {k: of.cycles for k, of in both.items()}, TWINS: {k: of.fast for k, of in both.items()}}
+    return found | {words: share(row["perturbed"][name]["exact_by_count"]) for name, words in IMPERFECT.items()}
+
+
+def draw(rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS) -> tuple[Figure, dict[int, dict[str, dict[int, Interval]]]]:
+    """Shares counted exactly against the number of objects, a panel per resolution, and the numbers behind it."""
+    found = {side: by_count(rows, side) for side in resolutions}
+    figure, panels = plt.subplots(1, len(found), figsize=(4.3 * len(found), 3.9), sharey=True, squeeze=False)
+    for panel, (side, kinds) in zip(panels[0], found.items(), strict=True):
+        for kind, of in kinds.items():
+            color, marker, line = STYLES[kind]
+            value, low, high = zip(*of.values())
+            panel.plot(list(of), value, marker=marker, ls=line, ms=4.5, color=COLORS[color], label=kind)
+            panel.fill_between(list(of), low, high, color=COLORS[color], alpha=0.15, lw=0)
+        panel.set(title=f"{side} px", xlabel="objects in the image", xticks=range(0, 13, 2), ylim=(0, 1.02))
+    panels[0, 0].set_ylabel("share counted exactly")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    return figure, found
