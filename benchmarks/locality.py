@@ -19,6 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from lcs_utils import checkpoints, locality
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.models.fused import fused
+from lcs_utils.models.unet import HALF_IS_SLOW
 
 LATTICE = [(2 * i, 2 * j) for i in range(16) for j in range(16)]
 SIGMA = 2.0
@@ -133,9 +134,12 @@ def main():
         one = clock(lambda: influence(few[:1]), 8)
     each = clock(lambda: influence(few[:1]), 8)
     print(f"  one target: {1000 * each:.0f} ms, weights normalized once {1000 * one:.0f} ms")
-    pipeline.net.register_to_config(dtype_inside="float32")
-    row("  float32 inside instead of bfloat16", influence, found=influence(few))
-    pipeline.net.register_to_config(dtype_inside="bfloat16")
+    if HALF_IS_SLOW:
+        print("  this processor has no AVX-512: float32 inside all along")
+    else:
+        pipeline.net.register_to_config(dtype_inside="float32")
+        row("  float32 inside instead of bfloat16", influence, found=influence(few))
+        pipeline.net.register_to_config(dtype_inside="bfloat16")
     if args.compile and shutil.which("g++") is None:
         print("  a compiled graph: no C++ compiler here")
     elif args.compile:

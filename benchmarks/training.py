@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from lcs_utils.experiments import EXP1, EXP3, preset
-from lcs_utils.models.unet import DTYPES, EDM2UNet, renormalize_
+from lcs_utils.models.unet import EDM2UNet, dtype_on, renormalize_
 from lcs_utils.training import condition_dim
 
 SECONDS = 4.0
@@ -41,8 +41,9 @@ def convolution_peak(dtype):
 def main():
     torch.set_num_threads(1)
     size = preset("small")
-    peak = convolution_peak(DTYPES[size.net["dtype_inside"]])
-    print(f"convolution peak on one thread: {peak / 1e9:.0f} GFLOP/s")
+    dtype = dtype_on(torch.device("cpu"), size.net["dtype_inside"])
+    peak = convolution_peak(dtype)
+    print(f"convolution peak on one thread: {peak / 1e9:.0f} GFLOP/s in {str(dtype).removeprefix('torch.')}")
     for exp, side, config in ((EXP1, size.resolution, size.net), (EXP3, 14, size.patch_net)):
         torch.manual_seed(0)
         net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), **config)

@@ -3,8 +3,8 @@
     python -m lcs_utils.training exp1 --preset small
     python -m lcs_utils.training table1 --preset small   # every net of Table 1 that is missing, one after the other
 
-A run saves its whole state every few minutes and resumes where it was after a kill; in one process on a CPU, with the same
-bytes in the end. Several GPUs: `accelerate launch --num_processes 8 -m lcs_utils.training exp1 --preset paper`.
+A run saves its whole state every few minutes and resumes where it was after a kill; in one process on the same CPU, with the
+same bytes in the end. Several GPUs: `accelerate launch --num_processes 8 -m lcs_utils.training exp1 --preset paper`.
 """
 
 import argparse

@@ -102,5 +102,5 @@ def test_the_report_by_count_draws_what_is_stored():
     assert [of.value for of in kinds[counter_report.CLEAN].values()] == stored["exact"]
     assert [[of.low, of.high] for of in kinds[counter_report.CLEAN].values()] == stored["interval"]
     assert kinds["rough"][12].value == stored["perturbed"]["rough"]["exact_by_count"][12]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(kinds)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [counter_report.WORDS.get(kind, kind) for kind in kinds]
     assert counter_report.CYCLES not in counter_report.by_count([], 64)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from lcs_utils.models import unet
 from lcs_utils.models.fused import fuse_, fused
 from lcs_utils.models.unet import EDM2UNet, dtype_on
 
@@ -20,7 +21,8 @@ def net(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype):
+def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype, monkeypatch):
+    monkeypatch.setattr(unet, "HALF_IS_SLOW", False)  # in bfloat16 on every processor
     small, x, noise = net(dtype), torch.randn(2, 3, 8, 8), torch.tensor([0.1, -0.4])
     cond = torch.eye(4)[:2]
 
@@ -36,9 +38,9 @@ def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype):
         assert torch.equal(a, b) and torch.equal(a, c) and torch.equal(a, d) and float(a.abs().max()) > 0
 
 
-@pytest.mark.parametrize("processor, dtype", [("AVX512", torch.bfloat16), ("AVX2", torch.float32), ("DEFAULT", torch.float32)])
-def test_half_precision_is_used_where_the_processor_has_it(monkeypatch, processor, dtype):
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+@pytest.mark.parametrize("slow, dtype", [(False, torch.bfloat16), (True, torch.float32)])
+def test_half_precision_is_used_where_the_processor_has_it(monkeypatch, slow, dtype):
+    monkeypatch.setattr(unet, "HALF_IS_SLOW", slow)
     assert dtype_on(torch.device("cpu"), "bfloat16") is dtype and dtype_on(torch.device("cuda"), "bfloat16") is torch.bfloat16
     seen, half = [], net("bfloat16")
     half.conv_in.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))

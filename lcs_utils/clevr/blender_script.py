@@ -56,7 +56,7 @@ def revolved(profile, segments=96):
 
 @functools.cache
 def solid(shape):
-    """The mesh that all objects of a shape share: Cycles then builds its search tree once a picture."""
+    """The mesh that all objects of a shape share, made once for all jobs."""
     return mesh(shape, *unit_mesh(shape))
 
 

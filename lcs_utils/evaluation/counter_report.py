@@ -11,14 +11,12 @@ from lcs_utils.evaluation.counter_cycles import RESOLUTIONS, Compared, accuracy
 from lcs_utils.evaluation.rates import Interval
 from lcs_utils.plotting import COLORS
 
-IMPERFECT = {  # `counter_accuracy.perturbations` that the figure shows
-    "blur_0.8px": "blurred by 0.8 px", "noise_0.1": "noise 0.1", "faded_50%": "faded by half", "rough": "rough",
-}  # fmt: skip
 CLEAN, CYCLES, TWINS = "held-out renders", "crowded, by Cycles", "the same scenes, fast renderer"
 STYLES = {  # color, marker, line
-    CLEAN: ("blue", "o", "-"), CYCLES: ("vermilion", "s", "-"), TWINS: ("black", "x", "--"), "blurred by 0.8 px": ("sky", "^", ":"),
-    "noise 0.1": ("green", "v", ":"), "faded by half": ("purple", "D", ":"), "rough": ("orange", "P", ":"),
+    CLEAN: ("blue", "o", "-"), CYCLES: ("vermilion", "s", "-"), TWINS: ("black", "x", "--"),
+    "blur_0.8px": ("sky", "^", ":"), "noise_0.1": ("green", "v", ":"), "faded_50%": ("purple", "D", ":"), "rough": ("orange", "P", ":"),
 }  # fmt: skip
+WORDS = {"blur_0.8px": "blurred by 0.8 px", "noise_0.1": "noise of 0.1", "faded_50%": "faded by half"}
 
 
 def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, Interval]]:
@@ -33,7 +31,7 @@ def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, I
     both = {k: of for k in counts if (of := accuracy(rows, folder(resolution).name, row["sha256"][:12], (k,)))}
     if both:
         found |= {CYCLES: {k: of.cycles for k, of in both.items()}, TWINS: {k: of.fast for k, of in both.items()}}
-    return found | {words: share(row["perturbed"][name]["exact_by_count"]) for name, words in IMPERFECT.items()}
+    return found | {kind: share(row["perturbed"][kind]["exact_by_count"]) for kind in STYLES if kind in row["perturbed"]}
 
 
 def draw(rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS) -> tuple[Figure, dict[int, dict[str, dict[int, Interval]]]]:
@@ -44,9 +42,10 @@ def draw(rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS) -> 
         for kind, of in kinds.items():
             color, marker, line = STYLES[kind]
             value, low, high = zip(*of.values())
-            panel.plot(list(of), value, marker=marker, ls=line, ms=4.5, color=COLORS[color], label=kind)
+            panel.plot(list(of), value, marker=marker, ls=line, ms=4.5, color=COLORS[color], label=WORDS.get(kind, kind))
             panel.fill_between(list(of), low, high, color=COLORS[color], alpha=0.15, lw=0)
         panel.set(title=f"{side} px", xlabel="objects in the image", xticks=range(0, 13, 2), ylim=(0, 1.02))
     panels[0, 0].set_ylabel("share counted exactly")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    lines = {words: line for panel in panels[0] for line, words in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=3, fontsize=9)
     return figure, found

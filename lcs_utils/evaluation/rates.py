@@ -145,7 +145,7 @@ def resampled(
 def bounded(value: float, draws: Float[np.ndarray, "draws"], samples: int, most: float | None = None) -> Interval:
     """`value` and the quantiles of its bootstrap `draws`.
 
-    Choice: values that are all the same resample to themselves; where all `samples` are 0, or all `most`, the exact binomial
+    Choice: values that are all the same resample to themselves; where all are 0, or all `most`, the exact binomial
     bound (Clopper-Pearson) stands in, most (1 - ((1 - LEVEL) / 2)^(1/samples)) away.
     """
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
