@@ -75,7 +75,7 @@ def test_rates_rest_on_whole_batches_and_differences_on_pairs():
     assert accuracy(rows, "counter", "a" * 12, (0,)).images == 200 and accuracy(rows, "counter", "a" * 12, (0, 1, 2)) is None
     assert accuracy(rows, "counter", "b" * 12, (0, 1)) is None and accuracy([], "counter", "a" * 12, (0,)) is None
     (line,) = lines(rows, {"counter": "a" * 12}, [(0, 1), (0, 1, 2)])
-    assert line.startswith("| counter | 0–1 | 200 | 0.95 [0.91, 0.97] | 0.97 [") and line.endswith(" | -0.02 [-0.04, 0.00] |")
+    assert line.startswith("| counter | 0–1 | 200 | 95.0 [91.0, 97.3] | 97.0 [") and line.endswith(" | -2.0 [-4.4, 0.4] |")
 
 
 def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, capsys):

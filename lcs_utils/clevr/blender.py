@@ -63,7 +63,7 @@ def check_bpy() -> tuple[str, str]:
 def render_cycles(
     scenes, resolution: int, samples: int = 16, threads: int | None = None, prefilter: str = "accurate", masks: bool = True
 ) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"] | None]:
-    """Images and object indices (-1: floor; None without `masks`) of scenes by Blender's Cycles; about 1 s and core per 128 px image.
+    """Images and object indices (-1: floor; None without `masks`) of scenes by Blender's Cycles; 1 to 2 s and core per 128 px image.
 
     Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails; ValueError for another prefilter.
     """

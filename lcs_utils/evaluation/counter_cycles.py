@@ -1,6 +1,6 @@
 """The counters on crowded scenes that Blender's Cycles drew, and on the fast renderer's pictures of the same scenes.
 
-    python -m lcs_utils.evaluation.counter_cycles --per-count 2000    # needs bpy; about four hours of one core
+    python -m lcs_utils.evaluation.counter_cycles --per-count 2000    # needs bpy; about three hours of one core
 
 A hundred scenes at a time: what the shipped counters say of them becomes rows of data/counts/counter_cycles.csv at once, so that the
 hours can be spent in parts, on any machine, and the pictures need not be kept.
@@ -21,7 +21,6 @@ from lcs_utils.clevr.blender import check_bpy, render_cycles
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.render import LOOK
 from lcs_utils.clevr.scenes import Scene
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.counter import ObjectCounter, folder, verify
 from lcs_utils.evaluation.counter_accuracy import COUNTS, Found, look, reduced, wilson
 from lcs_utils.evaluation.counter_scenes import Labeled, held_out_scenes, labels, rendered
@@ -153,13 +152,14 @@ def accuracy(rows: Sequence[Compared], counter: str, weights: str, counts: Itera
 def lines(
     rows: Sequence[Compared], weights: dict[str, str], groups: Sequence[Iterable[int]] = (range(7), range(7, 13), COUNTS)
 ) -> list[str]:
-    """Markdown lines: of each counter and range of objects, images, exact counts by both renderers and their difference."""
+    """Markdown lines: of each counter and range of objects, images, percent exact by both renderers and their difference."""
+    percent = lambda of: "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * v for v in of))
     found = []
     for counter, digits in weights.items():
         for counts in groups:
             value = accuracy(rows, counter, digits, counts)
             if value is not None:
-                said = " | ".join(map(say_interval, value[1:]))
+                said = " | ".join(map(percent, value[1:]))
                 found.append(f"| {counter} | {min(counts)}–{max(counts)} | {value.images:,} | {said} |")
     return found
 

@@ -228,8 +228,8 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
     )  # fmt: skip
     lines += section(
         "The counters on Blender's pictures",
-        "Share of crowded scenes (CLEVR's margins off) counted exactly when Cycles drew them, and when the fast renderer drew the same. "
-        f"`{counter_cycles.COMMAND} --per-count 2000` (with Blender) goes on.",
+        "Percent of crowded scenes (CLEVR's margins off) counted exactly when Cycles drew them, and when the fast renderer drew the same. "
+        f"`{counter_cycles.COMMAND} --per-count 2000` (with Blender; three hours of one core).",
         "| counter | objects | scenes | Cycles | fast renderer | difference |",
         counter_cycles.lines(counter_cycles.read(), counter_cycles.shipped()) if preset == "small" else [],
     )  # fmt: skip
