@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt
 
 from lcs_utils import checkpoints
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net
@@ -134,12 +135,18 @@ def measures(rows: list[Row], trained_on: Experiment) -> dict[str, Float[np.ndar
     }
 
 
+@lru_cache(maxsize=128)
+def how_often(n: int, size: int, resamples: int, seed: int) -> UInt[np.ndarray, "resamples n"]:
+    """How often each of n values is among `size` drawn with replacement; kept, since every net and measure asks for the same."""
+    return np.random.default_rng(seed).multinomial(size, np.full(n, 1 / n), resamples).astype(np.min_scalar_type(size))
+
+
 def resampled(
     values: Float[np.ndarray, "samples ..."], seed: int, size: int | None = None, resamples: int = RESAMPLES
 ) -> Float[np.ndarray, "resamples ..."]:
     """Means of `size` values (default: as many as there are) drawn with replacement, `resamples` times."""
-    size, n = size or len(values), len(values)
-    return np.random.default_rng(seed).multinomial(size, np.full(n, 1 / n), resamples) @ values / size
+    size = size or len(values)
+    return how_often(len(values), size, resamples, seed) @ values / size
 
 
 def bounded(value: float, draws: Float[np.ndarray, "draws"], samples: int, most: float | None = None) -> Interval:
