@@ -42,7 +42,7 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
 
     Raises ValueError when none of several ways is that one.
     """
-    mine = [row for row in rows if (row.net, row.family) == (net, family)]
+    mine = [row for row in rows if row.net == net and row.family == family]
     way = lambda row: (row.seed, row.solver, row.steps)
     ways = sorted({way(row) for row in mine})
     if len(ways) > 1 and STANDARD not in ways:
