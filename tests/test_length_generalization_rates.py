@@ -157,3 +157,12 @@ def test_rates_along_training(monkeypatch):
     along = rates.along_training(found, "exp1", {"success": [4, 5], "extras": [5]})
     assert [(images, value["success"].value) for images, value in along.items()] == [(20, 0.0625), (300, 0.25), (900, 1.0)]
     assert list(rates.along_training(found, "exp1_seed1", {"filled": [4]})) == [100]
+
+
+def test_kept_draws_are_those_of_their_seed_and_size():
+    values = np.random.default_rng(3).random((5, 2))
+    for seed, size in ((0, 5), (1, 5), (0, 3), (0, 5)):
+        drawn = np.random.default_rng(seed).multinomial(size, np.full(5, 0.2), rates.RESAMPLES)
+        assert (drawn.sum(1) == size).all() and np.array_equal(rates.resampled(values, seed, size), drawn @ values / size)
+    large = rates.how_often(2, 70_000, 3, 0)  # beyond what two bytes hold
+    assert (large.sum(1, dtype=int) == 70_000).all()
