@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import checkpoints, notebooks, paths
-from lcs_utils.experiments import EXPERIMENTS, PRESETS, TABLE_1, TABLE_2
+from lcs_utils.experiments import CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2
 
 PRESET = config.get("preset", "small")
 GPUS = int(config.get("gpus", 1))
@@ -69,6 +69,14 @@ rule table1:
 
 rule table2:
     input: [done("train", e.name) for e in TABLE_2]
+
+
+rule radius:
+    input: [done("train", e.name) for e in RADIUS_SWEEP]
+
+
+rule controls:
+    input: [done("train", e.name) for e in CONTROLS]
 
 
 rule render:

@@ -14,7 +14,8 @@ class Experiment:
     """What is trained: objects per scene (lowest, highest), which of them are labeled, and how far the net sees.
 
     `radius` None is a net that sees the whole image (Exp. 1, 2); a number is the local patch net's r in cells (App. E.3).
-    `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1.
+    `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1. It is trained on `times` as many images
+    as the preset says.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Experiment:
     radius: int | None = None
     condition: str = "location"
     normalize_label: bool = False
+    times: int = 1
 
     def __post_init__(self):
         low, high = self.objects
@@ -31,6 +33,8 @@ class Experiment:
         for name, value, allowed in (("labels", self.labels, LABEL_POLICIES), ("condition", self.condition, CONDITIONS)):
             if value not in allowed:
                 raise ValueError(f"{self.name}: {name} must be one of {', '.join(allowed)}, got {value!r}")
+        if self.times < 1:
+            raise ValueError(f"{self.name}: times must be at least 1, got {self.times}")
         if self.radius is not None and (self.radius < 1 or self.condition != "location"):
             raise ValueError(f"{self.name}: radius >= 1 cells, with location conditions; got {self.radius}, {self.condition}")
 
@@ -70,13 +74,15 @@ TABLE_2 = tuple(
 RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 4, 5, 15))
 # Controls that the paper lacks: the label's embedding of one size whatever the number of labels (for Exp. 2, which sees at most
 # one, that is the same training; sampled as exp2/unit), and what is not labeled on its own: the empty floor, one object
-# anywhere, one to three anywhere (s_b of Bradley et al. 2025).
+# anywhere, one to three anywhere (s_b of Bradley et al. 2025); and six objects with three times the training, since on as many
+# images as Exp. 1 such a net sees half as many of each count.
 NORMALIZED = replace(EXP1, name="exp1_normalized", normalize_label=True)
 BACKGROUNDS = tuple(
     Experiment(f"background_{name}", objects, labels="none")
     for name, objects in (("empty", (0, 0)), ("one", (1, 1)), ("cluttered", (1, 3)))
 )
-CONTROLS = (NORMALIZED, *BACKGROUNDS)
+LONGER = replace(_on(EXP1, 1, 6), name="exp1_1-6_x3", times=3)
+CONTROLS = (NORMALIZED, *BACKGROUNDS, LONGER)
 EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS}
 
 
@@ -102,7 +108,7 @@ class Preset:
 
     def length(self, exp: Experiment) -> int:
         """Training images of a net of this experiment."""
-        return self.images if exp.radius is None else self.patch_images
+        return exp.times * (self.images if exp.radius is None else self.patch_images)
 
 
 PRESETS = {

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import warnings
 from contextlib import contextmanager
@@ -51,34 +52,40 @@ def write_json(path, value):
 
 
 def write_rows(path, command, kind, rows):
-    """Write namedtuples of one `kind` as CSV, sorted, whole or not at all; the first line is the command that makes them."""
+    """Write namedtuples of one `kind` as CSV, sorted, whole or not at all, below the command that makes them and their number."""
+    rows = sorted(rows)
     text = io.StringIO()
-    text.write(f"# {command}\n")
+    text.write(f"# {command}\n# {len(rows)} rows\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(kind._fields)
-    writer.writerows(sorted(rows))
+    writer.writerows(rows)
     write_text(path, text.getvalue())
 
 
 def read_rows(path, kind):
     """The rows of `kind` (a namedtuple) that `write_rows` stored; none when there is no file.
 
-    A file that was cut off in its last line is read without that line, with a warning. Raises ValueError when another
+    A file that was cut off is read as far as it goes, without a half line, with a warning. Raises ValueError when another
     line does not parse.
     """
     path = Path(path)
     if not path.exists():
         return []
-    text = path.read_text()
-    whole, _, cut = text.rpartition("\n")
-    if cut:
-        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; measure again to replace it")
-    lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
     kinds = kind.__annotations__
     try:
-        return [kind(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in kind._field_defaults}) for line in lines]
+        text = path.read_text(encoding="utf-8")
+        whole, _, cut = text.rpartition("\n")
+        lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
+        rows = [kind(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in kind._field_defaults}) for line in lines]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path.name} holds a line that is no row ({error}); restore it with git or measure again") from error
+    told = re.search(r"^# (\d+) rows$", whole, re.MULTILINE)
+    restore = "restore it with git, or measure again what is missing"
+    if cut:
+        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; {restore}")
+    elif told and len(rows) < int(told[1]):
+        warnings.warn(f"{path.name} was cut off: it has {len(rows):,} of {int(told[1]):,} rows; {restore}")
+    return rows
 
 
 def sha256(path):

@@ -76,26 +76,33 @@ def image_grid(
     title: str = "",
     cell: float = 1.0,
     marks: Sequence[Sequence[Sequence[tuple[float, float]]]] | None = None,
+    groups: Sequence[str] = (),
 ) -> Figure:
     """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
 
-    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to circle, such
-    as the conditioned locations. Raises ValueError when labels and images disagree in number.
+    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to dot, such
+    as the conditioned locations; `groups` are headings of as many equal groups of columns. Raises ValueError when labels and
+    images disagree in number, or groups and columns.
     """
     columns = max(len(row) for row in images)
     for what, labels, count in (("row", row_labels, len(images)), ("column", column_labels, columns)):
         if len(labels) not in (0, count):
             raise ValueError(f"{len(labels)} {what} labels for {count} {what}s")
+    if groups and columns % len(groups):
+        raise ValueError(f"{columns} columns cannot be shared evenly by {len(groups)} groups")
+    per = columns // len(groups) if groups else columns
+    between = 0.12  # inches, from group to group
     widest = max((len(line) for label in row_labels for line in label.split("\n")), default=0)
     margin = 0.085 * widest + 0.1 if row_labels else 0.05  # inches, at font size 10
     top = (0.2 * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0) + (0.3 if title else 0.0) + 0.05
-    width, height = margin + columns * cell + 0.05, top + len(images) * cell + 0.05
+    top += 0.25 if groups else 0.0
+    width, height = margin + columns * cell + (columns // per - 1) * between + 0.05, top + len(images) * cell + 0.05
     by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)  # "none" turns back into the style's
     figure = plt.figure(figsize=(width, height), layout=by_hand)
     for i, row in enumerate(images):
         for j, image in enumerate(row):
             gap = 0.03
-            left, bottom = margin + j * cell + gap / 2, height - top - (i + 1) * cell + gap / 2
+            left, bottom = margin + j * cell + j // per * between + gap / 2, height - top - (i + 1) * cell + gap / 2
             side = cell - gap
             axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
             axes.set(xticks=[], yticks=[])
@@ -104,12 +111,14 @@ def image_grid(
             if image is not None:
                 axes.imshow(to_uint8(image), interpolation="nearest")
             for x, y in marks[i][j] if marks is not None else ():
-                axes.plot(x, y, "o", ms=7 * cell, mfc="none", mec="white", mew=1.6)
-                axes.plot(x, y, "o", ms=7 * cell, mfc="none", mec="black", mew=0.7)
+                axes.plot(x, y, "o", ms=3.6 * cell, mfc="white", mec="black", mew=0.8)
             if j == 0 and row_labels:
                 axes.set_ylabel(row_labels[i], rotation=0, ha="right", va="center", labelpad=4)
             if i == 0 and column_labels:
                 axes.set_title(column_labels[j], fontsize=10, pad=3)
+    for g, heading in enumerate(groups):
+        center = margin + (g + 0.5) * per * cell + g * between
+        figure.text(center / width, 1 - (0.35 if title else 0.05) / height, heading, ha="center", va="top", fontsize=11)
     if title:
         figure.text(0.5, 1 - 0.06 / height, title, ha="center", va="top", fontsize=11)
     return figure

@@ -247,7 +247,7 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
     parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {', '.join(TABLES)}: all its missing nets")
     parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
-    parser.add_argument("--images", type=int, help="training images in all (default: the preset's)")
+    parser.add_argument("--images", type=int, help="instead of the preset's number (a net named _x3 takes three times as many)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="train from the start, in place of a finished checkpoint")
     parser.add_argument("--missing", action="store_true", help="do nothing when the checkpoint exists (always so for tables)")

@@ -83,8 +83,8 @@ plotting.save_figure(figure, "fig02", preset, numbers, seed, used);
 
 # %%
 stops = figures.nearest(levels, (0.05, 0.2, 1, 10))
-rows, labels, columns, numbers = figures.fig10(explorer.maps, explorer.first, stops)
-figure = plotting.image_grid(rows, labels, columns, cell=0.67)
+rows, labels, columns, nets, numbers = figures.fig10(explorer.maps, explorer.first, stops)
+figure = plotting.image_grid(rows, labels, columns, cell=0.67, groups=nets)
 plotting.save_figure(figure, "fig10", preset, numbers, seed, used);
 
 # %% [markdown]
@@ -99,7 +99,8 @@ curves = {n: {field: locality_rates.against_noise(local[n], field) for field in 
 titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
 references = {"Gaussian, denoiser": baseline, "Gaussian, score": of_score}
 figure = locality_rates.draw_against_noise(curves, titles, references)
-used = [f"data/checkpoints/{name}" for name in names] + ["data/counts/locality.csv", "data/counts/length_generalization.csv"]
+counts = ["data/counts/locality.csv", "data/counts/length_generalization.csv"]
+used = [f"data/checkpoints/{name}" for name in names] + counts
 numbers = {n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()}
 plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": numbers}, seed, used);
 
@@ -124,11 +125,11 @@ points |= {n: label for n, label in more.items() if any(row.net == n for row in 
 # %%
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
-figure = locality_rates.draw_against_k(found, points)
+figure = locality_rates.draw_against_k(found)
 numbers = {"locality": {n: list(s) for n, s in found.locality.items()}, "chance": found.chance, "K": found.k, "obeyed": found.obeyed, "spearman": rho}
 plotting.save_figure(figure, "locality_against_k", preset, numbers, seed, used)
 for rule, k in found.k.items():
-    print(f"{rule:17s}", k)
+    print(f"{rule:29s}", k)
 whole = [n for n in points if rates.trained(n).radius is None]
 print({rule: round(r, 2) for rule, r in rho.items()}, f"rank correlations, {len(whole)} nets that see the whole image")
 at_noise = locality_rates.by_noise(counted, whole, preset)
@@ -137,7 +138,7 @@ print("with the share of cells filled, by noise:", {s: round(r, 2) for s, r in a
 # %% [markdown]
 # ## Along training
 # Exp. 1 and 2 trained once more (seed 1), with nets kept along the way; the same two numbers of each. Both start alike. In Exp. 1
-# locality and composition grow together (0.24 to 0.53, 0.04 to 0.84); in Exp. 2 both rise a little, then fall back (0.24, 0.35, 0.29;
+# locality and composition grow together (0.24 to 0.53, 0.04 to 0.84); in Exp. 2 both rise a little, then stall or fall back (0.24, 0.35, 0.29;
 # 0.04, 0.33, 0.30).
 
 # %%
@@ -147,7 +148,7 @@ along = {n: {"conditional locality at σ ≥ 1": locality_rates.along_training(r
 for n in again:
     along[n]["cells filled, K = 4 to 6"] = {i: v["filled"] for i, v in rates.along_training(counted, n, over).items()}
 figure = locality_rates.draw_along_training(along, again)
-plotting.save_figure(figure, "locality_along_training", preset, along, seed, used[-2:]);
+plotting.save_figure(figure, "locality_along_training", preset, along, seed, counts);
 
 # %% [markdown]
 # ## Fig. 12: why a CIFAR-10 net delocalizes
@@ -195,11 +196,11 @@ print("Exp. 1 hears conditions nearby, Exp. 2 and the net of one object hardly m
 # %% [markdown]
 # **What to look for**: Exp. 1 hears its conditions from nearby (0.54 to 0.60 for σ ≥ 1), Exp. 2 and the net of one object hardly more
 # than chance (0.23 to 0.34, and 0.27 to 0.31, where hearing all conditions alike gives 0.24). Exp. 3's 0.73 to 0.80 is its window's: the same
-# net with conditions heard alike would have 0.73. One image and target vary more: in Fig. 2 the target of Exp. 1 takes 68 %
-# from nearby at both noise levels shown, and 34 % at σ = 1 between them; in Exp. 2 at σ = 5 a far disc fills, as the paper says.
+# net with conditions heard alike would have 0.73. One image and target vary more: in Fig. 2 the target of Exp. 1 takes 69 and 68 %
+# from nearby at the two noise levels shown, and 34 % at σ = 1 between them; in Exp. 2 at σ = 5 a far disc fills, as the paper says.
 # **Pixels**: as in the paper, Exp. 1 and 2 look at nearby pixels at all noise levels: the 90 % square of energy (squared influence) has a
 # side of 1 px at σ = 0.05, 5 px at 0.2, 11 and 12 px at 5 and 13 px at 40, of 32. A Gaussian field with the images' mean, variance and
-# correlation, whose denoiser has no reason to be local, looks at 7 px at σ = 0.2, 25 at 5 and 26 at 40. Exp. 3 is local by construction.
+# correlation, whose denoiser has no reason to be local, looks at 7 px at σ = 0.2 and 25 at 5 and at 40. Exp. 3 is local by construction.
 # **It hangs on the word "energy"**: with absolute values in place of squares, our reading until late, the same squares are 15 to 30 px. The
 # centers of the maps are bright, the rest is faint but wide.
 # **Fig. 12**: the paper's guess names centered subjects and the absence of several nearly independent objects. Our pair of one-object nets

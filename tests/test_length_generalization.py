@@ -185,12 +185,33 @@ def test_a_half_written_file_is_noticed_and_continued(toy):
     lg.measure("toy", [1, 2], 10, steps=2, solver="heun")
     whole = toy.path.read_text()
     toy.path.write_text(whole[:-7])
-    with pytest.warns(UserWarning, match="ends within line 22, which is dropped"):
+    with pytest.warns(UserWarning, match="ends within line 23, which is dropped"):
         assert len(lg.read_rows(toy.path)) == 19
-    with pytest.warns(UserWarning, match="ends within line 22"):
+    with pytest.warns(UserWarning, match="ends within line 23"):
+        lg.measure("toy", [1, 2], 10, steps=2, solver="heun")
+    assert toy.path.read_text() == whole
+    toy.path.write_text("".join(whole.splitlines(keepends=True)[:13]))  # cut off where a line ends
+    with pytest.warns(UserWarning, match="rows.csv was cut off: it has 10 of 20 rows; restore it"):
         lg.measure("toy", [1, 2], 10, steps=2, solver="heun")
     assert toy.path.read_text() == whole
     assert toy.drawn == [(1, 0, 8), (1, 8, 10), (2, 0, 8), (2, 8, 10)]  # nothing was drawn twice
+    toy.path.write_bytes(whole.encode()[:-9] + b"\xff")
+    with pytest.raises(ValueError, match="rows.csv holds a line that is no row"):
+        lg.read_rows(toy.path)
+
+
+def test_a_background_of_another_size_is_refused_before_sampling(toy, monkeypatch):
+    sizes = {"toy": 32, "background_one": 64}
+    monkeypatch.setattr(checkpoints, "load", lambda net, preset="small", device="cpu": pipeline_of(resolution=sizes[net]))
+    with pytest.raises(ValueError, match="background_one draws images of 64 px and the counter reads 32 px"):
+        lg.measure("toy/linear_one", [1], 8, steps=2, solver="heun")
+    assert not toy.drawn
+
+
+def test_a_measurement_that_is_there_says_so(toy, capsys):
+    for _ in range(2):
+        lg.measure("toy", [1], 8, steps=2, solver="heun")
+    assert capsys.readouterr().out.splitlines()[-1] == "toy: all 8 samples are counted already, in rows.csv"
 
 
 def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, capsys):

@@ -189,5 +189,5 @@ def test_local_nets_are_not_ranked_among_the_others():
     share = {"exp1": at(0.9), "exp2": at(0.2), "drop_one_1-3": at(0.5), "exp3": at(0.1)}
     obeyed = {"exp1": 4.0, "exp2": 2.0, "drop_one_1-3": 1.0, "exp3": 0.0}
     found = locality_rates.AgainstK({n: at(v) for n, v in nets.items()}, dict.fromkeys(nets, 0.2), share, obeyed, {})
-    expected = {"share of cells": pytest.approx(1), "conditions obeyed": pytest.approx(0.5)}
+    expected = {"cells filled": pytest.approx(1), "conditions obeyed": pytest.approx(0.5)}
     assert found.rank_correlations() == expected  # with exp3 they would be -0.2 and -0.4

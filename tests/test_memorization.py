@@ -48,7 +48,7 @@ def test_rows_survive_their_file(tmp_path):
     text = (tmp_path / "near.csv").read_text()
     assert m.read_near(tmp_path / "near.csv") == sorted(rows) and m.read_near(tmp_path / "none.csv") == []
     (tmp_path / "near.csv").write_text(text[:-4])  # cut off within its last line
-    with pytest.warns(UserWarning, match="near.csv ends within line 5, which is dropped"):
+    with pytest.warns(UserWarning, match="near.csv ends within line 6, which is dropped"):
         assert m.read_near(tmp_path / "near.csv") == sorted(rows)[:-1]
     (tmp_path / "near.csv").write_text(text.replace("0.2", "two"))
     with pytest.raises(ValueError, match="holds a line that is no row"):

@@ -9,7 +9,7 @@ import torch
 
 from lcs_utils import checkpoints, paths, training
 from lcs_utils.clevr import conditions
-from lcs_utils.experiments import CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils.experiments import CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, preset
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, tabl
     stop[0] = None
     training.main([table, "--preset", "small", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets]
-    assert order[-1][1:] == ("small", 640, f"python -m lcs_utils.training {nets[-1].name} --preset small --images 640")
+    assert order[-1][1:] == ("small", 640 * nets[-1].times, f"python -m lcs_utils.training {nets[-1].name} --preset small --images 640")
     training.main([table])
     assert len(order) == len(nets)
 
@@ -120,6 +120,14 @@ def test_the_tables_are_the_papers():
     assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS} == set(EXPERIMENTS)
     assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}
+
+
+def test_the_longer_training_is_that_of_six_objects_on_three_times_the_images():
+    longer, six = EXPERIMENTS["exp1_1-6_x3"], EXPERIMENTS["exp1_1-6"]
+    assert longer == replace(six, name="exp1_1-6_x3", times=3)
+    assert [preset("small").length(e) for e in (six, longer)] == [176_000, 528_000]
+    with pytest.raises(ValueError, match="longer: times must be at least 1, got 0"):
+        replace(six, name="longer", times=0)
 
 
 def test_the_labeled_share_is_that_of_the_drawn_labels():

@@ -161,6 +161,8 @@ def measure(
     fitting = counter_folder(pipeline.config.resolution)
     counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
     check_fit(net, pipeline, counter)
+    for name in change.also if change else ():
+        check_fit(name, checkpoints.load(name, preset, device), counter)
     fuse_(pipeline.net)  # the same bits, a third sooner
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
@@ -177,6 +179,7 @@ def measure(
     standard = family == "test" and (seed, solver, steps) == STANDARD
     shown = standard and not rows_file and "@" not in net  # nets along a training are too many
     if not missing:
+        print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
         return keep_sheet(net, preset, place, key) if shown else None
     left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
     fresh, total = [k for k in missing if left[k]], sum(left.values())

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch import Tensor
 
 from lcs_utils import locality
@@ -24,10 +25,15 @@ from lcs_utils.evaluation.rows import Row
 from lcs_utils.plotting import COLORS, EXPERIMENT_COLORS
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
+FILLED = "K, 3/4 of the cells filled"  # `filled_k`
 HIGH = 1.0  # Choice: "high noise" is sigma >= 1, six times the standard deviation of the images and more
-MARKERS = {
-    "_seed1": "D", "_seed2": "d", "_seed": "p", "_normalized": "P", "_r": "^",
-    "_1-2": "<", "_1-4": "v", "_1-5": "X", "_1-6": ">", "_1": "s",
+COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
+    "Exp. 1: all labels": EXPERIMENT_COLORS["exp1"], "random number of labels": COLORS["purple"], "one label dropped": COLORS["orange"],
+    "Exp. 2: one label": EXPERIMENT_COLORS["exp2"], "Exp. 3: one label, local net": EXPERIMENT_COLORS["exp3"],
+}  # fmt: skip
+MARKER_OF = {  # and its marker: what else differs from the nets of Fig. 1
+    "1-3 objects": "o", "the same, other seeds": "d", "the same, labels of one size": "P", "1 object": "s", "1-2 objects": "<",
+    "1-4 objects": "v", "1-5 objects": "X", "1-6 objects": ">", "1-6 objects, longer": "*",
 }  # fmt: skip
 
 
@@ -117,7 +123,7 @@ class AgainstK(NamedTuple):
         """
         whole = [net for net in self.locality if trained(net).radius is None]
         shares_filled = {net: share.value for net, share in self.filled.items()}
-        values = {"share of cells": shares_filled, "conditions obeyed": self.obeyed} | self.k
+        values = {"cells filled": shares_filled, "conditions obeyed": self.obeyed} | self.k
         shares = [self.locality[net].value for net in whole]
         return {rule: rank_correlation(shares, [of[net] for net in whole]) for rule, of in values.items()}
 
@@ -126,8 +132,8 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small"
     """The paper's thesis in numbers. Raises ValueError for a net whose locality was not measured with its present weights."""
     found = current(read(preset), list(nets), preset)
     rules = {
-        "cells filled": lambda net: filled_k(counted, net), "our success rule": lambda net: largest_k(counted, net).value,
-        "the paper's rule": lambda net: largest_k(counted, net, PAPER_RULE_ALL).value,
+        FILLED: lambda net: filled_k(counted, net), "K, our rule": lambda net: largest_k(counted, net).value,
+        "K, the paper's rule": lambda net: largest_k(counted, net, PAPER_RULE_ALL).value,
     }  # fmt: skip
     return AgainstK(
         {net: at_high_noise(rows) for net, rows in found.items()},
@@ -145,12 +151,15 @@ def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "small")
     return {sigma: rank_correlation([at[net][sigma].value for net in nets], filled) for sigma in SIGMAS}
 
 
-def point_style(net: str) -> dict:
-    """Color and marker of a net's point: the color says which labels and whether the net is local, the marker what else differs."""
-    if net.startswith("exp"):
-        marker = next((marker for part, marker in MARKERS.items() if part in net), "o")
-        return {"color": EXPERIMENT_COLORS.get(net[:4], COLORS["orange"]), "marker": marker}
-    return {"color": COLORS["purple" if net.startswith("random") else "orange"], "marker": "o"}
+def point_style(net: str) -> tuple[str, str]:
+    """What color and marker of a net's point say: keys of COLOR_OF and MARKER_OF. Raises ValueError for an unknown net."""
+    exp = trained(net)
+    colors = dict(zip(("all", "random", "drop_one", "single"), COLOR_OF))
+    marker = "1 object" if exp.objects == (1, 1) else "{}-{} objects".format(*exp.objects)
+    marker += ", longer" if exp.times > 1 else ""
+    for differs, words in (("_seed" in net, "other seeds"), (exp.normalize_label, "labels of one size")):
+        marker = f"the same, {words}" if differs else marker
+    return "Exp. 3: one label, local net" if exp.radius is not None else colors[exp.labels], marker
 
 
 def draw_against_noise(
@@ -169,19 +178,21 @@ def draw_against_noise(
             axes.fill_between(sigmas, [v.low for v in values], [v.high for v in values], color=style["color"], alpha=0.2, lw=0)
     for (label, sides), ls in zip((references or {}).items(), cycle(("-", ":", "-."))):
         panels[0].plot(SIGMAS, sides, color="black", ls=ls, lw=1.2, label=label)
-    panels[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 38))
+    panels[0].set(xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 28))
     panels[1].set(xscale="log", xlabel="noise σ", ylabel="share", title="condition influence from within 2 cells", ylim=(0, 1))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
     return figure
 
 
-def draw_against_k(found: AgainstK, labels: dict[str, str]) -> Figure:
+def draw_against_k(found: AgainstK) -> Figure:
     """K, and the share of cells filled, against conditional locality at high noise, one point per net (the paper's thesis)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.4, 3.9))
     arms = lambda i: [[i.value - i.low], [i.high - i.value]]
+    styles = {net: point_style(net) for net in found.locality}
     for net, share in found.locality.items():
-        style = point_style(net) | {"ms": 8, "mec": "white", "mew": 0.6, "ls": "none", "xerr": arms(share)}
-        left.errorbar(share.value, found.k["cells filled"][net], label=labels[net], **style)
+        color, marker = styles[net]
+        style = {"color": COLOR_OF[color], "marker": MARKER_OF[marker], "ms": 8, "mec": "white", "mew": 0.6, "xerr": arms(share)}
+        left.errorbar(share.value, found.k[FILLED][net], **style)
         right.errorbar(share.value, found.filled[net].value, yerr=arms(found.filled[net]), **style)
     for chance in sorted(set(found.chance.values())):
         words = "all conditions alike" if chance == chance_locality(None) else "the same in its window"
@@ -191,7 +202,11 @@ def draw_against_k(found: AgainstK, labels: dict[str, str]) -> Figure:
     left.set(ylabel="K", ylim=(-0.6, 13), title="largest K with 3/4 of the cells filled")
     right.set(ylabel="share", ylim=(0, 1), title="cells filled, K = 4 to 6")
     figure.supxlabel("conditional locality at σ ≥ 1 (share from within 2 cells)", fontsize=10)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    used, shapes = zip(*styles.values())
+    key = lambda label, **style: Line2D([], [], ls="none", ms=7, label=label, **style)
+    lines = [key(words, color=color, marker="o") for words, color in COLOR_OF.items() if words in used]
+    lines += [key(words, color="0.35", marker=marker) for words, marker in MARKER_OF.items() if words in shapes]
+    figure.legend(handles=lines, loc="outside right center", fontsize=8)
     return figure
 
 

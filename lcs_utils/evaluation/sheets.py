@@ -13,6 +13,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image, PngImagePlugin
 
 from lcs_utils import paths
+from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
@@ -29,6 +30,11 @@ def sheet_path(net: str, preset: str = "small") -> Path:
     """Where the sheet of a net, or of NET/CHANGE, is: data/samples for preset `small`, otherwise under runs/."""
     folder = paths.DATA / "samples" if preset == "small" else paths.RUNS / preset / "sheets"
     return folder / f"{net.strip('/').replace('/', '_')}.png"
+
+
+def asked(k: int, size: int) -> list[tuple[float, float]]:
+    """The first `k` test locations (App. E.1) as points of a `size` x `size` image, x right, y down: `image_grid`'s marks."""
+    return [((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]]
 
 
 def write_sheet(path: Path, samples: dict[int, Float[np.ndarray, "samples 3 height width"]], about: dict) -> None:

@@ -23,6 +23,9 @@ class Paper(NamedTuple):
     k: int
     extras: tuple[int, int] = (0, 0)
 
+    def __str__(self) -> str:
+        return f"{self.k}" + ("" if self.extras == (0, 0) else " + ({}–{})".format(*self.extras))
+
 
 PAPER = {  # Tables 1 and 2; trained on one object, one label is all labels, so that exp1_1 stands for Exp. 2 too
     "exp1_1": Paper(1), "exp1_1-2": Paper(5), "exp1": Paper(9),
@@ -101,10 +104,8 @@ def markdown(found: Sequence[Cell]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for cell in found:
-        extras = "" if cell.paper is None or cell.paper.extras == (0, 0) else " + ({}–{})".format(*cell.paper.extras)
-        paper = "–" if cell.paper is None else f"{cell.paper.k}{extras}"
         k = map(say, (cell.eight, cell.many, cell.ours))
-        said = (cell.trained_on, cell.column, paper, *k, str(cell.samples or "not measured"))
+        said = (cell.trained_on, cell.column, str(cell.paper or "–"), *k, str(cell.samples or "not measured"))
         lines.append("| " + " | ".join(said) + " |")
     return "\n".join(lines) + "\n"
 
@@ -134,9 +135,12 @@ def draw_k(found: Sequence[Cell]) -> Figure:
 
 def draw_k_against(
     found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str,
-    over: str = "K = 4 to 6", shown: tuple[str, str] = ("samples that succeed", "cells filled"),
+    over: str = "K = 4 to 6", shown: tuple[str, str] = ("samples that succeed", "cells filled"), paper: int | None = None,
 ) -> Figure:  # fmt: skip
-    """K by two rules, and two shares (`shown`; `over` which K), of each cell of `found` at its `place` (Fig. 8, App. E.3)."""
+    """K by two rules, and two shares (`shown`; `over` which K), of each cell of `found` at its `place` (Fig. 8, App. E.3).
+
+    `paper` is a K of the paper that belongs to an unknown place, drawn as a line.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.4))
     shift = 0.02 * (max(place) - min(place))
     rules = [[cell.ours for cell in found], [cell.many for cell in found]]
@@ -153,6 +157,9 @@ def draw_k_against(
         axes.set_xlabel(xlabel)
     told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
     left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
+    if paper is not None:
+        left.axhline(paper, color="0.4", lw=1.2, ls="--", zorder=0)
+        left.text(place[-1], paper + 0.15, "the paper's Exp. 3, r unknown", ha="right", fontsize=8, color="0.3")
     left.set(ylabel="largest K that succeeds", ylim=(-0.5, 12.5))
     right.set(ylabel=f"share, {over}", ylim=(-0.03, 1.03))
     for axes in (left, right):
@@ -175,16 +182,16 @@ def draw_rates(
         "plausible": "plausible images", "success": "samples that succeed", "K": "largest K",
     }  # fmt: skip
     figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
-    markers = dict(zip(found, "osD^vP*X"))
+    markers = dict(zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X"))  # trainings of one kind share color and marker
     for axes, measure in zip(panels[0], measures, strict=True):
         for net, table in found.items():
             ks = [k for k in table if k > 0]
             value, low, high = zip(*(table[k][measure] for k in ks))
-            axes.plot(ks, value, marker=markers.get(net, "o"), ms=4.5, color=colors[net], label=labels[net])
+            axes.plot(ks, value, marker=markers.get(colors[net], "o"), ms=4.5, color=colors[net], label=labels[net])
             axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
         axes.set_title(words[measure] + (said or {}).get(measure, ""))
         axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
-            xlabel="K, conditioned locations", xticks=range(0, 13, 3)
+            xlabel="K, conditioned locations", xticks=range(0, 13, 2)
         )
         axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
     lines, names = panels[0][0].get_legend_handles_labels()

@@ -36,10 +36,10 @@ def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
     return rows, columns, numbers
 
 
-def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], list[str], dict]:
+def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], list[str], list[str], dict]:
     """Nets beside each other, each over noise: pixel maps with the 90 % square, a row for each condition (Fig. 10).
 
-    Returns rows, row labels, column labels, numbers.
+    Returns rows, row labels, column labels, the nets as headings of groups of columns, numbers.
     """
     rows, columns, numbers = [[] for _ in range(1 + len(view.cells))], [], {}
     for net in found.nets:
@@ -48,10 +48,11 @@ def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
         rows[0] += [_image(maps.pixel_map(p, s, 4)) for p, s in zip(panels, states)]
         for k in range(len(view.cells)):
             rows[1 + k] += [_image(maps.relative(p.conditions, k, s, 4)) for p, s in zip(panels, states)]
-        columns += [f"{net.partition(':')[0] if i == noises[0] else ''}\nσ = {found.sigmas[i]:g}" for i in noises]
+        columns += [f"σ = {found.sigmas[i]:g}" for i in noises]
         heard = [p.conditions[:, view.target[0], view.target[1]] for p in panels]
         numbers[net] = {"window": [p.window for p in panels], "influence_at_target": heard}
-    return rows, ["pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))], columns, numbers
+    labels = ["pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))]
+    return rows, labels, columns, list(found.nets), numbers
 
 
 def _boxed(influence: np.ndarray, side: int, target: tuple[int, int] = (16, 16), scale: int = 4) -> np.ndarray:
