@@ -88,7 +88,8 @@ for name, of in followed.items():
 # %% [markdown]
 # **A control that the paper lacks.** A condition with k labels has an embedding sqrt(k) times as large as any that Exp. 2
 # was trained with. Divided by sqrt(k) at sampling, the same net still fills few of the cells: the failure is not the size
-# of the condition.
+# of the condition. In a trial before this project its samples dissolved into noise from six labels on; those of this net do not (below,
+# 98 of 100 look right), so that nothing was left for the division to repair.
 #
 # **How many conditions a net obeys.** Exp. 1 obeys 3.9 of 4, 4.5 of 6 and 6.3 of 8. Exp. 2 does not draw more objects when it is told of
 # more, two to three up to K = 8 and then fewer, and obeys between none and two whatever K (0.2 to 1.8; with the two other trainings up to 2.0). Told of all but
@@ -110,33 +111,33 @@ Markdown(f"**Where the paper's K lies outside our interval by its own rule:** {s
 
 # %% [markdown]
 # ## Fig. 8: more objects in training, more objects placed
-# Nets told all locations, trained on up to one, two, ... six objects. The same noise and the same K locations (dots) for each;
+# Nets told all locations, trained on up to one, two, ... six objects, and on up to six for three times as long. The same noise and the same K locations (dots) for each;
 # every sample is one of the eight that `data/samples` shows for every K. From K = 7 on no net has seen as many objects.
 
 # %%
-beyond, trained_on = [7, 8, 9], ["exp1_1", "exp1_1-2", "exp1", "exp1_1-4", "exp1_1-5", "exp1_1-6"]
+beyond, trained_on = [7, 8, 9], ["exp1_1", "exp1_1-2", "exp1", "exp1_1-4", "exp1_1-5", "exp1_1-6", "exp1_1-6_x3"]
 ranges = [cell for cell in tables.cells(stored, trained_on) if cell.ours and rates.mean_over(stored, cell.net, "filled", beyond)]
 shown = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 kept = {cell.net: sheets.read_sheet(cell.net, preset).samples for cell in ranges}
 grid = [[kept[cell.net][k][0] if k in kept[cell.net] else None for k in shown] for cell in ranges]
 marks = [[sheets.asked(k, size) if image is not None else [] for k, image in zip(shown, row)] for row in grid]
-figure = plotting.image_grid(grid, [f"trained\non {cell.trained_on}" for cell in ranges], [f"K = {k}" for k in shown], cell=0.85, marks=marks)
+words = {cell.net: cell.trained_on + ", longer" * (cell.net == "exp1_1-6_x3") for cell in ranges}
+figure = plotting.image_grid(grid, [f"trained\non {words[net]}" for net in words], [f"K = {k}" for k in shown], cell=0.85, marks=marks)
 nets = [cell.net for cell in ranges]
 plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K": shown}, seed, files(nets))
 share = {cell.net: [rates.mean_over(stored, cell.net, measure, beyond) for measure in ("within_one", "filled")] for cell in ranges}
-maxima = [rates.trained(cell.net).objects[1] for cell in ranges]
-words = ("K-1 to K+1 objects", "cells filled")
-figure = tables.draw_k_against(ranges, share, maxima, list(map(str, maxima)), "most objects in a training image", "K = 7 to 9", words)
+shares = ("K-1 to K+1 objects", "cells filled")
+figure = tables.draw_k_against(ranges, share, range(len(ranges)), list(words.values()), "objects in a training image", "K = 7 to 9", shares)
 even = lambda row, _: row.placed >= row.k - 1 and abs(row.count - row.k) <= 1 and row.plausibility >= PLAUSIBLE
 tolerant = {cell.net: rates.largest_k(stored, cell.net, rates.PAPER_RULE_ALL._replace(succeeds=even)) for cell in ranges}
 numbers = {cell.net: {"cell": cell._asdict(), "share": share[cell.net], "K_tolerant": tolerant[cell.net]} for cell in ranges}
 plotting.save_figure(figure, "fig08", preset, numbers, seed, counts)
 for cell in ranges:
-    print(f"trained on {cell.trained_on}: K = {tables.say(cell.many)}; with K-1 to K+1 objects allowed at every K: {tables.say(tolerant[cell.net])}")
+    print(f"trained on {words[cell.net]}: K = {tables.say(cell.many)}; with K-1 to K+1 objects allowed at every K: {tables.say(tolerant[cell.net])}")
 
 # %% [markdown]
 # **Not as in the paper**: its K grows from 1 to 5, 9, 10, 10 and 11. Ours grows up to three objects and then no more (1, 6, 8, 8, 4, 4):
-# trained on up to four, five or six, a net fills 0.80, 0.83 and 0.82 of the cells for K = 7 to 9 (three trainings on up to three: 0.76 to 0.80),
+# trained on up to four, five or six, a net fills 0.80, 0.83 and 0.82 of the cells for K = 7 to 9 (three trainings on up to three: 0.75 to 0.80),
 # all on as many images, so that a net of six counts saw half as many of each, and by the paper's rule its K is no larger, or even smaller. That is the rule's doing: up to the trained maximum it asks for every cell filled and nothing elsewhere, beyond it allows one
 # missing and one more, and for K = 4 to 10 all these nets but the first draw (our counter says) 0.6 to 1.7 objects
 # elsewhere. With one object of tolerance at every K (a rule chosen after seeing this) the drop is gone: 2, 6, 8, 8, 9, 8. It is not the
@@ -144,17 +145,23 @@ for cell in ranges:
 
 # %% [markdown]
 # ## Label completeness as a dose
-# Trainings on the same images that differ in how many of the objects carry a label. "One label dropped" labels as many objects
-# as "one label", but up to two of them together; "random" labels anything from one of them to all.
+# Trainings on the same images that differ in how many of the objects carry a label: all but one of them ("one label dropped"; of
+# 1-3 objects that is as many labels as "one label", but up to two of them together), anything from one to all ("random"). First of
+# nets trained on 1-3 objects, then on 1-6, where the four shares differ.
 
 # %%
-doses = [cell for cell in tables.cells(stored, ["exp2", "drop_one_1-3", "random_1-3", "exp1"]) if cell.ours]
-dose = [experiment(cell.net).labeled_share for cell in doses]
-dosed = {cell.net: [rates.mean_over(stored, cell.net, measure, [4, 5, 6]) for measure in ("success", "filled")] for cell in doses}
-ticks = [f"{cell.column} ({d:.2g})" for cell, d in zip(doses, dose)]
-figure = tables.draw_k_against(doses, dosed, range(len(doses)), ticks, "labels (share of the training objects that carry one)")
+by_labels = {3: ["exp2", "drop_one_1-3", "random_1-3", "exp1"], 6: ["exp2_1-6", "random_1-6", "drop_one_1-6", "exp1_1-6"]}
+doses = [cell for cell in tables.cells(stored, sum(by_labels.values(), [])) if cell.ours]
+dose, most = [experiment(cell.net).labeled_share for cell in doses], [experiment(cell.net).objects[1] for cell in doses]
+dosed = {
+    c.net: [rates.mean_over(stored, c.net, measure, range(m + 1, m + 4)) for measure in ("success", "filled")] for c, m in zip(doses, most)
+}
+ticks, place = [f"{c.column} ({d:.2g})" for c, d in zip(doses, dose)], [i + 0.6 * (m == 6) for i, m in enumerate(most)]
+words = "labels (share of the training objects that carry one); left: trained on 1-3 objects, right: on 1-6"
+figure = tables.draw_k_against(doses, dosed, place, ticks, words, "K = 4 to 6; 7 to 9 right")
 numbers = {cell.net: {"labeled": d, "cell": cell._asdict(), "share": dosed[cell.net]} for cell, d in zip(doses, dose)}
-plotting.save_figure(figure, "label_completeness", preset, numbers, seed, counts);
+plotting.save_figure(figure, "label_completeness", preset, numbers, seed, counts)
+print("cells filled:", "  ".join(f"{net} {shares[1].value:.2f}" for net, shares in dosed.items()))
 
 # %% [markdown]
 # ## The same control in training: a label embedding of one size
@@ -216,7 +223,7 @@ plotting.save_figure(figure, "along_training", preset, along, seed, counts);
 # 360 samples of six nets, enlarged, in random order, counted by a vision-language model blind to net and K (the column `counted_by`
 # of `data/counts/hand_counts.csv`). Up to five conditioned locations the counter agrees on average; where objects crowd it counts more,
 # for Exp. 1 at K = 7 to 9 by 1.4 objects. Exp. 1's images look right in 40 of 40 for K = 0 to 3, 22 of 30 for 4 to 6 and 14 of 30 for 7 to 9
-# (the counter: 40, 30, 28), so by looking its K is smaller. Printed: K by the paper's rule on these samples, judged by looking (places
+# (the counter: 40, 30, 28), so by looking its K is smaller; of all 65 samples that look wrong the counter's plausibility passes 63. Printed: K by the paper's rule on these samples, judged by looking (places
 # by the counter), by the looked-at count alone, and by the counter.
 #
 # The lines show how often it is exact where the truth is known: on 2,000 renders of each count that training never saw, half of them
@@ -280,7 +287,7 @@ last = {name: list(stages.values())[-1] for name, stages in along.items()}
 assert last["exp1_seed1"]["success"].low > last["exp2_seed1"]["success"].high + 0.3
 of = {name: rates.mean_over(stored, name, "filled", [4, 5, 6]) for name in pairs}
 assert of["exp1_normalized"].low > of["exp2/unit"].high + 0.2
-fewer, *others = [dosed[cell.net][1] for cell in doses]  # cells filled, from one label to all
+fewer, *others = [dosed[net][1] for net in by_labels[3]]  # cells filled, from one label to all
 for higher in others:
     assert higher.low > fewer.high
     fewer = higher

@@ -29,6 +29,7 @@ from lcs_utils import centered, checkpoints, diffusion, locality, notebooks, plo
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.evaluation import locality_rates, net_locality, rates
 from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of
+from lcs_utils.experiments import CONTROLS, TABLE_1, TABLE_2
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils.widgets import figures
 
@@ -115,14 +116,7 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 
 # %%
 counted = read_rows(rows_path(preset))
-points = dict(titles)
-for name in ("exp1", "exp2", "exp3"):
-    points |= {n: f"{titles[name]}, seed {n[-1]}" for n in seeds_of(counted, name)[1:]}
-points |= {"exp1_normalized": "Exp. 1, normalized", "random_1-3": "random number of labels", "drop_one_1-3": "one label dropped"}
-more = {f"exp{e}_1-{most}": f"Exp. {e}, up to {most} objects" for e in (1, 2) for most in (2, 4, 5, 6)}
-points |= {n: label for n, label in more.items() if any(row.net == n for row in counted)}
-
-# %%
+points = [net for exp in (*TABLE_1, *TABLE_2, *CONTROLS) for net in seeds_of(counted, exp.name)]
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
 figure = locality_rates.draw_against_k(found)

@@ -12,6 +12,7 @@ from lcs_utils.diffusion import expand
 from lcs_utils.evaluation import locality_rates, net_locality
 from lcs_utils.evaluation.rates import Interval
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.experiments import EXPERIMENTS
 from lcs_utils.models import ddpm
 
 
@@ -181,6 +182,16 @@ def test_chance_is_what_a_window_alone_gives():
     assert locality_rates.chance_locality(1) == locality_rates.chance_locality(2) == 1
     assert locality_rates.chance_locality(15) == locality_rates.chance_locality(None) < 0.25
     assert 0.7 < locality_rates.chance_locality(3) < 0.75
+
+
+def test_every_net_of_the_tables_has_a_point_of_its_own():
+    """Color and marker tell all trained nets apart, but for other seeds and locality's radius."""
+    styles = {net: locality_rates.point_style(net) for net in EXPERIMENTS if not net.startswith(("background", "exp3_r"))}
+    assert len(set(styles.values())) == len(styles)
+    assert all(color in locality_rates.COLOR_OF and marker in locality_rates.MARKER_OF for color, marker in styles.values())
+    assert locality_rates.point_style("exp2_seed1") == ("Exp. 2: one label", "the same, other seeds")
+    with pytest.raises(ValueError, match="unknown experiment 'exp9'"):
+        locality_rates.point_style("exp9")
 
 
 def test_local_nets_are_not_ranked_among_the_others():

@@ -141,7 +141,7 @@ def draw_k_against(
 
     `paper` is a K of the paper that belongs to an unknown place, drawn as a line.
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.8, 3.4))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(max(7.8, 1.5 * len(found)), 3.4))
     shift = 0.02 * (max(place) - min(place))
     rules = [[cell.ours for cell in found], [cell.many for cell in found]]
     shares = [[share[cell.net][i] for cell in found] for i in range(2)]
@@ -154,7 +154,7 @@ def draw_k_against(
             axes.vlines(x, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
             axes.plot(x, [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
         axes.set_xticks(place, [textwrap.fill(tick, 11) for tick in ticks], fontsize=8)
-        axes.set_xlabel(xlabel)
+    figure.supxlabel(xlabel, fontsize=10)
     told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
     left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
     if paper is not None:
