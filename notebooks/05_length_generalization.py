@@ -92,9 +92,9 @@ for name, of in followed.items():
 # 98 of 100 look right), so that nothing was left for the division to repair.
 #
 # **How many conditions a net obeys.** Exp. 1 obeys 3.9 of 4, 4.5 of 6 and 6.3 of 8. Exp. 2 does not draw more objects when it is told of
-# more, two to three up to K = 8 and then fewer, and obeys between none and two whatever K (0.2 to 1.8; with the two other trainings up to 2.0). Told of all but
-# one of up to three objects, a net obeys 1.5 of 4, 2.6 of 6 and 3.6 of 8 and draws up to one more than Exp. 1 up to K = 5, then as many or fewer; Exp. 3 obeys like Exp. 1 up to K = 5 and
-# 3.9 to 4.8 from there on (24 samples for each K, the others 64).
+# more, two to three up to K = 8 and then fewer, and obeys between none and two whatever K (0.2 to 1.8; with the two other trainings up to
+# 2.0). Told of all but one of up to three objects, a net obeys 1.5 of 4, 2.6 of 6 and 3.6 of 8 and draws up to one more than Exp. 1 up to
+# K = 5, then as many or fewer; Exp. 3 obeys like Exp. 1 up to K = 5 and 3.9 to 4.8 from there on (24 samples for each K, the others 64).
 
 # %% [markdown]
 # ## Tables 1 and 2, ours beside the paper's
@@ -111,8 +111,9 @@ Markdown(f"**Where the paper's K lies outside our interval by its own rule:** {s
 
 # %% [markdown]
 # ## Fig. 8: more objects in training, more objects placed
-# Nets told all locations, trained on up to one, two, ... six objects, and on up to six for three times as long. The same noise and the same K locations (dots) for each;
-# every sample is one of the eight that `data/samples` shows for every K. From K = 7 on no net has seen as many objects.
+# Nets told all locations, trained on up to one, two, ... six objects, and on up to six for three times as long. The same noise and the
+# same K locations (dots) for each; every sample is one of the eight that `data/samples` shows for every K. From K = 7 on no net has seen
+# as many objects.
 
 # %%
 beyond, trained_on = [7, 8, 9], ["exp1_1", "exp1_1-2", "exp1", "exp1_1-4", "exp1_1-5", "exp1_1-6", "exp1_1-6_x3"]
@@ -137,11 +138,12 @@ for cell in ranges:
 
 # %% [markdown]
 # **Not as in the paper**: its K grows from 1 to 5, 9, 10, 10 and 11. Ours grows up to three objects and then no more (1, 6, 8, 8, 4, 4):
-# trained on up to four, five or six, a net fills 0.80, 0.83 and 0.82 of the cells for K = 7 to 9 (three trainings on up to three: 0.75 to 0.80),
-# all on as many images, so that a net of six counts saw half as many of each, and by the paper's rule its K is no larger, or even smaller. That is the rule's doing: up to the trained maximum it asks for every cell filled and nothing elsewhere, beyond it allows one
-# missing and one more, and for K = 4 to 10 all these nets but the first draw (our counter says) 0.6 to 1.7 objects
-# elsewhere. With one object of tolerance at every K (a rule chosen after seeing this) the drop is gone: 2, 6, 8, 8, 9, 8. It is not the
-# counter's doing: of eight samples at K = 5 and 6 each of the last two nets, counted blind by looking (below), one or two succeed.
+# trained on up to four, five or six, a net fills 0.80, 0.83 and 0.82 of the cells for K = 7 to 9 (three trainings on up to three: 0.75 to
+# 0.80), all on as many images, so that a net of six counts saw half as many of each, and by the paper's rule its K is no larger, or even
+# smaller. That is the rule's doing: up to the trained maximum it asks for every cell filled and nothing elsewhere, beyond it allows one
+# missing and one more, and for K = 4 to 10 all these nets but the first draw (our counter says) 0.6 to 1.7 objects elsewhere. With one
+# object of tolerance at every K (a rule chosen after seeing this) the drop is gone: 2, 6, 8, 8, 9, 8. It is not the counter's doing: of
+# eight samples at K = 5 and 6 each of the last two nets, counted blind by looking (below), one or two succeed.
 
 # %% [markdown]
 # ## Label completeness as a dose
@@ -222,9 +224,10 @@ plotting.save_figure(figure, "along_training", preset, along, seed, counts);
 # ## Is the counter right?
 # 360 samples of six nets, enlarged, in random order, counted by a vision-language model blind to net and K (the column `counted_by`
 # of `data/counts/hand_counts.csv`). Up to five conditioned locations the counter agrees on average; where objects crowd it counts more,
-# for Exp. 1 at K = 7 to 9 by 1.4 objects. Exp. 1's images look right in 40 of 40 for K = 0 to 3, 22 of 30 for 4 to 6 and 14 of 30 for 7 to 9
-# (the counter: 40, 30, 28), so by looking its K is smaller; of all 65 samples that look wrong the counter's plausibility passes 63. Printed: K by the paper's rule on these samples, judged by looking (places
-# by the counter), by the looked-at count alone, and by the counter.
+# for Exp. 1 at K = 7 to 9 by 1.4 objects. Exp. 1's images look right in 40 of 40 for K = 0 to 3, 22 of 30 for 4 to 6 and 14 of 30 for 7
+# to 9 (the counter: 40, 30, 28), so by looking its K is smaller; of all 65 samples that look wrong the counter's plausibility passes 63.
+# Printed: K by the paper's rule on these samples, judged by looking (places by the counter), by the looked-at count alone, and by the
+# counter.
 #
 # The lines show how often it is exact where the truth is known: on 2,000 renders of each count that training never saw, half of them
 # crowded; on the same made imperfect; on 2,000 crowded scenes of each count that Blender's Cycles drew. At 32 px many objects, and

@@ -13,10 +13,10 @@
 # pixel listens to the condition beside it. Nets that fail listen to conditions far away. Exp. 3 is local by construction.
 #
 # Two maps say so, on any denoiser. **Eq. (9)**: $G(u, v)$ = mean over channel pairs of $|\partial D_c(x_t)[u] / \partial x_{c'}[v]|$,
-# what pixel $u$ listens to among pixels. **Eq. (10)**: $I_k(u) = \|D(x_t; C)[u] - D(x_t; C \setminus c_k)[u]\|$, among conditions.
-# It is the denoiser $D$ that is differentiated: the Jacobian of a score is dominated by its own diagonal at high noise,
-# whatever the distribution (first figure). Uses the shipped nets and the rows in `data/counts/locality.csv`. Preset `small`: under a
-# minute on one idle core; preset `paper`: not timed, it needs nets trained at that size and says how. `cifar = True` downloads a CIFAR-10 net (143 MB).
+# what pixel $u$ listens to among pixels. **Eq. (10)**: $I_k(u) = \|D(x_t; C)[u] - D(x_t; C \setminus c_k)[u]\|$, among conditions. It is
+# the denoiser $D$ that is differentiated: the Jacobian of a score is dominated by its own diagonal at high noise, whatever the
+# distribution (first figure). Uses the shipped nets and the rows in `data/counts/locality.csv`. Preset `small`: under a minute on one
+# idle core; preset `paper`: not timed, it needs nets trained at that size and says how. `cifar = True` downloads a CIFAR-10 net (143 MB).
 
 # %% tags=["parameters"]
 preset: str = "small"
@@ -65,8 +65,8 @@ explorer
 
 # %% [markdown]
 # ## Fig. 2: pixel and condition maps over the denoised image, at low and high noise
-# White square: 90 % of the energy (squares) of the target's pixel influence. Each condition has a color; a pixel shows the colors of those it
-# listens to; a disc is filled by its share of the *target's* condition influence.
+# White square: 90 % of the energy (squares) of the target's pixel influence. Each condition has a color; a pixel shows the colors of
+# those it listens to; a disc is filled by its share of the *target's* condition influence.
 
 # %%
 levels = explorer.maps.sigmas
@@ -132,8 +132,8 @@ print("with the share of cells filled, by noise:", {s: round(r, 2) for s, r in a
 # %% [markdown]
 # ## Along training
 # Exp. 1 and 2 trained once more (seed 1), with nets kept along the way; the same two numbers of each. Both start alike. In Exp. 1
-# locality and composition grow together (0.24 to 0.53, 0.04 to 0.84); in Exp. 2 both rise a little, then stall or fall back (0.24, 0.35, 0.29;
-# 0.04, 0.33, 0.30).
+# locality and composition grow together (0.24 to 0.53, 0.04 to 0.84); in Exp. 2 both rise a little, then stall or fall back (0.24, 0.35,
+# 0.29; 0.04, 0.33, 0.30).
 
 # %%
 again = {"exp1_seed1": "Exp. 1", "exp2_seed1": "Exp. 2"}
@@ -189,8 +189,8 @@ print("Exp. 1 hears conditions nearby, Exp. 2 and the net of one object hardly m
 
 # %% [markdown]
 # **What to look for**: Exp. 1 hears its conditions from nearby (0.54 to 0.60 for σ ≥ 1), Exp. 2 and the net of one object hardly more
-# than chance (0.23 to 0.34, and 0.27 to 0.31, where hearing all conditions alike gives 0.24). Exp. 3's 0.73 to 0.80 is its window's: the same
-# net with conditions heard alike would have 0.73. One image and target vary more: in Fig. 2 the target of Exp. 1 takes 69 and 68 %
+# than chance (0.23 to 0.34, and 0.27 to 0.31, where hearing all conditions alike gives 0.24). Exp. 3's 0.73 to 0.80 is its window's: the
+# same net with conditions heard alike would have 0.73. One image and target vary more: in Fig. 2 the target of Exp. 1 takes 69 and 68 %
 # from nearby at the two noise levels shown, and 34 % at σ = 1 between them; in Exp. 2 at σ = 5 a far disc fills, as the paper says.
 # **Pixels**: as in the paper, Exp. 1 and 2 look at nearby pixels at all noise levels: the 90 % square of energy (squared influence) has a
 # side of 1 px at σ = 0.05, 5 px at 0.2, 11 and 12 px at 5 and 13 px at 40, of 32. A Gaussian field with the images' mean, variance and
@@ -200,7 +200,8 @@ print("Exp. 1 hears conditions nearby, Exp. 2 and the net of one object hardly m
 # **Fig. 12**: the paper's guess names centered subjects and the absence of several nearly independent objects. Our pair of one-object nets
 # tests the first only: at σ = 20 the squares are 11 px (centered) and 12 px (anywhere), so centering alone does not delocalize nets of this
 # size. On the second, Exp. 1 trained on one object looks farther than on one to three (16 against 11 px at σ = 5).
-# **High noise matters**: the share of cells filled goes with locality at high noise, hardly with that at the lowest (the second line printed).
+# **High noise matters**: the share of cells filled goes with locality at high noise, hardly with that at the lowest (the second line
+# printed).
 # **Few points**: the rank correlation is an illustration; it depends on the rule for K (all are printed). Exp. 1 with normalized
 # labels is as local as Exp. 1 (0.56; three trainings: 0.53 to 0.57) and composes less (notebook 05): this number alone does not decide.
 # **Missing**: the CIFAR-10 net itself was not run here (`cifar = True` does), only a small random one of the same classes, in the tests.
