@@ -48,6 +48,20 @@ def test_a_grid_draws_every_image_at_its_place():
         plotting.image_grid(images, ["a"])
 
 
+def test_groups_of_columns_stand_apart_below_their_headings():
+    images = [[torch.zeros(3, 4, 4)] * 4]
+    grid = plotting.image_grid(images, column_labels=list("abcd"), groups=["left", "right"])
+    x = [axes.get_position().x0 for axes in grid.axes]
+    within, between, again = (b - a for a, b in zip(x, x[1:]))
+    assert abs(within - again) < 1e-9 and between > 1.05 * within
+    heads = {text.get_text(): text.get_position()[0] for text in grid.texts}
+    middle = lambda a, b: (grid.axes[a].get_position().x0 + grid.axes[b].get_position().x1) / 2
+    assert heads == {"left": pytest.approx(middle(0, 1), abs=0.01), "right": pytest.approx(middle(2, 3), abs=0.01)}
+    plt.close("all")
+    with pytest.raises(ValueError, match="4 columns cannot be shared evenly by 3 groups"):
+        plotting.image_grid(images, groups=["a", "b", "c"])
+
+
 def test_a_figure_brings_its_numbers_and_what_they_rest_on(figure, folder):
     values = {"K": np.arange(3), "rate": torch.tensor([0.5, 1.0]), "none": None}
     path = plotting.save_figure(figure, "fig01", "small", values, 3, checkpoints=["lcs_utils/paths.py"])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lcs_utils import paths
+from lcs_utils import checkpoints, paths
 from lcs_utils.evaluation import claims, tables, verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
 
@@ -124,6 +124,18 @@ def test_commands_make_the_rows_that_decide():
     assert command["K of a net trained on 1-3, one label, local"].endswith("exp3 --k 0-10 --samples 24")
     assert command["K of a net trained on 1-3, one label"].endswith("exp2 --k 0-12")
     assert command["Fig. 1: a local net, Exp. 3, repairs Exp. 2"].endswith("exp3 exp2 --k 4-6 --samples 24")
+
+
+def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
+    rows = made("exp1_1-2", 5) + made("exp1", 9)
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
+    shipped = tmp_path / "exp1" / checkpoints.WEIGHTS
+    shipped.parent.mkdir(parents=True)
+    shipped.touch()
+    measure = "python -m lcs_utils.evaluation.length_generalization"
+    assert verdicts.command_of(rows, ["exp1"], [4]) == f"{measure} exp1 --k 4-4 --samples 16"
+    both = f"python -m lcs_utils.training exp1_1-2 && {measure} exp1 exp1_1-2 --k 4-4 --samples 16"
+    assert verdicts.command_of(rows, ["exp1", "exp1_1-2"], [4]) == both
     assert "exp3 --k 0-10 --samples 24 --preset paper`" in verdicts.page(made("exp3", 9, n=24, to=10), "paper")
 
 

@@ -198,8 +198,8 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
         "brackets are 95 % bootstrap intervals over samples. A K is reproduced when the paper's, which 8 samples gave, lies in the "
         "interval that 8 of ours give by its rule; a difference is, when the two intervals do not touch; a range of extras, when "
         f"at most {OUTSIDE:.0%} of the samples lie outside. Nets trained from several seeds must all agree, or it is partly so. "
-        "Eight samples say little: an interval as wide as [0, 7] agrees with much. Success asks for plausible images, but of samples the counter "
-        "takes nearly all for plausible, also most of those that look wrong to a vision-language model (notebook 05).", "",
+        "Eight samples say little: an interval as wide as [0, 7] agrees with much. Success asks for plausible images, but the counter takes "
+        "nearly all samples for plausible, also most of those that look wrong to a vision-language model (notebook 05).", "",
         "| claim | paper | ours | verdict | command |", "|---|---|---|---|---|",
         *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{v.command}{of_preset}` |" for v in found),
     ]  # fmt: skip
