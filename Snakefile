@@ -93,7 +93,7 @@ for NAME, EXPERIMENT in EXPERIMENTS.items():
             launcher=f"-m accelerate.commands.launch --num_processes {GPUS} --multi_gpu --main_process_port 0" if GPUS > 1 else "",
             command=f"-m lcs_utils.training {NAME} --preset {PRESET} --missing",
         threads: 4
-        resources: gpu=GPUS, mem_mb=64000 if PAPER else 12000, runtime=2880 if PAPER else 360
+        resources: gpu=GPUS, mem_mb=64000 if PAPER else 12000, runtime=(2880 if PAPER else 360) * EXPERIMENT.times
         shell: PYTHON + " {params.launcher} {params.command}"
 
 

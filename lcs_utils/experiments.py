@@ -14,8 +14,8 @@ class Experiment:
     """What is trained: objects per scene (lowest, highest), which of them are labeled, and how far the net sees.
 
     `radius` None is a net that sees the whole image (Exp. 1, 2); a number is the local patch net's r in cells (App. E.3).
-    `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1. It is trained on `times` as many images
-    as the preset says.
+    `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1. `times` multiplies the
+    preset's training images.
     """
 
     name: str

@@ -172,8 +172,8 @@ drawn = [[diffusion.final(diffusion.sample(D, noise, steps, c, "dpmpp_2m"))[0] f
 counted = [scene.occupied(torch.stack(row)).sum(1).tolist() for row in drawn]
 objects = {name.replace("\n", " "): count for name, count in zip(models, counted)}
 captions = [f"{k} label{'s' * (k > 1)}" for k in asked]
-circles = [[(4 * int(16 * x) + 1.5, 4 * int(16 * y) + 1.5) for x, y in conditions.TEST_LOCATIONS[:k]] for k in asked]
-figure = plotting.image_grid(drawn, list(models), captions, cell=1.5, marks=[circles] * len(drawn))
+dots = [[(4 * int(16 * x) + 1.5, 4 * int(16 * y) + 1.5) for x, y in conditions.TEST_LOCATIONS[:k]] for k in asked]
+figure = plotting.image_grid(drawn, list(models), captions, cell=1.5, marks=[dots] * len(drawn))
 plotting.save_figure(figure, "theory_toy_fig01", preset, {"labels": asked, "objects": objects}, seed);
 
 # %% [markdown]
@@ -231,7 +231,7 @@ plotting.save_figure(figure, "theory_toy_fig02", preset, values, seed);
 # The exact denoisers above know the distribution. Given only a finite set of CLEVR scenes (1-3 objects, one of them
 # labeled), the local conditional score in closed form is the posterior mean over the *training patches themselves*,
 # weighted by near pixels and near labels (`theory.local_denoiser`; Kamb & Ganguli's and Niedoba's local scores, made
-# conditional). Nothing is fitted. Circles: the labels asked for. Over whole images it returns its training images.
+# conditional). Nothing is fitted. Dots: the labels asked for. Over whole images it returns its training images.
 
 # %%
 images, labels = training_free.training_scenes(training_images, seed)

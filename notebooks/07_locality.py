@@ -200,7 +200,7 @@ print("Exp. 1 hears conditions nearby, Exp. 2 and the net of one object hardly m
 # **Fig. 12**: the paper's guess names centered subjects and the absence of several nearly independent objects. Our pair of one-object nets
 # tests the first only: at σ = 20 the squares are 11 px (centered) and 12 px (anywhere), so centering alone does not delocalize nets of this
 # size. On the second, Exp. 1 trained on one object looks farther than on one to three (16 against 11 px at σ = 5).
-# **High noise matters**: the share of cells filled goes with locality at high noise, hardly with that at the lowest (the second line
+# **High noise matters**: the share of cells filled goes with locality at high noise, hardly with that at the lowest (the last line
 # printed).
 # **Few points**: the rank correlation is an illustration; it depends on the rule for K (all are printed). Exp. 1 with normalized
 # labels is as local as Exp. 1 (0.56; three trainings: 0.53 to 0.57) and composes less (notebook 05): this number alone does not decide.

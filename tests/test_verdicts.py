@@ -133,9 +133,13 @@ def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
     shipped.parent.mkdir(parents=True)
     shipped.touch()
     measure = "python -m lcs_utils.evaluation.length_generalization"
-    assert verdicts.command_of(rows, ["exp1"], [4]) == f"{measure} exp1 --k 4-4 --samples 16"
-    both = f"python -m lcs_utils.training exp1_1-2 && {measure} exp1 exp1_1-2 --k 4-4 --samples 16"
-    assert verdicts.command_of(rows, ["exp1", "exp1_1-2"], [4]) == both
+    command = verdicts.command_of(rows, ["exp1", "exp1_1-2"], [4])
+    assert command == f"{measure} exp1 exp1_1-2 --k 4-4 --samples 16"
+    train = lambda net, preset: f"python -m lcs_utils.training {net} --preset {preset} && "
+    assert verdicts.complete(command) == train("exp1_1-2", "small") + command
+    assert verdicts.complete(command, "paper") == train("exp1", "paper") + train("exp1_1-2", "paper") + command + " --preset paper"
+    assert verdicts.complete(f"{measure} exp1/unit --k 1-2") == f"{measure} exp1/unit --k 1-2"
+    assert verdicts.complete("python -m lcs_utils.notebooks run 07_locality") == "python -m lcs_utils.notebooks run 07_locality"
     assert "exp3 --k 0-10 --samples 24 --preset paper`" in verdicts.page(made("exp3", 9, n=24, to=10), "paper")
 
 

@@ -226,7 +226,7 @@ class Agreement(NamedTuple):
         axes.imshow(np.sqrt(self.counts), cmap="Blues")  # roots, so that single samples are seen
         for i, j in np.argwhere(self.counts):
             axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=7, color="w" if self.counts[i, j] > 15 else "k")
-        axes.set(xlabel="objects, by the counter", ylabel="objects, by looking", xticks=range(n), yticks=range(n))
+        axes.set(xlabel="objects, by the counter", ylabel="objects, counted blind", xticks=range(n), yticks=range(n))
         axes.grid(False)
         return figure
 

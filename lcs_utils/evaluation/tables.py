@@ -79,11 +79,12 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
     """Tables 1 and 2, one cell per net, whether or not it was measured; raises ValueError for an unknown net."""
     found, measured = [], {row.net for row in rows if row.family == "test" and row.k == 1}
     for net in nets:
-        low, high = trained(net).objects
-        have = net in measured
+        exp, have = trained(net), net in measured
+        low, high = exp.objects
+        scenes = (f"{low}" if low == high else f"{low}-{high}") + ", longer" * (exp.times > 1)
         found.append(
             Cell(
-                net, column(net), f"{low}" if low == high else f"{low}-{high}", PAPER.get(net),
+                net, column(net), scenes, PAPER.get(net),
                 *(largest_k(rows, net, rule, seed=seed) if have else None for rule in RULES),
                 min(map(len, by_k(rows, net).values())) if have else 0,
             )
@@ -135,12 +136,9 @@ def draw_k(found: Sequence[Cell]) -> Figure:
 
 def draw_k_against(
     found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str,
-    over: str = "K = 4 to 6", shown: tuple[str, str] = ("samples that succeed", "cells filled"), paper: int | None = None,
+    over: str = "K = 4 to 6", shown: tuple[str, str] = ("samples that succeed", "cells filled"),
 ) -> Figure:  # fmt: skip
-    """K by two rules, and two shares (`shown`; `over` which K), of each cell of `found` at its `place` (Fig. 8, App. E.3).
-
-    `paper` is a K of the paper that belongs to an unknown place, drawn as a line.
-    """
+    """K by two rules, and two shares (`shown`; `over` which K), of each cell of `found` at its `place` (Fig. 8, App. E.3)."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(max(7.8, 1.5 * len(found)), 3.4))
     shift = 0.02 * (max(place) - min(place))
     rules = [[cell.ours for cell in found], [cell.many for cell in found]]
@@ -157,9 +155,6 @@ def draw_k_against(
     figure.supxlabel(xlabel, fontsize=10)
     told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
     left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
-    if paper is not None:
-        left.axhline(paper, color="0.4", lw=1.2, ls="--", zorder=0)
-        left.text(place[-1], paper + 0.15, "the paper's Exp. 3, r unknown", ha="right", fontsize=8, color="0.3")
     left.set(ylabel="largest K that succeeds", ylim=(-0.5, 12.5))
     right.set(ylabel=f"share, {over}", ylim=(-0.03, 1.03))
     for axes in (left, right):

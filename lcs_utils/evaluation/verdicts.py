@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lcs_utils import paths
-from lcs_utils.checkpoints import WEIGHTS
+from lcs_utils import checkpoints, paths
 from lcs_utils.evaluation import counter_cycles
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Verdict, from_figures, judged, say_interval
 from lcs_utils.evaluation.obeyed import along_k
@@ -33,17 +32,23 @@ RANGES = (  # the same for the most objects of a training image: 11 > 9 > 5 > 1
 
 
 def command_of(rows: Sequence[Row], nets: Sequence[str], ks: Sequence[int] = ()) -> str:
-    """The command whose rows decide a claim: `ks` (default: all that were measured) with as many samples as there are.
-
-    Nets whose weights are not shipped are trained first.
-    """
+    """The command whose rows decide a claim: `ks` (default: all that were measured) with as many samples as there are."""
     groups = [by_k(rows, net) for net in nets if any(row.net == net and row.family == "test" for row in rows)]
     high = max(ks or [max(group) for group in groups] or [12])
     samples = min((len(found) for group in groups for k, found in group.items() if k in ks or not ks), default=64)
-    absent = [net for net in nets if not (paths.CHECKPOINTS / net.partition("/")[0] / WEIGHTS).exists()]
-    said = "".join(f"python -m lcs_utils.training {net} && " for net in absent)
-    said += f"{COMMAND} {' '.join(nets)} --k {min(ks, default=0)}-{high}"
+    said = f"{COMMAND} {' '.join(nets)} --k {min(ks, default=0)}-{high}"
     return said if samples == 64 else f"{said} --samples {samples}"
+
+
+def complete(command: str, preset: str = "small") -> str:
+    """A command for a preset, after those that train what nets it measures and whose weights are not shipped."""
+    words = [command if preset == "small" else f"{command} --preset {preset}"]
+    if command.startswith(COMMAND):
+        nets = command.removeprefix(COMMAND).partition("--k")[0].split()
+        bases = dict.fromkeys(net.partition("/")[0] for net in nets)
+        shipped = lambda net: preset == "small" and (paths.CHECKPOINTS / net / checkpoints.WEIGHTS).exists()
+        words = [checkpoints.training_command(net, preset) for net in bases if not shipped(net)] + words
+    return " && ".join(words)
 
 
 def trainings(rows: Sequence[Row], net: str) -> list[str]:
@@ -102,11 +107,12 @@ def extras(rows, net: str) -> Verdict:
     return Verdict(claim, f"{low}–{high}" if high else "0", said, verdict, command_of(rows, [net], [1, 2, 3]))
 
 
-def radii(rows: Sequence[Row]) -> list[str]:
+def radii(rows: Sequence[Row], preset: str = "small") -> list[str]:
     """Lines on Exp. 3 with every measured radius (App. E.3); no verdicts, since the paper's r is not known."""
     nets = sorted((e.radius, e.name) for e in (EXP3, *RADIUS_SWEEP))
     found = [cell for cell in cells(rows, [name for _, name in nets]) if cell.ours is not None]
-    row = lambda c: (trained(c.net).radius, say(c.many), say(c.eight), say(c.ours), c.samples, f"`{command_of(rows, [c.net])}`")
+    command = lambda c: f"`{complete(command_of(rows, [c.net]), preset)}`"
+    row = lambda c: (trained(c.net).radius, say(c.many), say(c.eight), say(c.ours), c.samples, command(c))
     return ["| " + " | ".join(map(str, row(cell))) + " |" for cell in found] if len(found) > 1 else []
 
 
@@ -198,10 +204,10 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
         "brackets are 95 % bootstrap intervals over samples. A K is reproduced when the paper's, which 8 samples gave, lies in the "
         "interval that 8 of ours give by its rule; a difference is, when the two intervals do not touch; a range of extras, when "
         f"at most {OUTSIDE:.0%} of the samples lie outside. Nets trained from several seeds must all agree, or it is partly so. "
-        "Eight samples say little: an interval as wide as [0, 7] agrees with much. Success asks for plausible images, but the counter takes "
-        "nearly all samples for plausible, also most of those that look wrong to a vision-language model (notebook 05).", "",
+        "Eight samples say little: an interval as wide as [0, 7] agrees with much. Success asks for plausible images, but the counter "
+        "takes nearly all samples for plausible, also most of those that look wrong to a vision-language model (notebook 05).", "",
         "| claim | paper | ours | verdict | command |", "|---|---|---|---|---|",
-        *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{v.command}{of_preset}` |" for v in found),
+        *(f"| {v.claim} | {v.paper} | {v.ours} | {v.verdict} | `{complete(v.command, preset)}` |" for v in found),
     ]  # fmt: skip
     lines += section(
         "Conditions obeyed",
@@ -221,7 +227,7 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
     lines += section(
         "The radius of Exp. 3",
         f"The paper's r is not known, so no verdict; its K is {PAPER['exp3'].k}. r = 3 was chosen before any other was trained.",
-        "| r | K by the paper's rule, all samples | on 8 | K by ours | samples for each K | command |", radii(rows),
+        "| r | K by the paper's rule, all samples | on 8 | K by ours | samples for each K | command |", radii(rows, preset),
     )  # fmt: skip
     lines += section(
         "Other samplers, other locations",
