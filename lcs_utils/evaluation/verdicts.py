@@ -139,10 +139,10 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
 
 
 def controls(rows: Sequence[Row]) -> list[str]:
-    """Lines on the controls that the paper lacks: nets with an intervention or a normalized label, beside the net without."""
-    lines, controlled = [], lambda net: "/" in net or net.endswith("_normalized")
+    """Lines on the controls that the paper lacks: nets with an intervention, a normalized label or longer training, and without."""
+    lines, controlled = [], lambda net: "/" in net or net.endswith(("_normalized", "_x3"))
     for net in sorted({row.net for row in rows if controlled(row.net)}):
-        base = net.partition("/")[0].removesuffix("_normalized")
+        base = net.partition("/")[0].removesuffix("_normalized").removesuffix("_x3")
         ks = [k for k in (4, 5, 6) if all(mean_over(rows, n, "filled", [k]) for n in (net, base))]
         if not ks:
             continue
@@ -222,8 +222,8 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
     samplers += "| success, K = 4–6 | objects elsewhere, K = 1–3 |"
     lines += section(
         "Controls that the paper lacks",
-        "The same net, sampled otherwise (NET/INTERVENTION, `evaluation.interventions`), or trained with a label embedding of one size "
-        "(NET_normalized); with the change against without.",
+        "The same net, sampled otherwise (NET/INTERVENTION, `evaluation.interventions`), trained with a label embedding of one size "
+        "(NET_normalized) or three times as long (NET_x3); with the change against without.",
         "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples for each K |", controls(rows),
     )  # fmt: skip
     lines += section(
