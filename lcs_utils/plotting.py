@@ -77,11 +77,12 @@ def image_grid(
     cell: float = 1.0,
     marks: Sequence[Sequence[Sequence[tuple[float, float]]]] | None = None,
     groups: Sequence[str] = (),
+    rings: bool = False,
 ) -> Figure:
     """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
 
-    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to dot, such
-    as the conditioned locations; `groups` are headings of as many equal groups of columns. Raises ValueError when labels and
+    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to dot, or with `rings` to
+    circle, such as the conditioned locations; `groups` are headings of as many equal groups of columns. Raises ValueError when labels and
     images disagree in number, or groups and columns.
     """
     columns = max(len(row) for row in images)
@@ -97,6 +98,8 @@ def image_grid(
     top = (0.2 * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0) + (0.3 if title else 0.0) + 0.05
     top += 0.25 if groups else 0.0
     width, height = margin + columns * cell + (columns // per - 1) * between + 0.05, top + len(images) * cell + 0.05
+    ring = [{"ms": 7 * cell, "mfc": "none", "mec": color, "mew": thick} for color, thick in (("white", 1.6), ("black", 0.7))]
+    strokes = ring if rings else [{"ms": 3.6 * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
     by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)  # "none" turns back into the style's
     figure = plt.figure(figsize=(width, height), layout=by_hand)
     for i, row in enumerate(images):
@@ -111,7 +114,8 @@ def image_grid(
             if image is not None:
                 axes.imshow(to_uint8(image), interpolation="nearest")
             for x, y in marks[i][j] if marks is not None else ():
-                axes.plot(x, y, "o", ms=3.6 * cell, mfc="white", mec="black", mew=0.8)
+                for stroke in strokes:
+                    axes.plot(x, y, "o", **stroke)
             if j == 0 and row_labels:
                 axes.set_ylabel(row_labels[i], rotation=0, ha="right", va="center", labelpad=4)
             if i == 0 and column_labels:

@@ -172,8 +172,8 @@ drawn = [[diffusion.final(diffusion.sample(D, noise, steps, c, "dpmpp_2m"))[0] f
 counted = [scene.occupied(torch.stack(row)).sum(1).tolist() for row in drawn]
 objects = {name.replace("\n", " "): count for name, count in zip(models, counted)}
 captions = [f"{k} label{'s' * (k > 1)}" for k in asked]
-dots = [[(4 * int(16 * x) + 1.5, 4 * int(16 * y) + 1.5) for x, y in conditions.TEST_LOCATIONS[:k]] for k in asked]
-figure = plotting.image_grid(drawn, list(models), captions, cell=1.5, marks=[dots] * len(drawn))
+rings = [[(4 * int(16 * x) + 1.5, 4 * int(16 * y) + 1.5) for x, y in conditions.TEST_LOCATIONS[:k]] for k in asked]
+figure = plotting.image_grid(drawn, list(models), captions, cell=1.5, marks=[rings] * len(drawn), rings=True)
 plotting.save_figure(figure, "theory_toy_fig01", preset, {"labels": asked, "objects": objects}, seed);
 
 # %% [markdown]

@@ -43,6 +43,9 @@ def test_a_grid_draws_every_image_at_its_place():
     bottom = [round(axes.get_position().y0, 6) for axes in grid.axes]
     assert left[0] == left[2] < left[1] == left[3] and bottom[0] == bottom[1] > bottom[2] == bottom[3]
     assert [len(axes.lines) for axes in grid.axes] == [0, 1, 0, 0]
+    ringed = plotting.image_grid(images, marks=[[[], [(1, 2)]], [[], []]], rings=True)
+    assert [len(axes.lines) for axes in ringed.axes] == [0, 2, 0, 0]  # black on white
+    assert {line.get_markerfacecolor() for line in ringed.axes[1].lines} == {"none"}  # what is below stays visible
     plt.close("all")
     with pytest.raises(ValueError, match="1 row labels for 2 rows"):
         plotting.image_grid(images, ["a"])
