@@ -270,8 +270,9 @@ HandCounter(session.pictures, session.record, session.done)
 
 # %% [markdown]
 # ## Are samples copies?
-# The samples of each net (K = 1 to 3) that are most like a training image, above that image. The number is a sample's distance from it as
-# a share of that from the next nearest image; below a half it would be called a copy. Not one is, as no held-out render is.
+# Every kept sample of each net (K = 1 to 3, the most copy-like first) above the training image that is most like it. The number is the
+# distance from it as a share of that from the next nearest image; below a half it would be called a copy. Of these and as many more, which
+# are counted but not shown, not one is, as no held-out render is.
 
 # %%
 seen = memorization.read_near()

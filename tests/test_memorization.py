@@ -6,6 +6,7 @@ import torch
 
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import memorization as m
+from lcs_utils.evaluation.sheets import ACROSS
 
 
 def training(n=300, side=8, seed=0):
@@ -57,8 +58,11 @@ def test_rows_survive_their_file(tmp_path):
 
 def test_the_figure_shows_the_samples_that_were_looked_at():
     rows = m.read_near()
-    figure = m.draw(rows, {"exp1": "Exp. 1"}, columns=3)
-    assert len(figure.axes) == 6
+    figure = m.draw(rows, {"exp1": "Exp. 1"}, columns=10)
+    shown = [row.distance / row.second for row in rows if row.net == "exp1" and row.sample < ACROSS]
+    said = [text for axes in figure.axes for text in (t.get_text() for t in axes.texts) if text]
+    assert said == [f"{share:.2f}" for share in sorted(shown)] and len(shown) == 3 * ACROSS  # each kept sample, the likest first
+    assert len(figure.axes) == 2 * len(shown)
     with pytest.raises(ValueError, match="no rows for 'exp1'; measure it"):
         m.draw([r._replace(weights="other") for r in rows], {"exp1": "Exp. 1"})
 

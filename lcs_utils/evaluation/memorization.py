@@ -144,8 +144,8 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
         print(f"{net} K = {k}: {m.copies} copies among {m.samples}")
 
 
-def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "small", columns: int = ACROSS) -> Figure:
-    """Of each of `nets` (with its label) the most copy-like of the shown samples, each above its nearest training image.
+def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "small", columns: int = 12) -> Figure:
+    """Of each of `nets` (with its label) all kept samples, the most copy-like first, each above its nearest training image.
 
     A number is a sample's distance from that image as a share of that from the next nearest. Raises ValueError when a net has
     no rows of the weights that its shown samples are of.
@@ -156,12 +156,13 @@ def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "small", colu
         mine = [r for r in rows if (r.net, r.weights) == (net, sheet.about["weights"]) and r.sample < ACROSS and r.k in sheet.samples]
         if not mine:
             raise ValueError(f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}")
-        likest = sorted(mine, key=lambda r: r.distance / r.second)[:columns]
-        samples = [from_uint8(sheet.samples[r.k][r.sample]) for r in likest]
-        images += [samples, [training_image(r, samples[0].shape[-1]) for r in likest]]
-        labels += [label, "nearest\ntraining image"]
-        said += [*(f"{r.distance / r.second:.2f}" for r in likest), *("" for _ in likest)]
-    figure = plotting.image_grid(images, labels, cell=0.95)
+        likest = sorted(mine, key=lambda r: r.distance / r.second)
+        for line in (likest[first : first + columns] for first in range(0, len(likest), columns)):
+            samples = [from_uint8(sheet.samples[r.k][r.sample]) for r in line]
+            images += [samples, [training_image(r, samples[0].shape[-1]) for r in line]]
+            labels += [label, "nearest in\ntraining"]
+            said += [*(f"{r.distance / r.second:.2f}" for r in line), *("" for _ in line)]
+    figure = plotting.image_grid(images, labels, cell=0.75)
     for axes, words in zip(figure.axes, said, strict=True):
         axes.text(0.04, 0.96, words, color="white", fontsize=7, ha="left", va="top", transform=axes.transAxes)
     return figure
