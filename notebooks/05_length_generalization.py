@@ -150,9 +150,9 @@ for name in ("exp1_1-6", "exp1_1-6_x3"):
 #
 # **Much of it is short training.** The nets on 1-2 to 1-6 objects saw as many images, so that one of six counts saw half as many of each
 # as one of three. Trained three times as long, it puts 0.04 instead of 0.19 objects elsewhere for K = 1 to 3, 0.17 instead of 0.86 for K
-# = 4 to 6 and 0.58 instead of 1.53 for K = 7 to 9, where it fills 0.84 of the cells; K is 5 [5, 9] instead of 4 [4, 5] (at K = 6 23 % of
-# the samples succeed), with the tolerance 9 [9, 10]. Along that training the objects elsewhere at K = 4 to 6 go from 2.9 (66,000 images)
-# to 1.1, 0.5 and 0.2, while the cells fill early.
+# = 4 to 6 and 0.58 instead of 1.53 for K = 7 to 9, where it fills 0.84 of the cells; K is 5 [5, 9] instead of 4 [4, 5], with the
+# tolerance 9 [9, 10]. Along that training the objects elsewhere at K = 4 to 6 go from 2.9 (66,000 images) to 1.1, 0.5 and 0.2, while the
+# cells fill early.
 
 # %% [markdown]
 # ## Label completeness as a dose

@@ -29,7 +29,7 @@ from lcs_utils import centered, checkpoints, diffusion, locality, notebooks, plo
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.evaluation import locality_rates, net_locality, rates
 from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of
-from lcs_utils.experiments import CONTROLS, TABLE_1, TABLE_2
+from lcs_utils.experiments import LONGER, NORMALIZED, TABLE_1, TABLE_2
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils.widgets import figures
 
@@ -116,7 +116,7 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 
 # %%
 counted = read_rows(rows_path(preset))
-points = [net for exp in (*TABLE_1, *TABLE_2, *CONTROLS) for net in seeds_of(counted, exp.name)]
+points = [net for exp in (*TABLE_1, *TABLE_2, NORMALIZED, LONGER) for net in seeds_of(counted, exp.name)]
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
 figure = locality_rates.draw_against_k(found)

@@ -43,6 +43,9 @@ def test_agreement_joins_the_same_samples():
     other = hc.agreement(hands, rows(1, 0.1))
     assert hc.kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]]
     assert "hands +1.00" in other.lines()[0] and "  net exp2: 4 samples, same count 0.00" in "".join(other.lines())
+    wrong = hc.Agreement([(h._replace(plausible=0), r) for h, r in same.pairs], same.counts, np.array([[1, 3], [0, 0]]))
+    assert wrong.lines()[2] == "4 samples look wrong, of which the counter takes 3 for plausible"
+    assert wrong.lines()[3].endswith(", 0 look right") and not same.lines()[3].endswith(", 0 look right")
     with pytest.raises(ValueError, match="none of 8 hand counts meets a row"):
         hc.agreement(hands, [r._replace(weights="f" * 12) for r in rows()])
 

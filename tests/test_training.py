@@ -96,6 +96,7 @@ def test_a_state_of_another_training_is_not_gone_on_with(tmp_path):
     run = lambda exp, size: training.run(exp, size, command=str(size.images), **where)
     run(mine, size)
     run(mine, replace(size, images=16))  # longer is the same training
+    run(replace(mine, times=2), size)  # however it is said
     run(mine, replace(size, images=16))  # and once more the same changes nothing
     assert json.loads((tmp_path / "net" / "row.json").read_text())["command"] == "8 && 16"
     for exp, other, words in (

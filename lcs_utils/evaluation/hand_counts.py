@@ -211,11 +211,13 @@ class Agreement(NamedTuple):
             f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus hands {difference.mean():+.2f}",
             f"Cohen's kappa {kappa(self.counts):.3f}, linearly weighted {kappa(self.counts, 1):.3f}, "
             f"quadratically {kappa(self.counts, 2):.3f}; of plausible or not {kappa(self.plausible):.3f}",
+            f"{self.plausible[0].sum()} samples look wrong, of which the counter takes {self.plausible[0, 1]} for plausible",
         ]
         for what in ("net", "k"):
             for value in sorted({getattr(hand.shown, what) for hand, _ in self.pairs}):
-                part = difference[[getattr(hand.shown, what) == value for hand, _ in self.pairs]]
-                same = f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}"
+                chosen = [getattr(hand.shown, what) == value for hand, _ in self.pairs]
+                part, right = difference[chosen], sum(hand.plausible for (hand, _), here in zip(self.pairs, chosen) if here)
+                same = f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}, {right} look right"
                 said.append(f"  {what} {value}: {len(part)} samples, {same}")
         return said
 
