@@ -33,7 +33,7 @@ COLOR_OF = {  # what a point's color says: which labels, and whether the net is 
 }  # fmt: skip
 MARKER_OF = {  # and its marker: what else differs from the nets of Fig. 1
     "1-3 objects": "o", "the same, other seeds": "d", "the same, labels of one size": "P", "1 object": "s", "1-2 objects": "<",
-    "1-4 objects": "v", "1-5 objects": "X", "1-6 objects": ">", "1-6 objects, longer": "H",
+    "1-4 objects": "v", "1-5 objects": "X", "1-6 objects": ">", "1-6 objects, longer": "^",
 }  # fmt: skip
 
 
