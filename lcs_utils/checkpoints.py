@@ -78,7 +78,7 @@ def folder(name: str, preset: str = "small") -> Path:
         return Path(name)
     if "@" in name:
         return paths.RUNS / preset / "training" / name.partition("@")[0] / name
-    if preset == "small" and any((paths.CHECKPOINTS / name).rglob("*.safetensors")):
+    if preset == "tiny" and any((paths.CHECKPOINTS / name).rglob("*.safetensors")):
         return paths.CHECKPOINTS / name
     return paths.RUNS / preset / "checkpoints" / name
 
@@ -91,7 +91,7 @@ COST = {  # estimates from parameters and flops; only `small` was run
 
 def _kept(name: str, preset: str) -> dict | None:
     """The row beside the weights of checkpoint `name`, else the one that `record` keeps in data/; None without either."""
-    for place in (folder(name, preset), *([paths.CHECKPOINTS / name] if preset == "small" else [])):
+    for place in (folder(name, preset), *([paths.CHECKPOINTS / name] if preset == "tiny" else [])):
         try:
             return json.loads((place / "row.json").read_text())
         except (OSError, ValueError):  # missing or broken, as `row` says

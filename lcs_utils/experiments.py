@@ -90,7 +90,7 @@ EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS}
 class Preset:
     """How large: pixels, nets, training length (`patch_images` for local nets). `per_count` images of each object count.
 
-    Choice: `sigma_data` of `small` is near the measured standard deviation of the images (0.16, CLEVR has little contrast);
+    Choice: `sigma_data` of `tiny` and `small` is near the measured standard deviation of the images (0.16, CLEVR has little contrast);
     EDM2's 0.5, which `paper` keeps, makes short runs learn noise where they should learn the scene.
     """
 
@@ -115,7 +115,7 @@ PRESETS = {
     p.name: p
     for p in (
         Preset(
-            "small",
+            "tiny",
             resolution=32,
             net=dict(
                 channels=64, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], unshuffle=2, dtype_inside="bfloat16"
@@ -128,6 +128,22 @@ PRESETS = {
             batch=64,
             learning_rate=0.008,
             per_count=40_000,
+            sigma_data=0.14,
+        ),
+        Preset(
+            "small",
+            resolution=64,
+            net=dict(
+                channels=32, channel_mult=[1, 2, 4], num_blocks=1, attention_levels=[2], unshuffle=2, dtype_inside="bfloat16"
+            ),
+            patch_net=dict(
+                channels=64, channel_mult=[1], num_blocks=2, attention_levels=[], unshuffle=4, dtype_inside="bfloat16"
+            ),
+            images=400_000,
+            patch_images=1_600_000,
+            batch=64,
+            learning_rate=0.008,
+            per_count=20_000,
             sigma_data=0.14,
         ),
         Preset(

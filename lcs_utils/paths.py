@@ -19,7 +19,7 @@ CHECKPOINTS = DATA / "checkpoints"
 SCENES = DATA / "scenes"
 COUNTS = DATA / "counts"
 FIGURES = ROOT / "figures"
-RUNS = ROOT / "runs"  # ignored by git: executed notebooks, training states, generated shards
+RUNS = Path(os.environ.get("LCS_RUNS") or ROOT / "runs").resolve()  # ignored by git: executed notebooks, training states, scenes
 
 
 @contextmanager

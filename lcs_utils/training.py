@@ -111,7 +111,8 @@ def snapshot_marks(total: int) -> list[int]:
 
 def about(exp: Experiment, size: Preset, seed: int) -> dict:
     """What a run is, but for its length: a state of another one is not gone on with."""
-    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name", "at_once")}
+    other = "patch_net" if exp.radius is None else "net"
+    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name", "at_once", other)}
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
     return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
 
