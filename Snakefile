@@ -1,6 +1,6 @@
 # The figures, the training data and the nets as one graph of commands (Snakemake 9, pinned in requirements.lock).
 #
-#   snakemake --profile profiles/local                       every figure of preset `small` (run.py reproduce)
+#   snakemake --profile profiles/local                       every figure of preset `tiny` (run.py reproduce)
 #   snakemake --profile profiles/slurm train                 render and train every net, one GPU each
 #   snakemake --profile profiles/slurm render                only the scenes
 #   snakemake --profile profiles/local -n train              what that would run
@@ -13,7 +13,7 @@ sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import checkpoints, notebooks, paths
 from lcs_utils.experiments import CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2
 
-PRESET = config.get("preset", "small")
+PRESET = config.get("preset", "tiny")
 GPUS = int(config.get("gpus", 1))
 PARTS = int(config.get("parts", 8 if PRESET == "paper" else 1))
 PYTHON = sys.executable

@@ -149,7 +149,7 @@ def main():
         command = commands.add_parser(function.__name__, help=text.split(";")[0].rstrip("."), description=text)
         command.set_defaults(function=function)
         if function is reproduce:
-            command.add_argument("--preset", choices=("small", "paper"), default="small", help="default: small")
+            command.add_argument("--preset", choices=("tiny", "small", "paper"), default="tiny", help="default: tiny")
             command.add_argument("--cores", type=int, help="default: all")
             command.add_argument("--force", action="store_true", help="also what is up to date")
     options, rest = parser.parse_known_args()

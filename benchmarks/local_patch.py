@@ -16,7 +16,7 @@ from lcs_utils.training import condition_dim
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    size = preset("small")
+    size = preset("tiny")
     net = EDM2UNet(cond_dim=condition_dim(EXP3, EXP3.radius), **size.patch_net).eval()
     x_t, sigma, cond = torch.randn(2, 3, size.resolution, size.resolution), torch.ones(2), torch.zeros(2, 256)
     seconds = {}

@@ -40,7 +40,7 @@ def convolution_peak(dtype):
 
 def main():
     torch.set_num_threads(1)
-    size = preset("small")
+    size = preset("tiny")
     dtype = dtype_on(torch.device("cpu"), size.net["dtype_inside"])
     peak = convolution_peak(dtype)
     print(f"convolution peak on one thread: {peak / 1e9:.0f} GFLOP/s in {str(dtype).removeprefix('torch.')}")

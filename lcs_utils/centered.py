@@ -26,8 +26,8 @@ NET = dict(channels=32, channel_mult=[1, 2], num_blocks=1, attention_levels=[1],
 
 
 def size() -> Preset:
-    """The preset `small` with a quarter of the parameters: both checkpoints together stay below 3 MB."""
-    return replace(preset("small"), net=NET, images=IMAGES)
+    """The preset `tiny` with a quarter of the parameters: both checkpoints together stay below 3 MB."""
+    return replace(preset("tiny"), net=NET, images=IMAGES)
 
 
 def scenes(name: str, count: int = SCENES, seed: int = 0) -> list:
@@ -55,7 +55,7 @@ def main(arguments=None) -> None:
     for name in args.nets:
         command = f"python -m lcs_utils.centered {name} --threads {args.threads}"
         exp = Experiment(name, objects=(1, 1), labels="none")  # CIFAR's net is told nothing either
-        run(exp, size(), command=command, data=data(name), output=paths.CHECKPOINTS / name)
+        run(exp, size(), command=command, data=data(name), output=paths.CHECKPOINTS / "tiny" / name)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Trained nets on disk: diffusers folders with half-precision weights, each with its row, loss curve and hashes.
 
-    data/checkpoints/<name>/  model_index.json  net/  row.json  loss.csv  README.md
+    data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  README.md
 """
 
 import csv
@@ -12,6 +12,7 @@ import torch
 from diffusers.utils import logging
 
 from lcs_utils import paths
+from lcs_utils.experiments import SHIPPED
 from lcs_utils.models.pipeline import ConditionalPipeline
 
 WEIGHTS = "net/diffusion_pytorch_model.safetensors"
@@ -69,7 +70,7 @@ def model_card(name: str, row: dict) -> str:
     )
 
 
-def folder(name: str, preset: str = "small") -> Path:
+def folder(name: str, preset: str = "tiny") -> Path:
     """Where checkpoint `name` lives: in data/ when it is shipped, otherwise under runs/; a path stands for itself.
 
     NAME@IMAGES is a snapshot along the training of NAME, kept beside its state under runs/.
@@ -78,20 +79,21 @@ def folder(name: str, preset: str = "small") -> Path:
         return Path(name)
     if "@" in name:
         return paths.RUNS / preset / "training" / name.partition("@")[0] / name
-    if preset == "tiny" and any((paths.CHECKPOINTS / name).rglob("*.safetensors")):
-        return paths.CHECKPOINTS / name
+    if any((paths.CHECKPOINTS / preset / name).rglob("*.safetensors")):
+        return paths.CHECKPOINTS / preset / name
     return paths.RUNS / preset / "checkpoints" / name
 
 
-COST = {  # estimates from parameters and flops; only `small` was run
-    "small": "about an hour on one CPU core",
+COST = {  # of `paper` an estimate from parameters and flops
+    "tiny": "about an hour on one CPU core",
+    "small": "two to five hours of one CPU core",
     "paper": "an estimated 90 hours of an H200-class GPU, resumable, several GPUs through `accelerate launch`",
 }
 
 
 def _kept(name: str, preset: str) -> dict | None:
     """The row beside the weights of checkpoint `name`, else the one that `record` keeps in data/; None without either."""
-    for place in (folder(name, preset), *([paths.CHECKPOINTS / name] if preset == "tiny" else [])):
+    for place in (folder(name, preset), paths.CHECKPOINTS / preset / name):
         try:
             return json.loads((place / "row.json").read_text())
         except (OSError, ValueError):  # missing or broken, as `row` says
@@ -99,7 +101,7 @@ def _kept(name: str, preset: str) -> dict | None:
     return None
 
 
-def training_command(name: str, preset: str = "small") -> str:
+def training_command(name: str, preset: str = "tiny") -> str:
     """The command that trained checkpoint `name`, or would: its row's where one is kept; a snapshot's is that of its net."""
     name, _, snapshot = name.partition("@")
     if command := (_kept(name, preset) or {}).get("command"):
@@ -109,13 +111,13 @@ def training_command(name: str, preset: str = "small") -> str:
     return " ".join(word for word in words if word)
 
 
-def row(name: str, preset: str = "small") -> dict:
+def row(name: str, preset: str = "tiny") -> dict:
     """How checkpoint `name` came about. Raises CheckpointError when it is missing, truncated or altered."""
     path = folder(name, preset)
     train = f"train it with `{training_command(path.name, preset)}` ({COST.get(preset, 'a preset that is not ours')})"
-    restore = f"restore it with `git checkout -- data/checkpoints/{path.name}`, or {train}"
+    restore = f"restore it with `git checkout -- data/checkpoints/{preset}/{path.name}`, or {train}"
     if not (path / "row.json").exists():
-        known = {p.parent.name for place in (path.parent, paths.CHECKPOINTS) for p in place.glob("*/row.json")}
+        known = {p.parent.name for place in (path.parent, paths.CHECKPOINTS / preset) for p in place.glob("*/row.json")}
         there = ", ".join(sorted(name for name in known if folder(name, preset).exists())) or "none"
         raise CheckpointError(f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}")
     try:
@@ -128,17 +130,17 @@ def row(name: str, preset: str = "small") -> dict:
     return value
 
 
-def kept_row(name: str, preset: str = "small") -> dict:
+def kept_row(name: str, preset: str = "tiny") -> dict:
     """How checkpoint `name` came about, whether or not its weights are here (`record`). Raises CheckpointError without a row."""
     return _kept(name, preset) or row(name, preset)
 
 
-def images(name: str, preset: str = "small") -> int:
+def images(name: str, preset: str = "tiny") -> int:
     """How many training images checkpoint `name` had seen, snapshots too. Raises as `kept_row`."""
     return int(name.partition("@")[2]) if "@" in name else kept_row(name, preset)["images"]
 
 
-def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPipeline:
+def load(name: str, preset: str = "tiny", device: str = "cpu") -> ConditionalPipeline:
     """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or altered."""
     row(name, preset)
     shown = logging.is_progress_bar_enabled()
@@ -153,7 +155,7 @@ def load(name: str, preset: str = "small", device: str = "cpu") -> ConditionalPi
     return pipeline.to(device)
 
 
-def loss_curve(name: str, preset: str = "small") -> dict[str, list[float]]:
+def loss_curve(name: str, preset: str = "tiny") -> dict[str, list[float]]:
     """The training log of checkpoint `name`: columns images, loss, error, lr."""
     row(name, preset)
     with open(folder(name, preset) / "loss.csv") as file:
@@ -176,12 +178,19 @@ def origin(path: Path) -> str:
 
 def record() -> None:
     """Keep row, loss curve and card in data/ of the nets whose weights, too many to ship, stay under runs/."""
-    for path in sorted((paths.RUNS / "small" / "checkpoints").glob("*/row.json")):
-        for name in ("row.json", "loss.csv", "README.md"):
-            text = (path.parent / name).read_text()
-            if name == "README.md":
-                text += "\nIts weights are not in the repository; the command above makes them.\n"
-            paths.write_text(paths.CHECKPOINTS / path.parent.name / name, text)
+    for preset in SHIPPED:
+        for path in sorted((paths.RUNS / preset / "checkpoints").glob("*/row.json")):
+            keep(path.parent.name, preset)
+
+
+def keep(name: str, preset: str) -> None:
+    """Keep row, loss curve and card of one net in data/, without its weights."""
+    source, kept = paths.RUNS / preset / "checkpoints" / name, paths.CHECKPOINTS / preset / name
+    for file in ("row.json", "loss.csv", "README.md"):
+        text = (source / file).read_text()
+        if file == "README.md":
+            text += "\nIts weights are not in the repository; the command above makes them.\n"
+        paths.write_text(kept / file, text)
 
 
 def data_index() -> str:
@@ -190,10 +199,10 @@ def data_index() -> str:
         "# Data", "", "Made by `python -m lcs_utils.checkpoints`. Nets are trained on a CPU unless their row says otherwise.", "",
         "| checkpoint | images | seconds | error | parameters |", "|---|---|---|---|---|",
     ]  # fmt: skip
-    for path in sorted(paths.CHECKPOINTS.glob("*/row.json")):
+    for path in sorted(paths.CHECKPOINTS.rglob("row.json")):
         r = json.loads(path.read_text())
         numbers = (r.get(key, "") for key in ("images", "seconds", "error", "parameters"))
-        lines.append(f"| {path.parent.name} | " + " | ".join(str(n) for n in numbers) + " |")
+        lines.append(f"| {path.parent.relative_to(paths.CHECKPOINTS)} | " + " | ".join(str(n) for n in numbers) + " |")
     lines += ["", "| file | bytes | SHA-256 | command |", "|---|---|---|---|"]
     for path in sorted(p for p in paths.DATA.rglob("*") if p.is_file() and p.name != "COMMAND" and p != paths.DATA / "README.md"):
         if not path.name.startswith("."):

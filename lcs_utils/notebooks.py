@@ -18,7 +18,7 @@ from typing import Any
 
 from lcs_utils import paths, provenance
 
-PRESETS = ("small", "paper")
+PRESETS = ("tiny", "small", "paper")
 INJECTED = "# Parameters"  # the first line of the cell that papermill adds
 # What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, one thread per kernel.
 # Thread counts may be raised from outside (paper-size runs); sums then differ in the last bits.
@@ -142,7 +142,7 @@ def shell():
 def check_parameters(**given: Any) -> None:
     """For a notebook's setup cell, `check_parameters(preset=preset)`: refuse a wrong preset, and whatever plain
     papermill injected that the parameters cell does not have (papermill itself only warns)."""
-    check_values(given, {**given, "preset": "small"}, "this notebook")
+    check_values(given, {**given, "preset": "tiny"}, "this notebook")
     cells = shell().history_manager.input_hist_raw if shell() else []
     for before, cell in zip(cells, cells[1:]):
         if cell.startswith(INJECTED):
@@ -186,7 +186,7 @@ def data_files(name: str) -> list[Path]:
     if not any(reads.search(path.read_text()) for path in dependencies(name) if path != Path(__file__)):
         return []
     others = (paths.COUNTS, paths.SCENES, paths.DATA / "samples")
-    return sorted([*paths.CHECKPOINTS.glob("*/row.json"), *(p for folder in others for p in folder.rglob("*") if p.is_file())])
+    return sorted([*paths.CHECKPOINTS.rglob("row.json"), *(p for folder in others for p in folder.rglob("*") if p.is_file())])
 
 
 def figures(name: str) -> list[str]:
@@ -273,7 +273,7 @@ def run(name: str, values: dict[str, Any]) -> Path:
     """Execute notebooks/<name>.py with `values` into runs/<preset>/<name>.ipynb; returns that path."""
     allowed = parameters(name)
     check_values(values, allowed, name)
-    output = paths.RUNS / values.get("preset", allowed.get("preset", "small")) / f"{name}.ipynb"
+    output = paths.RUNS / values.get("preset", allowed.get("preset", "tiny")) / f"{name}.ipynb"
     execute(name, values, output)
     return output
 

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(os.environ.get("LCS_ROOT") or Path(__file__).parent.parent).resolve()  # LCS_ROOT: where data/ and runs/ are, if not here
 NOTEBOOKS = ROOT / "notebooks"
 DATA = ROOT / "data"
-CHECKPOINTS = DATA / "checkpoints"
+CHECKPOINTS = DATA / "checkpoints"  # <preset>/<net>, and the counter
 SCENES = DATA / "scenes"
 COUNTS = DATA / "counts"
 FIGURES = ROOT / "figures"

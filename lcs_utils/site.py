@@ -206,7 +206,7 @@ def build(output: Path = SITE, names: list[str] | None = None, figures: list[Pat
     from sphinx.util.docutils import docutils_namespace
 
     names = executed() if names is None else names
-    figures = sorted((paths.FIGURES / "small").glob("*.json")) if figures is None else figures
+    figures = sorted((paths.FIGURES / "tiny").glob("*.json")) if figures is None else figures
     warnings = io.StringIO()
     with tempfile.TemporaryDirectory() as scratch, paths.atomic_folder(output) as target:
         source, doctrees = Path(scratch) / "source", Path(scratch) / "doctrees"

@@ -1,7 +1,7 @@
 """Training of every net: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU or several through accelerate.
 
-    python -m lcs_utils.training exp1 --preset small
-    python -m lcs_utils.training table1 --preset small   # every net of Table 1 that is missing, one after the other
+    python -m lcs_utils.training exp1 --preset tiny
+    python -m lcs_utils.training table1 --preset tiny   # every net of Table 1 that is missing, one after the other
 
 A run saves its whole state every few minutes and resumes where it was after a kill; in one process on the same CPU, with the
 same bytes in the end. Several GPUs: `accelerate launch --num_processes 8 -m lcs_utils.training exp1 --preset paper`.
@@ -248,7 +248,7 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool) -> None:
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
     parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {', '.join(TABLES)}: all its missing nets")
-    parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
+    parser.add_argument("--preset", default="tiny", help=f"one of: {', '.join(PRESETS)}")
     parser.add_argument("--images", type=int, help="instead of the preset's number (a net named _x3 takes three times as many)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", action="store_true", help="train from the start, in place of a finished checkpoint")

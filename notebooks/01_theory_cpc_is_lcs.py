@@ -17,7 +17,7 @@
 # the same for both presets.
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 seed: int = 0
 levels: int = 20
 

@@ -19,7 +19,7 @@
 # About a minute on two CPU cores, the same for both presets.
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 seed: int = 0
 training_images: int = 1500
 
@@ -264,7 +264,7 @@ for (name, share), style, color in zip(filled.items(), ("o-", "s-", "^-", "v:", 
 axis.plot(more.keys(), more.values(), "s", mfc="none", color=colors[1], ms=10, label="radius 2, 6000 scenes")
 axis.set(xlabel="labels (gray: no more than in training)", ylabel="labeled cells with an object", ylim=(0, 1.05))
 axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
-values, rests = {"filled": filled, "radius 2, 6000 scenes": more}, [training_free.ROWS, "data/checkpoints/exp3"]
+values, rests = {"filled": filled, "radius 2, 6000 scenes": more}, [training_free.ROWS, "data/checkpoints/tiny/exp3"]
 plotting.save_figure(figure, "theory_patches_counts", preset, values, seed, rests);
 
 # %% [markdown]

@@ -18,7 +18,7 @@
 # for both presets.
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 seed: int = 0
 scenes_per_count: int = 400
 
@@ -46,7 +46,7 @@ images = [render(row, 128).transpose(0, 3, 1, 2) for row in sheet]
 plotting.image_grid(images, row_labels=["1 object", "2 objects", "3 objects", "6 objects"], cell=1.2);
 
 # %% [markdown]
-# The nets of preset `small` see such scenes at 32 px, where a small object is three pixels wide. Masks, depth and boxes
+# The nets of preset `tiny` see such scenes at 32 px, where a small object is three pixels wide. Masks, depth and boxes
 # come from the same rays; `python -m lcs_utils.clevr.dataset --with masks depth boxes` stores them beside the images.
 
 # %%

@@ -14,10 +14,10 @@
 # (Exp. 2), does not.
 #
 # Draws from the rows in `data/counts` (every sample counted by our object counter) and the sheets of samples in `data/samples`.
-# Preset `small`: half a minute on two CPU cores. Preset `paper` needs nets trained at that size; it says how.
+# Preset `tiny`: half a minute on two CPU cores. Preset `paper` needs nets trained at that size; it says how.
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 
 # %%
 from IPython.display import Markdown
@@ -50,8 +50,8 @@ rows = [[kept[name][k][i] for k in shown] for name in names for i in range(2)]
 labels = ["Exp. 1\nall labels", "", "Exp. 2\none label", ""]
 columns = [f"K = {k}" for k in shown]
 figure = plotting.image_grid(rows, labels, columns, cell=0.95, marks=[dots] * 4)
-counts = ["data/checkpoints/counter", "data/counts/length_generalization.csv"]
-used = [*(f"data/checkpoints/{name}" for name in names), *counts]
+counts = ["data/checkpoints/counter", "data/counts/tiny/length_generalization.csv"]
+used = [*(f"data/checkpoints/tiny/{name}" for name in names), *counts]
 files = lambda nets: [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in nets]
 counted = {name: [[row.count for row in of_net(stored, name) if row.k == k and row.sample < 2] for k in shown] for name in names}
 plotting.save_figure(figure, "exp1_exp2_samples", preset, {"K": shown, "counts": counted}, seed, [*files(names), *counts]);
@@ -249,7 +249,7 @@ plotting.save_figure(figure, "along_training", preset, along, seed, counts);
 # %%
 figure, exact = counter_report.draw(counter_cycles.read())
 plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, ["data/checkpoints/counter64", counts[0], "data/counts/counter_cycles.csv"])
-hands = hand_counts.agreement(hand_counts.read_counts(), lg.read_rows(lg.rows_path("small")))
+hands = hand_counts.agreement(hand_counts.read_counts(), lg.read_rows(lg.rows_path("tiny")))
 print("\n".join(hands.lines()))
 for name in ["exp1", "exp2", "exp2/nearest", "exp3"]:
     seen = [(hand, row) for hand, row in hands.pairs if row.net == name]

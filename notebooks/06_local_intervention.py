@@ -14,11 +14,11 @@
 # several; a whole-image net does not. Our local net is also smaller, has no attention and saw more images, so the cleaner test of
 # the cause is Exp. 2's own net told one local condition at each cell (below): nothing else changes there.
 #
-# Draws from the rows in `data/counts` and the samples in `data/samples`. Preset `small`: under a minute on two CPU cores.
+# Draws from the rows in `data/counts` and the samples in `data/samples`. Preset `tiny`: under a minute on two CPU cores.
 # Preset `paper` needs nets trained at that size; it says how.
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 
 # %%
 from lcs_utils import checkpoints, experiments, notebooks, paths, plotting
@@ -61,13 +61,13 @@ labels = ["Exp. 1:\nall labels", "Exp. 2:\none label", "Exp. 3:\none label,\nloc
 figure = plotting.image_grid(rows, labels, [f"K = {k}" for k in shown], cell=1.2, marks=[dots] * 3)
 stored = lg.read_rows(lg.rows_path(preset))
 measured = tables.net_rates(stored, names)
-counts = "data/counts/length_generalization.csv"
+counts = "data/counts/tiny/length_generalization.csv"
 files = lambda names: [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in names]
 numbers = {n: {k: {m: v[m] for m in ("count", "extras", "filled", "success")} for k, v in of.items()} for n, of in measured.items()}
 plotting.save_figure(figure, "fig01", preset, numbers, seed, [*files(names), counts]);
 
 # %%
-used = [f"data/checkpoints/{name}" for name in [*names, "counter"]] + [counts]
+used = [f"data/checkpoints/tiny/{name}" for name in [*names, "counter"]] + [counts]
 titles = dict(zip(names, (label.replace("\n", " ") for label in labels)))
 figure = tables.draw_rates(measured, ["filled", "success"], titles, plotting.EXPERIMENT_COLORS)
 for axes in figure.axes:

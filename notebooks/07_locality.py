@@ -15,11 +15,11 @@
 # Two maps say so, on any denoiser. **Eq. (9)**: $G(u, v)$ = mean over channel pairs of $|\partial D_c(x_t)[u] / \partial x_{c'}[v]|$,
 # what pixel $u$ listens to among pixels. **Eq. (10)**: $I_k(u) = \|D(x_t; C)[u] - D(x_t; C \setminus c_k)[u]\|$, among conditions. It is
 # the denoiser $D$ that is differentiated: the Jacobian of a score is dominated by its own diagonal at high noise, whatever the
-# distribution (first figure). Uses the shipped nets and the rows in `data/counts/locality.csv`. Preset `small`: under a minute on one
+# distribution (first figure). Uses the shipped nets and the rows in `data/counts/tiny/locality.csv`. Preset `tiny`: under a minute on one
 # idle core; preset `paper`: not timed, it needs nets trained at that size and says how. `cifar = True` downloads a CIFAR-10 net (143 MB).
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 seed: int = 0
 cifar: bool = False
 
@@ -73,7 +73,7 @@ levels = explorer.maps.sigmas
 rows, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.nearest(levels, (0.2, 5.0)))
 nets = [net.replace(": ", "\n") for net in explorer.maps.nets]
 figure = plotting.image_grid(rows, nets, columns, cell=1.63)
-used = [f"data/checkpoints/{name}" for name in ("exp1", "exp2", "exp3")]
+used = [f"data/checkpoints/tiny/{name}" for name in ("exp1", "exp2", "exp3")]
 plotting.save_figure(figure, "fig02", preset, numbers, seed, used);
 
 # %% [markdown]
@@ -100,8 +100,8 @@ curves = {n: {field: locality_rates.against_noise(local[n], field) for field in 
 titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
 references = {"Gaussian, denoiser": baseline, "Gaussian, score": of_score}
 figure = locality_rates.draw_against_noise(curves, titles, references)
-counts = ["data/counts/locality.csv", "data/counts/length_generalization.csv"]
-used = [f"data/checkpoints/{name}" for name in names] + counts
+counts = ["data/counts/tiny/locality.csv", "data/counts/tiny/length_generalization.csv"]
+used = [f"data/checkpoints/tiny/{name}" for name in names] + counts
 numbers = {n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()}
 plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": numbers}, seed, used);
 
@@ -163,7 +163,7 @@ steps, middle, none = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0), [(16, 16)], torch.ze
 look = lambda D, x, e: locality.profile(D, x, e, steps, none, {}, middle)
 profiles = {n: [look(D, x, e) for x, e in zip(images_of.get(n, tests), noise)] for n, D in singles.items()}
 sides = {n: torch.stack([q.windows[:, 0] for q in p]).double() for n, p in profiles.items()}
-used = [f"data/checkpoints/{name}" for name in centered.SPREAD]
+used = [f"data/checkpoints/tiny/{name}" for name in centered.SPREAD]
 rows, labels = figures.fig12(profiles)
 figure = plotting.image_grid(rows, labels, [f"σ = {s:g}" for s in steps], cell=1.0)
 plotting.save_figure(figure, "fig12", preset, {"sigmas": steps, "sides": sides}, seed, used);

@@ -142,7 +142,7 @@ def test_run_explains_itself():
     for command in ("reproduce", "test", "lab", "notebooks", "site"):
         assert command in said("--help").stdout
     assert said("reproduce", "--preset", "huge").returncode == 2
-    assert "small" in said("reproduce", "--preset", "huge").stderr
+    assert "tiny" in said("reproduce", "--preset", "huge").stderr
     assert "fig01" in said("reproduce", "fig01").stderr
 
 

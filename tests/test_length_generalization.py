@@ -202,7 +202,7 @@ def test_a_half_written_file_is_noticed_and_continued(toy):
 
 def test_a_background_of_another_size_is_refused_before_sampling(toy, monkeypatch):
     sizes = {"toy": 32, "background_one": 64}
-    monkeypatch.setattr(checkpoints, "load", lambda net, preset="small", device="cpu": pipeline_of(resolution=sizes[net]))
+    monkeypatch.setattr(checkpoints, "load", lambda net, preset="tiny", device="cpu": pipeline_of(resolution=sizes[net]))
     with pytest.raises(ValueError, match="background_one draws images of 64 px and the counter reads 32 px"):
         lg.measure("toy/linear_one", [1], 8, steps=2, solver="heun")
     assert not toy.drawn
@@ -222,7 +222,7 @@ def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, c
     lg.measure("toy", [1], 16, steps=2, solver="heun")
     assert toy.drawn == [(1, 0, 8), (1, 8, 16)] and len(lg.read_rows(toy.path)) == 16
     assert "16 samples to count, 8 of them to draw" in capsys.readouterr().out
-    place = next((paths.RUNS / "small" / "samples").iterdir())
+    place = next((paths.RUNS / "tiny" / "samples").iterdir())
     place.write_bytes(place.read_bytes()[:100])  # cut off: drawn again
     toy.hashes["counter"] = "e" * 12
     lg.measure("toy", [1], 16, steps=2, solver="heun")
@@ -234,7 +234,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     draw = lambda denoise, side, k, last, *rest: torch.stack([level(i, k) for i in range(rest[-1], last)])
     monkeypatch.setattr(lg, "draw_samples", draw)
     lg.measure("toy/unit", [3], 8)
-    kept = next((paths.RUNS / "small" / "samples").iterdir())
+    kept = next((paths.RUNS / "tiny" / "samples").iterdir())
     kept.unlink()  # runs/ may be lost: what the sheet shows stays
     lg.measure("toy/unit", [1, 2], 10)
     lg.measure("toy/unit", [1, 2], 10, seed=1)
@@ -250,7 +250,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     lg.measure("toy/unit", [1], 8)  # nothing to count; shown again from what is kept
     assert list(sheets.read_sheet("toy/unit").samples) == [1, 2]
     lg.measure("toy@64", [1], 8)
-    with pytest.raises(FileNotFoundError, match="length_generalization toy@64 --preset small draws them"):
+    with pytest.raises(FileNotFoundError, match="length_generalization toy@64 --preset tiny draws them"):
         sheets.read_sheet("toy@64")
     sheets.sheet_path("toy/unit").write_bytes(before[:200])
     with pytest.raises(ValueError, match="toy_unit.png is no sheet of samples"):

@@ -78,7 +78,7 @@ def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "load", lambda name: SimpleNamespace(denoiser=linear))
     cells = [cell.source for cell in notebooks.read("07_locality").cells if cell.cell_type == "code"]
     (branch,) = [i for i, source in enumerate(cells) if "if cifar:" in source]
-    names = {"preset": "small", "seed": 0, "cifar": True}
+    names = {"preset": "tiny", "seed": 0, "cifar": True}
     (setup,) = [source for source in cells if "import load_ddpm" in source]
     for source in (setup, *cells[branch : branch + 2]):
         exec(source, names)
@@ -91,7 +91,7 @@ def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
     profile = names["profiles"]["CIFAR-10"][0]
     torch.testing.assert_close(profile.x_t[0], sample + names["steps"][0] * names["noise"][0])
     assert profile.pixels.isfinite().all() and bool((profile.pixels.flatten(2).amax(2) > 0).all())
-    assert (tmp_path / "figures" / "small" / "fig12.png").stat().st_size > 10_000
+    assert (tmp_path / "figures" / "tiny" / "fig12.png").stat().st_size > 10_000
     cache.rename(cache.with_name("models--gone"))
     with pytest.raises(OSError):  # neither cached nor reachable
         ddpm.load_ddpm()

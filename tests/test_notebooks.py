@@ -58,7 +58,7 @@ def test_executed_in_order_without_errors_or_widgets(name):
 def test_anatomy(name):
     source = notebooks.read(name)
     assert source.cells[0].cell_type == "markdown", "the claim comes first"
-    assert notebooks.parameters(name)["preset"] == "small"
+    assert notebooks.parameters(name)["preset"] == "tiny"
     code = notebooks.code(name)
     assert "check_parameters(" in code, "the setup cell calls notebooks.check_parameters(preset=preset)"
     assert len(code_cells(source)) <= 15
@@ -70,10 +70,10 @@ def test_anatomy(name):
 @every_notebook
 def test_figures_belong_to_this_code_and_these_checkpoints(name):
     for figure in notebooks.figures(name):
-        path = paths.FIGURES / "small" / f"{figure}.json"
+        path = paths.FIGURES / "tiny" / f"{figure}.json"
         assert path.exists() and path.with_suffix(".png").exists(), f"{figure} is missing; run `python3 run.py reproduce`"
         record = json.loads(path.read_text())
-        assert (record["figure"], record["preset"], record["provenance"]["notebook"]) == (figure, "small", name)
+        assert (record["figure"], record["preset"], record["provenance"]["notebook"]) == (figure, "tiny", name)
         assert record["provenance"]["notebook_sha256"] == notebooks.code_sha256(notebooks.read(name)), f"{figure} is stale"
         checkpoints = record["provenance"]["checkpoints"]
         assert provenance.file_hashes(checkpoints) == checkpoints, f"{figure} rests on other checkpoints"
@@ -82,7 +82,7 @@ def test_figures_belong_to_this_code_and_these_checkpoints(name):
 def test_no_figure_is_left_over_and_none_has_two_makers():
     made = [figure for name in NAMES for figure in notebooks.figures(name)]
     assert len(made) == len(set(made))
-    found = [path for path in (paths.FIGURES / "small").glob("*.*") if path.suffix != ".md"]  # verdicts.md is drawn from rows
+    found = [path for path in (paths.FIGURES / "tiny").glob("*.*") if path.suffix != ".md"]  # verdicts.md is drawn from rows
     assert {path.stem for path in found} == set(made)
 
 
@@ -109,7 +109,7 @@ def test_executing_the_notebooks_gave_the_committed_numbers(rebuilt_figures):
     if not rebuilt:
         pytest.skip("no notebook was executed in this run")
     for path in rebuilt:
-        old, new = (json.loads(file.read_text())["values"] for file in (paths.FIGURES / "small" / path.name, path))
+        old, new = (json.loads(file.read_text())["values"] for file in (paths.FIGURES / "tiny" / path.name, path))
         assert not differences(old, new), f"{path.stem}: the numbers behind the figure have changed"
 
 
@@ -117,7 +117,7 @@ SOURCE = """# %% [markdown]
 # A claim
 
 # %% tags=["parameters"]
-preset: str = "small"
+preset: str = "tiny"
 count: int = 2
 share: float = 0.5
 deep: bool = False
@@ -172,7 +172,7 @@ def test_run_takes_parameters_and_keeps_what_a_failure_reached(folder):
         (["run", "01", "-p", "count", "True"], "count must be int"),
         (["run", "01", "-p", "deep", "1"], "deep must be bool"),
         (["run", "01", "-p", "radii", "3"], "radii must be list"),
-        (["run", "01", "-p", "preset", "huge"], "preset must be one of small, paper, got 'huge'"),
+        (["run", "01", "-p", "preset", "huge"], "preset must be one of tiny, small, paper, got 'huge'"),
         (["run", "0"], "'0' names 2 notebooks; choose one of: 01_claim, 02_other"),
         (["build", "07"], "'07' names 0 notebooks"),
     ],

@@ -22,7 +22,7 @@ def figure():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LCS_FIGURES", str(tmp_path))
-    return tmp_path / "small"
+    return tmp_path / "tiny"
 
 
 def test_pixels_survive_the_trip_to_uint8():
@@ -67,14 +67,14 @@ def test_groups_of_columns_stand_apart_below_their_headings():
 
 def test_a_figure_brings_its_numbers_and_what_they_rest_on(figure, folder):
     values = {"K": np.arange(3), "rate": torch.tensor([0.5, 1.0]), "none": None}
-    path = plotting.save_figure(figure, "fig01", "small", values, 3, checkpoints=["lcs_utils/paths.py"])
+    path = plotting.save_figure(figure, "fig01", "tiny", values, 3, checkpoints=["lcs_utils/paths.py"])
     first = path.read_bytes(), path.with_suffix(".json").read_bytes()
     assert b"Software" not in first[0]
-    plotting.save_figure(figure, "fig01", "small", values, 3, checkpoints=["lcs_utils/paths.py"])
+    plotting.save_figure(figure, "fig01", "tiny", values, 3, checkpoints=["lcs_utils/paths.py"])
     assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == first
     record = json.loads(first[1])
     assert record["values"] == {"K": [0, 1, 2], "rate": [0.5, 1.0], "none": None}
-    assert (record["figure"], record["preset"], record["provenance"]["seed"]) == ("fig01", "small", 3)
+    assert (record["figure"], record["preset"], record["provenance"]["seed"]) == ("fig01", "tiny", 3)
     assert record["provenance"]["checkpoints"] == {"lcs_utils/paths.py": paths.sha256(paths.ROOT / "lcs_utils/paths.py")}
     assert record["provenance"]["versions"]["numpy"] == np.__version__
     assert sorted(path.name for path in folder.iterdir()) == ["fig01.json", "fig01.png"]
@@ -87,26 +87,26 @@ def test_a_figure_brings_its_numbers_and_what_they_rest_on(figure, folder):
         ({"values": np.array([np.inf])}, r"values\[0\] is inf"),
         ({"values": paths.ROOT}, "path"),
         ({"values": {"a": object()}}, "type object"),
-        ({"preset": "huge"}, "small, paper"),
+        ({"preset": "huge"}, "tiny, small, paper"),
         ({"name": "../fig"}, "a-z"),
-        ({"checkpoints": ["data/checkpoints/none"]}, "does not exist"),
+        ({"checkpoints": ["data/checkpoints/tiny/none"]}, "does not exist"),
         ({"checkpoints": ["../"]}, "outside the repository"),
     ],
 )
 def test_nothing_is_written_for_bad_input(figure, folder, change, message):
-    given = {"name": "fig01", "preset": "small", "values": {"a": 1.0}, "seed": 0} | change
+    given = {"name": "fig01", "preset": "tiny", "values": {"a": 1.0}, "seed": 0} | change
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         plotting.save_figure(figure, **given)
     assert not folder.exists()
 
 
 def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):
-    path = plotting.save_figure(figure, "fig01", "small", 1.0, 0)
+    path = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0)
     before = path.read_bytes(), path.with_suffix(".json").read_bytes()
     monkeypatch.setattr(paths, "write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     figure.axes[0].plot([3, 2, 1])
     with pytest.raises(OSError, match="disk full"):
-        plotting.save_figure(figure, "fig01", "small", 2.0, 0)
+        plotting.save_figure(figure, "fig01", "tiny", 2.0, 0)
     assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
     assert len(list(folder.iterdir())) == 2
 

@@ -45,7 +45,7 @@ def check(command, capsys):
         rules = re.findall(r"^rule (\w+):", (paths.ROOT / "Snakefile").read_text(), flags=re.M)
         assert (paths.ROOT / words[words.index("--profile") + 1] / "config.yaml").exists()
         settings = dict(word.split("=") for word in words if re.fullmatch(r"\w+=\w+", word))
-        assert settings.get("preset", "small") in notebooks.PRESETS
+        assert settings.get("preset", "tiny") in notebooks.PRESETS
         assert words[-1] in rules or words[-1].startswith("-") or words[-2].startswith("-") or "=" in words[-1]
     else:
         assert words[0] in ("git", "cd", "pip", "conda", "pytest"), f"no way to check {command!r}"

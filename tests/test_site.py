@@ -10,7 +10,7 @@ import pytest
 
 from lcs_utils import paths, site
 
-FIGURES = sorted((paths.FIGURES / "small").glob("*.json"))
+FIGURES = sorted((paths.FIGURES / "tiny").glob("*.json"))
 
 
 class Page(HTMLParser):
@@ -81,12 +81,12 @@ def test_tex_without_braces_is_read_as_tex_reads_it(tex, drawn):
 
 @pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
 def test_each_figure_has_a_page_with_all_it_rests_on(built, path):
-    record, page = json.loads(path.read_text()), (built[0] / "figures" / "small" / f"{path.stem}.html").read_text()
+    record, page = json.loads(path.read_text()), (built[0] / "figures" / "tiny" / f"{path.stem}.html").read_text()
     made = record["provenance"]
     for text in (made["command"], made["code_sha256"], *made["versions"].values(), *made["checkpoints"].values()):
         assert text in unescape(re.sub(r"<[^>]+>", "", page))
     pictures = [address for address in Page(page).loaded if address.endswith(f"{path.stem}.png")]
-    shown = built[0] / "figures" / "small" / pictures[0]
+    shown = built[0] / "figures" / "tiny" / pictures[0]
     assert shown.read_bytes() == path.with_suffix(".png").read_bytes()
     stored = list(built[0].rglob(path.name))
     assert [json.loads(file.read_text()) for file in stored] == [record]

@@ -86,7 +86,7 @@ def test_snapshots_are_checkpoints_and_change_nothing(tmp_path):
     assert found == [8, 16, 32, 64]  # no net before the first batch is seen
     assert checkpoints.row(str(tmp_path / "kept" / "exp1@32"))["images"] == 32
     assert not list((tmp_path / "plain").glob("exp1@*"))
-    assert checkpoints.folder("exp1@32") == paths.RUNS / "small" / "training" / "exp1" / "exp1@32"
+    assert checkpoints.folder("exp1@32") == paths.RUNS / "tiny" / "training" / "exp1" / "exp1@32"
 
 
 def test_a_state_of_another_training_is_not_gone_on_with(tmp_path):
@@ -284,7 +284,7 @@ def test_labels_are_what_the_policy_says():
 def test_bad_names_list_the_allowed(capsys):
     with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1, exp2, exp3"):
         experiment("exp9")
-    with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: small, paper"):
+    with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: tiny, small, paper"):
         preset("huge")
     for arguments in (["exp9"], ["exp1", "--preset", "huge"], ["exp1", "--images", "3"]):
         with pytest.raises(SystemExit) as stop:

@@ -42,7 +42,7 @@ def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, tabl
     stop[0] = None
     training.main([table, "--preset", "small", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets]
-    assert order[-1][1:] == ("small", 640 * nets[-1].times, f"python -m lcs_utils.training {nets[-1].name} --preset small --images 640")
+    assert order[-1][1:] == ("tiny", 640 * nets[-1].times, f"python -m lcs_utils.training {nets[-1].name} --preset tiny --images 640")
     training.main([table])
     assert len(order) == len(nets)
 
@@ -59,7 +59,7 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     with pytest.raises(SystemExit):
         training.main(["exp1", "--images", "640"])
     assert "exp1 is trained, on 176,000 images; --again trains it" in capsys.readouterr().err and again == []
-    state = paths.RUNS / "small" / "training" / "exp1" / "state.pt"
+    state = paths.RUNS / "tiny" / "training" / "exp1" / "state.pt"
     state.parent.mkdir(parents=True, exist_ok=True)
     torch.save({"seen": torch.tensor([320.0, 1.0])}, state)
     training.main(["exp1", "--images", "640"])  # stopped on the way: goes on
@@ -105,7 +105,7 @@ def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
     training.main(["exp1", "--again"])
     training.main(["exp2"])
     assert weights.read_text() == "exp1"
-    assert (paths.RUNS / "small" / "checkpoints" / "exp2" / checkpoints.WEIGHTS).read_text() == "exp2"
+    assert (paths.RUNS / "tiny" / "checkpoints" / "exp2" / checkpoints.WEIGHTS).read_text() == "exp2"
 
 
 def test_unknown_names_list_the_allowed(trained, capsys):
@@ -125,7 +125,7 @@ def test_the_tables_are_the_papers():
 def test_the_longer_training_is_that_of_six_objects_on_three_times_the_images():
     longer, six = EXPERIMENTS["exp1_1-6_x3"], EXPERIMENTS["exp1_1-6"]
     assert longer == replace(six, name="exp1_1-6_x3", times=3)
-    assert [preset("small").length(e) for e in (six, longer)] == [176_000, 528_000]
+    assert [preset("tiny").length(e) for e in (six, longer)] == [176_000, 528_000]
     with pytest.raises(ValueError, match="longer: times must be at least 1, got 0"):
         replace(six, name="longer", times=0)
 

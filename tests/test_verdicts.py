@@ -88,9 +88,9 @@ def test_claims_that_a_figure_decides(tmp_path, monkeypatch):
         "locality_against_k": lambda v: v["locality"].update(exp2=v["locality"]["exp1"]),
     }
     for figure, spoil in worse.items():
-        value = json.loads((paths.FIGURES / "small" / f"{figure}.json").read_text())
+        value = json.loads((paths.FIGURES / "tiny" / f"{figure}.json").read_text())
         spoil(value["values"])
-        paths.write_json(tmp_path / "small" / f"{figure}.json", value)
+        paths.write_json(tmp_path / "tiny" / f"{figure}.json", value)
     monkeypatch.setattr(paths, "FIGURES", tmp_path)
     spoiled = {claim.figure: v.verdict for claim, v in zip(claims.FROM_FIGURES, claims.from_figures(), strict=True)}
     assert {spoiled[figure] for figure in worse} == {verdicts.NO} and spoiled["fig12"] == verdicts.OPEN
@@ -136,7 +136,7 @@ def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
     command = verdicts.command_of(rows, ["exp1", "exp1_1-2"], [4])
     assert command == f"{measure} exp1 exp1_1-2 --k 4-4 --samples 16"
     train = lambda net, preset: f"python -m lcs_utils.training {net} --preset {preset} && "
-    assert verdicts.complete(command) == train("exp1_1-2", "small") + command
+    assert verdicts.complete(command) == train("exp1_1-2", "tiny") + command
     assert verdicts.complete(command, "paper") == train("exp1", "paper") + train("exp1_1-2", "paper") + command + " --preset paper"
     assert verdicts.complete(f"{measure} exp1/unit --k 1-2") == f"{measure} exp1/unit --k 1-2"
     assert verdicts.complete("python -m lcs_utils.notebooks run 07_locality") == "python -m lcs_utils.notebooks run 07_locality"

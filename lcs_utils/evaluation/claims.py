@@ -109,7 +109,7 @@ FROM_FIGURES = (
 )
 
 
-def from_figures(preset: str = "small") -> list[Verdict]:
+def from_figures(preset: str = "tiny") -> list[Verdict]:
     """Claims that a notebook measures, decided by the numbers beside its figure; untested where there are none."""
     found = []
     for claim, paper, figure, judge in FROM_FIGURES:

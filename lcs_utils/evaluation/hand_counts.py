@@ -59,7 +59,7 @@ class HandCount(NamedTuple):
 Line = NamedTuple("Line", [*Shown.__annotations__.items(), *list(HandCount.__annotations__.items())[1:]])
 
 
-def choose(nets, ks, samples: int, order: int = 0, way: tuple[int, str, int] = STANDARD, preset: str = "small") -> list[Shown]:
+def choose(nets, ks, samples: int, order: int = 0, way: tuple[int, str, int] = STANDARD, preset: str = "tiny") -> list[Shown]:
     """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be read off it.
 
     `way` is the samples' own seed, solver and steps. Raises ValueError for no K or no samples.
@@ -81,7 +81,7 @@ def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
     return list(from_uint8(shown.samples[k][:n])) if same else None
 
 
-def images_of(shown: list[Shown], preset: str = "small") -> list[Tensor]:
+def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
     """The samples themselves [3 resolution resolution] in [-1, 1]: those on sheets and kept ones are read, others drawn and kept."""
     wanted: dict[tuple, int] = {}
     for s in shown:
@@ -153,7 +153,7 @@ class Session(NamedTuple):
         record([HandCount(self.shown[i], count, int(plausible), self.counted_by)], self.path)
 
 
-def session(shown: list[Shown], counted_by: str, path=COUNTS, preset: str = "small") -> Session:
+def session(shown: list[Shown], counted_by: str, path=COUNTS, preset: str = "tiny") -> Session:
     """A round over `shown` (from `choose`), where `counted_by` left off (App. E.2)."""
     before = {c.shown for c in read_counts(path) if c.counted_by == counted_by}
     order = sorted(shown, key=lambda s: s not in before)  # sorting keeps the random order within each part

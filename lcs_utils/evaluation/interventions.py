@@ -123,7 +123,7 @@ class Intervention(NamedTuple):
     words: str
     also: tuple[str, ...] = ()
 
-    def apply(self, denoise: Denoiser, preset: str = "small", device: str = "cpu") -> Denoiser:
+    def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
         """The changed denoiser, its other nets on `device` too. Raises CheckpointError when a net of `also` is missing."""
         return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
 
@@ -156,14 +156,14 @@ def split(net: str) -> tuple[str, Intervention | None]:
     return net, None
 
 
-def weights(net: str, preset: str = "small") -> str:
+def weights(net: str, preset: str = "tiny") -> str:
     """12 digits that change with the weights behind NET or NET/INTERVENTION. Raises as `split` and `checkpoints.kept_row` do."""
     base, change = split(net)
     found = [checkpoints.kept_row(name, preset)["sha256"] for name in (base, *(change.also if change else ()))]
     return (found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest())[:12]
 
 
-def denoiser(net: str, preset: str = "small", device: str = "cpu") -> tuple[Denoiser, int]:
+def denoiser(net: str, preset: str = "tiny", device: str = "cpu") -> tuple[Denoiser, int]:
     """The denoiser of a checkpoint or of NET/INTERVENTION, and its resolution. Raises as `split` and `checkpoints.load` do."""
     base, change = split(net)
     pipeline = checkpoints.load(base, preset, device)

@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows live in data/counts/length_generalization.csv; figures and tables are drawn from them, intervals and K by
+Rows live in data/counts/tiny/length_generalization.csv; figures and tables are drawn from them, intervals and K by
 `evaluation.rates`. Rows of the same weights, counter, seed and sampler are kept, and so are samples (under runs/), so that
 a stopped run goes on where it was and a new counter counts the old samples. NET/INTERVENTION is a net sampled another way.
 """
@@ -51,7 +51,7 @@ def draw_samples(
     return torch.cat(parts).clamp(-1, 1)
 
 
-def samples_path(net: str, preset: str = "small", **key) -> Path:
+def samples_path(net: str, preset: str = "tiny", **key) -> Path:
     """Where samples of one net and one K are kept: runs/<preset>/samples, not in the repository."""
     name = "-".join([net.strip("/").replace("/", "_"), *(f"{value}" for _, value in sorted(key.items()))])
     return paths.RUNS / preset / "samples" / f"{name}.npy"
@@ -148,7 +148,7 @@ def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver:
 
 
 def measure(
-    net: str, ks, samples: int, preset="small", seed: int = STANDARD[0], steps: int = STANDARD[2], solver: str = STANDARD[1],
+    net: str, ks, samples: int, preset="tiny", seed: int = STANDARD[0], steps: int = STANDARD[2], solver: str = STANDARD[1],
     family: str = "test", device: str = "cpu", rows_file: str | Path | None = None,
 ) -> None:  # fmt: skip
     """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`) after each K.
@@ -216,7 +216,7 @@ def main(arguments=None) -> None:
     parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {changes}")
     parser.add_argument("--k", type=parse_counts, default=range(LARGEST_K + 1), help="numbers of locations, as 4, 0-12 or 1,4")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
-    parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--steps", type=int, default=STANDARD[2])
     parser.add_argument("--solver", default=STANDARD[1], choices=SOLVERS)
     parser.add_argument("--seed", type=int, default=STANDARD[0])

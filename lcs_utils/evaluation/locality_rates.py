@@ -128,7 +128,7 @@ class AgainstK(NamedTuple):
         return {rule: rank_correlation(shares, [of[net] for net in whole]) for rule, of in values.items()}
 
 
-def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small") -> AgainstK:
+def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny") -> AgainstK:
     """The paper's thesis in numbers. Raises ValueError for a net whose locality was not measured with its present weights."""
     found = current(read(preset), list(nets), preset)
     rules = {
@@ -144,7 +144,7 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "small"
     )
 
 
-def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "small") -> dict[float, float]:
+def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "tiny") -> dict[float, float]:
     """{sigma: rank correlation over `nets` of conditional locality at that noise with the share of cells filled, K = 4 to 6}."""
     found, filled = current(read(preset), nets, preset), [mean_over(counted, net, "filled", [4, 5, 6]).value for net in nets]
     at = {net: against_noise(rows, "within_2") for net, rows in found.items()}

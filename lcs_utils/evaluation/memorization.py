@@ -144,7 +144,7 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
         print(f"{net} K = {k}: {m.copies} copies among {m.samples}")
 
 
-def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "small", columns: int = 12) -> Figure:
+def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "tiny", columns: int = 12) -> Figure:
     """Of each of `nets` (with its label) all kept samples, the most copy-like first, each above its nearest training image.
 
     A number is a sample's distance from that image as a share of that from the next nearest. Raises ValueError when a net has

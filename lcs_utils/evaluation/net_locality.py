@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.net_locality exp1 exp2 exp3 exp1_1 exp3_1
 
-Rows live in data/counts/locality.csv; those of the same weights are kept, those of other weights are replaced.
+Rows live in data/counts/tiny/locality.csv; those of the same weights are kept, those of other weights are replaced.
 """
 
 import argparse
@@ -86,22 +86,22 @@ def net_rows(
             yield LocalityRow(net, weights, k, i, sigma, *(round(v, 4) for v in numbers))
 
 
-def path(preset: str = "small") -> Path:
+def path(preset: str = "tiny") -> Path:
     """Where a preset's rows are stored."""
     return rows_path(preset, "locality")
 
 
-def read(preset: str = "small") -> list[LocalityRow]:
+def read(preset: str = "tiny") -> list[LocalityRow]:
     """The stored rows. Warns and raises as `paths.read_rows`."""
     return paths.read_rows(path(preset), LocalityRow)
 
 
-def write(rows: Iterable[LocalityRow], preset: str = "small") -> None:
+def write(rows: Iterable[LocalityRow], preset: str = "tiny") -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
     paths.write_rows(path(preset), COMMAND, LocalityRow, rows)
 
 
-def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "small") -> dict[str, list[LocalityRow]]:
+def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "tiny") -> dict[str, list[LocalityRow]]:
     """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are missing."""
     found = {}
     for net in nets:
@@ -112,7 +112,7 @@ def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "sma
     return found
 
 
-def measure(net: str, preset: str = "small", device: str = "cpu") -> None:
+def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
     """Add the rows of a net (or NET/INTERVENTION), unless those of the same weights are there."""
     denoise, resolution = interventions.denoiser(net, preset, device)
     weights = interventions.weights(net, preset)
@@ -128,7 +128,7 @@ def measure(net: str, preset: str = "small", device: str = "cpu") -> None:
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="+", help="checkpoints, or NET/INTERVENTION")
-    parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
     args = parser.parse_args(arguments)
     try:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lcs_utils import paths
 from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.experiments import SHIPPED
 
 PLAUSIBLE = 0.5
 STANDARD = (0, "dpmpp_2m", 14)  # seed, solver and steps of the samples that tables and figures are about
@@ -78,9 +79,9 @@ def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2
     return 0 if near is None else sum(assign(cell, set()) for cell in range(len(locations)))
 
 
-def rows_path(preset: str = "small", name: str = "length_generalization") -> Path:
-    """Where a preset's rows are stored: `small` is shipped, larger presets live under runs/."""
-    return (paths.COUNTS if preset == "small" else paths.RUNS / preset) / f"{name}.csv"
+def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
+    """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
+    return (paths.COUNTS if preset in SHIPPED else paths.RUNS) / preset / f"{name}.csv"
 
 
 def read_rows(path) -> list[Row]:

@@ -14,6 +14,7 @@ from PIL import Image, PngImagePlugin
 
 from lcs_utils import paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
+from lcs_utils.experiments import SHIPPED
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
@@ -26,9 +27,9 @@ class SampleSheet(NamedTuple):
     about: dict
 
 
-def sheet_path(net: str, preset: str = "small") -> Path:
-    """Where the sheet of a net, or of NET/CHANGE, is: data/samples for preset `small`, otherwise under runs/."""
-    folder = paths.DATA / "samples" if preset == "small" else paths.RUNS / preset / "sheets"
+def sheet_path(net: str, preset: str = "tiny") -> Path:
+    """Where the sheet of a net, or of NET/CHANGE, is: data/samples for shipped presets, otherwise under runs/."""
+    folder = paths.DATA / "samples" / preset if preset in SHIPPED else paths.RUNS / preset / "sheets"
     return folder / f"{net.strip('/').replace('/', '_')}.png"
 
 
@@ -50,7 +51,7 @@ def write_sheet(path: Path, samples: dict[int, Float[np.ndarray, "samples 3 heig
         Image.fromarray(rearrange(grid, "k n h w c -> (k h) (n w) c")).save(temporary, pnginfo=text, optimize=True)
 
 
-def read_sheet(net: str, preset: str = "small") -> SampleSheet:
+def read_sheet(net: str, preset: str = "tiny") -> SampleSheet:
     """The sheet of a net. Raises FileNotFoundError with the command that makes it, ValueError when it is no sheet."""
     path = sheet_path(net, preset)
     if not path.exists():

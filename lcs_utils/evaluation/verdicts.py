@@ -1,6 +1,6 @@
 """The verdict page: each claim of the paper with our number, its interval, the paper's number and the command that decides it.
 
-    python -m lcs_utils.evaluation.verdicts                # writes figures/small/verdicts.md
+    python -m lcs_utils.evaluation.verdicts                # writes figures/tiny/verdicts.md
     python -m lcs_utils.evaluation.verdicts --check        # fails when the page does not say what the rows say
 
 A claim that was not measured is untested; nothing is reproduced without rows.
@@ -41,13 +41,13 @@ def command_of(rows: Sequence[Row], nets: Sequence[str], ks: Sequence[int] = ())
     return said if samples == 64 else f"{said} --samples {samples}"
 
 
-def complete(command: str, preset: str = "small") -> str:
+def complete(command: str, preset: str = "tiny") -> str:
     """A command for a preset, after those that train what nets it measures and whose weights are not shipped."""
-    words = [command if preset == "small" else f"{command} --preset {preset}"]
+    words = [command if preset == "tiny" else f"{command} --preset {preset}"]
     if command.startswith(COMMAND):
         nets = command.removeprefix(COMMAND).partition("--k")[0].split()
         bases = dict.fromkeys(net.partition("/")[0] for net in nets)
-        shipped = lambda net: preset == "small" and (paths.CHECKPOINTS / net / checkpoints.WEIGHTS).exists()
+        shipped = lambda net: (paths.CHECKPOINTS / preset / net / checkpoints.WEIGHTS).exists()
         words = [checkpoints.training_command(net, preset) for net in bases if not shipped(net)] + words
     return " && ".join(words)
 
@@ -109,7 +109,7 @@ def extras(rows, net: str) -> Verdict:
     return Verdict(claim, f"{low}–{high}" if high else "0", said, verdict, command_of(rows, [net], [1, 2, 3]))
 
 
-def radii(rows: Sequence[Row], preset: str = "small") -> list[str]:
+def radii(rows: Sequence[Row], preset: str = "tiny") -> list[str]:
     """Lines on Exp. 3 with every measured radius (App. E.3); no verdicts, since the paper's r is not known."""
     nets = sorted((e.radius, e.name) for e in (EXP3, *RADIUS_SWEEP))
     found = [cell for cell in cells(rows, [name for _, name in nets]) if cell.ours is not None]
@@ -194,9 +194,9 @@ def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str
     return ["", f"## {title}", "", words, "", head, "|" + "---|" * (head.count("|") - 1), *lines] if lines else []
 
 
-def page(rows: Sequence[Row], preset: str = "small") -> str:
+def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
-    found, of_preset = verdicts(rows) + from_figures(preset), "" if preset == "small" else f" --preset {preset}"
+    found, of_preset = verdicts(rows) + from_figures(preset), "" if preset == "tiny" else f" --preset {preset}"
     number = ", ".join(f"{sum(v.verdict == name for v in found)} {name}" for name in (YES, PARTLY, NO, OPEN))
     lines = [
         "# Verdicts", "",
@@ -246,19 +246,19 @@ def page(rows: Sequence[Row], preset: str = "small") -> str:
         "Percent of crowded scenes (CLEVR's margins off) counted exactly when Cycles drew them, and when the fast renderer drew the same. "
         f"`{counter_cycles.COMMAND} --per-count 2000` (with Blender; three hours of one core).",
         "| counter | objects | scenes | Cycles | fast renderer | difference |",
-        counter_cycles.lines(counter_cycles.read(), counter_cycles.shipped()) if preset == "small" else [],
+        counter_cycles.lines(counter_cycles.read(), counter_cycles.shipped()) if preset == "tiny" else [],
     )  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
-def place(preset: str = "small") -> Path:
+def place(preset: str = "tiny") -> Path:
     """Where the page of a preset is written."""
     return paths.FIGURES / preset / "verdicts.md"
 
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.verdicts", description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", default="small", choices=("small", "paper"))
+    parser.add_argument("--preset", default="tiny", choices=("tiny", "small", "paper"))
     parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")
     args = parser.parse_args(arguments)
     text, path = page(read_rows(rows_path(args.preset)), args.preset), place(args.preset)

@@ -25,7 +25,7 @@ class SampleOutput(BaseOutput):
 class ConditionalPipeline(DiffusionPipeline):
     """A net and what its denoiser needs: resolution, grid, sigma_data, and the radius of a patch net (None: whole image).
 
-    >>> pipeline = ConditionalPipeline.from_pretrained("data/checkpoints/exp1")
+    >>> pipeline = ConditionalPipeline.from_pretrained("data/checkpoints/tiny/exp1")
     >>> images = pipeline(cond).images
     """
 

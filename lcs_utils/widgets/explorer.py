@@ -46,7 +46,7 @@ def quick_png(frame: np.ndarray) -> bytes:
 class LocalityExplorer:
     """Sliders, clicks and samples over `maps.Maps`; shows itself in a notebook, as a PNG where no kernel runs.
 
-    names: checkpoints, preset "small" or "paper"; `cells` (default: the first five test locations) and `target` (row,
+    names: checkpoints, preset "tiny" or "paper"; `cells` (default: the first five test locations) and `target` (row,
     column; default: in one of these) say where it starts. Maps are kept, so that a slide over known states only draws;
     the other noise levels of a state are computed between events, once a browser shows it. `view` is the state,
     `show(view)` sets it.
@@ -55,7 +55,7 @@ class LocalityExplorer:
     def __init__(
         self,
         names: Sequence[str] = tuple(TITLES),
-        preset: str = "small",
+        preset: str = "tiny",
         sigmas: Sequence[float] = SIGMAS,
         cells: Sequence[int] | None = None,
         target: tuple[int, int] | None = None,
