@@ -31,7 +31,7 @@ from lcs_utils import diffusion, features, locality, plotting, widgets
 from lcs_utils.clevr import conditions
 from lcs_utils.evaluation import training_free
 from lcs_utils.evaluation.length_generalization import draw_samples
-from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.evaluation.rows import read_rows, told_path
 from lcs_utils.notebooks import check_parameters
 from lcs_utils.theory import blobs, cpc, lcs, results
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
@@ -252,7 +252,7 @@ plotting.save_figure(figure, "theory_patches", preset, values, seed);
 # radius 3.
 
 # %%
-rows = read_rows(training_free.ROWS) + [row for row in read_rows(rows_path()) if row.net == "exp3" and 1 <= row.k <= 9]
+rows = read_rows(training_free.ROWS) + [row for row in read_rows(told_path()) if row.net == "exp3" and 1 <= row.k <= 9]
 nets = {name: training_free.name(radius, 1500) for name, radius in reach.items()} | {"trained net, radius 3": "exp3"}
 filled = {name: training_free.filled(rows, net) for name, net in nets.items()}
 more = training_free.filled(rows, training_free.name(2, 6000))

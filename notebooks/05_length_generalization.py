@@ -25,7 +25,7 @@ from lcs_utils import checkpoints, notebooks, paths, plotting
 from lcs_utils.evaluation import counter_cycles, counter_report, hand_counts, memorization, obeyed, rates, sheets, tables, verdicts
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
-from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, of_net, seeds_of
+from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, of_net, seeds_of, told_path
 from lcs_utils.experiments import experiment
 from lcs_utils.widgets import ConditionSampler
 from lcs_utils.widgets.hand_count import HandCounter
@@ -42,7 +42,7 @@ seed = STANDARD[0]  # of the stored samples
 # %%
 shown = [0, 1, 2, 3, 4, 5, 6, 8, 10]
 names = ["exp1", "exp2"]
-stored = lg.read_rows(lg.rows_path(preset))
+stored = lg.read_rows(told_path(preset))
 kept = {name: sheets.read_sheet(name, preset).samples for name in names}
 size = kept["exp1"][0].shape[-1]
 dots = [sheets.asked(k, size) for k in shown]
@@ -50,7 +50,7 @@ rows = [[kept[name][k][i] for k in shown] for name in names for i in range(2)]
 labels = ["Exp. 1\nall labels", "", "Exp. 2\none label", ""]
 columns = [f"K = {k}" for k in shown]
 figure = plotting.image_grid(rows, labels, columns, cell=0.95, marks=[dots] * 4)
-counts = ["data/checkpoints/counter", "data/counts/tiny/length_generalization.csv"]
+counts = ["data/checkpoints/counter", "data/counts/tiny/earlier_counter.csv"]
 used = [*(f"data/checkpoints/tiny/{name}" for name in names), *counts]
 files = lambda nets: [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in nets]
 counted = {name: [[row.count for row in of_net(stored, name) if row.k == k and row.sample < 2] for k in shown] for name in names}
@@ -249,7 +249,7 @@ plotting.save_figure(figure, "along_training", preset, along, seed, counts);
 # %%
 figure, exact = counter_report.draw(counter_cycles.read())
 plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, ["data/checkpoints/counter64", counts[0], "data/counts/counter_cycles.csv"])
-hands = hand_counts.agreement(hand_counts.read_counts(), lg.read_rows(lg.rows_path("tiny")))
+hands = hand_counts.agreement(hand_counts.read_counts(), lg.read_rows(told_path("tiny")))
 print("\n".join(hands.lines()))
 for name in ["exp1", "exp2", "exp2/nearest", "exp3"]:
     seen = [(hand, row) for hand, row in hands.pairs if row.net == name]

@@ -25,7 +25,7 @@ from lcs_utils import checkpoints, experiments, notebooks, paths, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation import rates, sheets, tables
-from lcs_utils.evaluation.rows import STANDARD, seeds_of
+from lcs_utils.evaluation.rows import STANDARD, seeds_of, told_path
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
 
 notebooks.check_parameters(preset=preset)
@@ -59,9 +59,9 @@ rows = [[first[name][k][0] for k in shown] for name in names]
 dots = [sheets.asked(k, size) for k in shown]
 labels = ["Exp. 1:\nall labels", "Exp. 2:\none label", "Exp. 3:\none label,\nlocal net"]
 figure = plotting.image_grid(rows, labels, [f"K = {k}" for k in shown], cell=1.2, marks=[dots] * 3)
-stored = lg.read_rows(lg.rows_path(preset))
+stored = lg.read_rows(told_path(preset))
 measured = tables.net_rates(stored, names)
-counts = "data/counts/tiny/length_generalization.csv"
+counts = "data/counts/tiny/earlier_counter.csv"
 files = lambda names: [sheets.sheet_path(name, preset).relative_to(paths.ROOT) for name in names]
 numbers = {n: {k: {m: v[m] for m in ("count", "extras", "filled", "success")} for k, v in of.items()} for n, of in measured.items()}
 plotting.save_figure(figure, "fig01", preset, numbers, seed, [*files(names), counts]);

@@ -28,7 +28,7 @@ import torch
 from lcs_utils import centered, checkpoints, diffusion, locality, notebooks, plotting, widgets
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.evaluation import locality_rates, net_locality, rates
-from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of
+from lcs_utils.evaluation.rows import read_rows, told_path, seeds_of
 from lcs_utils.experiments import LONGER, NORMALIZED, TABLE_1, TABLE_2
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils.widgets import figures
@@ -100,7 +100,7 @@ curves = {n: {field: locality_rates.against_noise(local[n], field) for field in 
 titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3", "exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
 references = {"Gaussian, denoiser": baseline, "Gaussian, score": of_score}
 figure = locality_rates.draw_against_noise(curves, titles, references)
-counts = ["data/counts/tiny/locality.csv", "data/counts/tiny/length_generalization.csv"]
+counts = ["data/counts/tiny/locality.csv", "data/counts/tiny/earlier_counter.csv"]
 used = [f"data/checkpoints/tiny/{name}" for name in names] + counts
 numbers = {n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()}
 plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas, "gaussian": baseline, "nets": numbers}, seed, used);
@@ -115,7 +115,7 @@ plotting.save_figure(figure, "locality_against_noise", preset, {"sigmas": sigmas
 # correlations are over the nets that see the whole image. Local nets with r <= 2 hear nothing beyond two cells at all and are left out.
 
 # %%
-counted = read_rows(rows_path(preset))
+counted = read_rows(told_path(preset))
 points = [net for exp in (*TABLE_1, *TABLE_2, NORMALIZED, LONGER) for net in seeds_of(counted, exp.name)]
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()

@@ -6,7 +6,7 @@ import pytest
 
 from lcs_utils import checkpoints, paths
 from lcs_utils.evaluation import claims, tables, verdicts
-from lcs_utils.evaluation.rows import Row, read_rows, rows_path
+from lcs_utils.evaluation.rows import Row, read_rows, told_path
 
 
 def made(net, largest, n=16, extras=0, to=12):
@@ -165,7 +165,7 @@ def test_the_page_is_the_same_for_the_same_rows_and_the_check_can_fail(tmp_path,
 
 @pytest.mark.skipif(not verdicts.place().exists(), reason="no page yet: python -m lcs_utils.evaluation.verdicts")
 def test_the_shipped_page_says_what_the_shipped_rows_say():
-    assert verdicts.place().read_text() == verdicts.page(read_rows(rows_path()))
+    assert verdicts.place().read_text() == verdicts.page(read_rows(told_path()))
 
 
 def test_a_table_has_both_rules_and_the_papers_number():

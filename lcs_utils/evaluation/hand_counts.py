@@ -26,7 +26,7 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import interventions
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, rows_path
+from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
 from lcs_utils.plotting import to_uint8
 
@@ -285,7 +285,7 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     try:
         if args.command == "agreement":
-            print("\n".join(agreement(read_counts(), read_rows(rows_path())).lines()))
+            print("\n".join(agreement(read_counts(), read_rows(told_path())).lines()))
         else:
             {"sheets": _sheets, "record": _record}[args.command](args)
     except (ValueError, OSError, checkpoints.CheckpointError) as error:

@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows live in data/counts/tiny/length_generalization.csv; figures and tables are drawn from them, intervals and K by
+Rows live in data/counts/<preset>/length_generalization.csv; figures and tables are drawn from them, intervals and K by
 `evaluation.rates`. Rows of the same weights, counter, seed and sampler are kept, and so are samples (under runs/), so that
 a stopped run goes on where it was and a new counter counts the old samples. NET/INTERVENTION is a net sampled another way.
 """
@@ -25,7 +25,7 @@ from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
-from lcs_utils.evaluation.rows import STANDARD, Row, match, read_rows, rows_path, write_rows
+from lcs_utils.evaluation.rows import STANDARD, Row, encode, match, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
@@ -97,9 +97,10 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
     counts = counter(images)
     where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
     centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
+    asked = [encode(w.cpu().numpy()) for w in where]
     return [
         Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], where[i]),
-            plausibility=round(float(counts.plausibility[i]), 4))
+            plausibility=round(float(counts.plausibility[i]), 4), asked=asked[i], centers=encode(centers[i].numpy()))
         for i in range(len(images))
     ]  # fmt: skip
 
@@ -167,7 +168,7 @@ def measure(
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
     hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash(pipeline.config.resolution)}
-    key = dict(net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
+    key = dict(preset=preset, net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
     stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
     same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
     where = {} if device == "cpu" else {"device": device}  # what one kind of device drew is not gone on with on another

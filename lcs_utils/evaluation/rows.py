@@ -1,10 +1,12 @@
 """Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
 
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -31,11 +33,28 @@ class Row(NamedTuple):
     placed: int
     plausibility: float
     family: str = "test"  # of the conditioned locations: the paper's, or another of `conditioning.FAMILIES`
+    preset: str = "tiny"
+    asked: str = ""  # the conditioned locations, and the centers of the objects found, as `encode` writes them
+    centers: str = ""
+    cleanness: float = math.nan  # how clean the image is without asking the counter (`evaluation.cleanness`)
 
     @property
     def extras(self) -> int:
         """Objects away from every conditioned cell."""
         return self.count - self.placed
+
+
+def encode(points: Float[np.ndarray, "points 2"]) -> str:
+    """Points of [0, 1)^2 (x right, y down) as whole thousandths, `x y` after `x y`: short, and equal on every machine."""
+    return " ".join(str(int(v)) for v in np.floor(np.asarray(points, float).reshape(-1) * 1000).clip(0, 999))
+
+
+def decode(text: str) -> Float[np.ndarray, "points 2"]:
+    """The points that `encode` wrote, each in the middle of its thousandth. Raises ValueError for another text."""
+    values = np.array(text.split(), float)
+    if values.size % 2 or not ((values >= 0) & (values < 1000)).all():
+        raise ValueError(f"points are written as whole thousandths in pairs, got {text!r}")
+    return (values.reshape(-1, 2) + 0.5) / 1000
 
 
 def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
@@ -82,6 +101,12 @@ def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
     return (paths.COUNTS if preset in SHIPPED else paths.RUNS) / preset / f"{name}.csv"
+
+
+def told_path(preset: str = "tiny") -> Path:
+    """The rows that today's tables are told from: of `tiny` those by the earlier counter, which do not say where objects are."""
+    earlier = rows_path(preset, "earlier_counter")
+    return earlier if earlier.exists() else rows_path(preset)
 
 
 def read_rows(path) -> list[Row]:

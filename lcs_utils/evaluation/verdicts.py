@@ -17,7 +17,7 @@ from lcs_utils.evaluation import counter_cycles
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Verdict, from_figures, judged, say_interval
 from lcs_utils.evaluation.obeyed import along_k
 from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, by_k, largest_k, mean_over, trained
-from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, rows_path, seeds_of
+from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, told_path, seeds_of
 from lcs_utils.evaluation.tables import COMMAND, LABELS, OBSERVED, PAPER, RULES, Cell, cells, say
 from lcs_utils.experiments import EXP3, EXPERIMENTS, RADIUS_SWEEP
 
@@ -261,7 +261,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--preset", default="tiny", choices=("tiny", "small", "paper"))
     parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")
     args = parser.parse_args(arguments)
-    text, path = page(read_rows(rows_path(args.preset)), args.preset), place(args.preset)
+    text, path = page(read_rows(told_path(args.preset)), args.preset), place(args.preset)
     if not args.check:
         paths.write_text(path, text)
     elif not path.exists() or path.read_text() != text:
