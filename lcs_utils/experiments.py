@@ -1,6 +1,6 @@
 """Every experiment of the paper is a value that differs from another in one field; one dial, the preset, sets the size."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from lcs_utils.clevr.conditions import LABEL_POLICIES
 from lcs_utils.diffusion import SIGMA_DATA
@@ -83,7 +83,27 @@ BACKGROUNDS = tuple(
 )
 LONGER = replace(_on(EXP1, 1, 6), name="exp1_1-6_x3", times=3)
 CONTROLS = (NORMALIZED, *BACKGROUNDS, LONGER)
-EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS}
+# Color conditions (App. E.1, Figs. 5, 11): all colors told on 1-3 objects, and its control that is told one; then other numbers.
+COLORED = replace(EXP1, name="color", condition="color")
+COLOR = (
+    _on(COLORED, 1, 3), _on(replace(COLORED, name="color_single", labels="single"), 1, 3), _on(COLORED, 1, 5), _on(COLORED, 1, 1),
+)  # fmt: skip
+EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS + COLOR}
+
+# In which order nets are trained (`training_queue`), the most valuable first: (experiment, seed).
+QUEUE = (
+    ("exp1", 0), ("exp2", 0), ("exp3_r2", 0), ("exp3", 0), ("exp1_1", 0), ("exp3_1", 0),
+    ("exp1", 1), ("exp2", 1), ("exp1", 2), ("exp2", 2),
+    ("color_1-3", 0), ("color_single_1-3", 0), ("color_1-5", 0), ("color_1", 0),
+    ("exp1_1-2", 0), ("exp1_1-6", 0), ("exp2_1-6", 0), ("drop_one_1-3", 0), ("random_1-3", 0),
+    # text-to-CLEVR stands here: no Experiment takes text yet
+    ("exp2_1-2", 0), ("exp1_1-4", 0), ("exp2_1-4", 0), ("exp1_1-5", 0), ("exp2_1-5", 0), ("exp3_1-5", 0),
+    ("random_1-2", 0), ("random_1-4", 0), ("random_1-5", 0), ("random_1-6", 0),
+    ("drop_one_1-4", 0), ("drop_one_1-5", 0), ("drop_one_1-6", 0),
+    ("exp3_r1", 0), ("exp3_r4", 0), ("background_empty", 0), ("background_one", 0), ("background_cluttered", 0),
+    ("exp1_normalized", 0), ("exp3", 1), ("exp3", 2), ("exp1_1-6_x3", 0), ("exp3_r5", 0), ("exp3_r15", 0),
+)  # fmt: skip
+ON_A_GPU = ("exp3_r5", "exp3_r15")  # patches of most of the image: hours of sampling on a processor
 
 
 @dataclass(frozen=True)
@@ -176,3 +196,18 @@ def preset(name: str) -> Preset:
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def of_row(row: dict) -> tuple[Experiment, Preset]:
+    """The experiment and the preset that a checkpoint's row was written for. Raises ValueError where it does not say.
+
+    Rows of before name some settings only; the others are those of today's experiment and preset of these names.
+    """
+    try:
+        what = {name: row[name] for name in asdict(EXP1) if name in row and name != "name"} | {"objects": tuple(row["objects"])}
+        exp = replace(EXPERIMENTS.get(row["experiment"], EXP1), name=row["experiment"], **what)
+        size = PRESETS.get(row["preset"])
+        size = replace(size, **row.get("settings", {})) if size else Preset(row["preset"], **row["settings"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a row that names no experiment and preset of ours must store theirs whole; {error} is wrong there") from None
+    return exp, size

@@ -115,15 +115,16 @@ def atomic_folder(path):
 
 
 @contextmanager
-def exclusive(path):
+def exclusive(path, wait=True):
     """Hold the right to change `path`, for processes that read it, add and write it back; others wait.
 
-    The lock is a file under runs/, or beside a path that is elsewhere.
+    The lock is a file under runs/, or beside a path that is elsewhere. Raises BlockingIOError, without `wait`, when another
+    process holds it.
     """
     path = Path(path).resolve()
     inside = path.is_relative_to(ROOT)
     lock = RUNS / "locks" / "_".join(path.relative_to(ROOT).parts) if inside else path.with_name(f".{path.name}.lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

@@ -1,11 +1,57 @@
-"""A training run as one file, from which it goes on after a kill."""
+"""A training run as one file, from which it goes on after a kill; a broken file is recognized, and what a kill leaves is removed."""
 
+import errno
+import os
+import re
+import shutil
+import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from lcs_utils import paths
+
+
+def read_state(path) -> dict:
+    """What `Resumable.save` wrote, every byte of it checked. Raises ValueError, with the remedy, for a broken file.
+
+    torch stores a CRC-32 of each part inside the file, where it cannot come apart from what it is about, but never looks at it.
+    """
+    path = Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+        if broken:
+            raise ValueError(f"its checksum says that {broken} was altered")
+        value = torch.load(path, weights_only=True, map_location="cpu")
+        if not isinstance(value, dict) or "seen" not in value:
+            raise ValueError("it holds something else")
+        return value
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # what a broken file raises depends on where it is broken
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ValueError(f"{path} is no whole saved state ({reason}); remove it to train from the start") from None
+
+
+def remove_leftovers(folder, name: str = "") -> None:
+    """Remove the temporary files and folders (of `name` only, where given) that killed processes left in `folder`."""
+    for path in Path(folder).glob(f".{name}*.tmp*"):
+        process = re.search(r"\.tmp(\d+)", path.name)
+        if process and (int(process[1]) == os.getpid() or not _is_alive(int(process[1]))):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is somebody else's
+        pass
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,21 +63,40 @@ class Resumable:
     seen: Tensor
 
     def save(self, path) -> None:
-        """All parts in one file, which appears whole."""
+        """All parts in one file, which appears whole. Raises ValueError when the disk is full; the old file is then as it was."""
         stored = lambda part: part.get_state() if isinstance(part, torch.Generator) else part.state_dict()
         value = {name: part if torch.is_tensor(part) else stored(part) for name, part in vars(self).items()}
-        with paths.atomic_path(path) as temporary:
-            torch.save(value, temporary)
+        try:
+            with paths.atomic_path(path) as temporary:
+                torch.save(value, temporary)
+        except (OSError, RuntimeError) as error:
+            full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            if not full and "inline_container" not in str(error):  # what torch says when it cannot write on
+                raise
+            free = shutil.disk_usage(Path(path).parent).free / 2**20
+            raise ValueError(
+                f"{path} cannot be written ({free:,.0f} MiB are free on its disk); make room and give the same command again: "
+                "it goes on from the state saved before"
+            ) from None
 
     def load(self, path) -> None:
-        """Take all parts from a file of `save`. A generator saved on another kind of device goes on with fresh draws."""
-        value = torch.load(path, weights_only=True, map_location="cpu")
-        for name, part in vars(self).items():
-            if torch.is_tensor(part):
-                part.copy_(value[name])
-            elif not isinstance(part, torch.Generator):
-                part.load_state_dict(value[name])
-            elif len(value[name]) == len(part.get_state()):
-                part.set_state(value[name])
-            else:
-                part.manual_seed(2**32 + int(value["seen"][0]))
+        """Take all parts from a file of `save`. A generator saved on another kind of device goes on with fresh draws.
+
+        Raises ValueError, with the remedy, when the file is broken or holds the state of something else.
+        """
+        value = read_state(path)
+        try:
+            for name, part in vars(self).items():
+                if torch.is_tensor(part):
+                    part.copy_(value[name])
+                elif not isinstance(part, torch.Generator):
+                    part.load_state_dict(value[name])
+                elif len(value[name]) == len(part.get_state()):
+                    part.set_state(value[name])
+                else:
+                    part.manual_seed(2**32 + int(value["seen"][0]))
+        except (KeyError, ValueError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ValueError(
+                f"{path} is the state of something else ({reason}); remove it to train from the start"
+            ) from None

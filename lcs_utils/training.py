@@ -2,6 +2,8 @@
 
     python -m lcs_utils.training exp1 --preset tiny
     python -m lcs_utils.training table1 --preset tiny   # every net of Table 1 that is missing, one after the other
+    python -m lcs_utils.training queue --hours 2.5      # the next nets of the queue, measured and kept (training_queue)
+    python -m lcs_utils.training errors exp1            # its denoising error on held-out renders, by noise level
 
 A run saves its whole state every few minutes and resumes where it was after a kill; in one process on the same CPU, with the
 same bytes in the end. Several GPUs: `accelerate launch --num_processes 8 -m lcs_utils.training exp1 --preset paper`.
@@ -9,8 +11,7 @@ same bytes in the end. Several GPUs: `accelerate launch --num_processes 8 -m lcs
 
 import argparse
 import copy
-import csv
-import json
+import importlib
 import math
 import os
 import shlex
@@ -21,7 +22,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,25 +32,20 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, paths
 from lcs_utils.diffusion import add_noise, training_sigmas
 from lcs_utils.experiments import (
-    CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset,
+    COLOR, CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2, Experiment, Preset, experiment, preset,
 )  # fmt: skip
 from lcs_utils.models.pipeline import ConditionalPipeline
-from lcs_utils.models.unet import renormalize_
+from lcs_utils.models.unet import dtype_on, renormalize_
+from lcs_utils.resumable import read_state, remove_leftovers
 from lcs_utils.training_data import Batch, Data, draw, load_data
-from lcs_utils.training_state import SIGMA_REL, State, ema_exponent, learning_rate, start
+from lcs_utils.training_state import (
+    SIGMA_REL, Log, State, about, check_same, ema_exponent, keep_memory, learning_rate, read_json, read_loss, start,
+)  # fmt: skip
 
 SAVE_EVERY = 120.0  # seconds between saved states
-TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS}
+TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
+LOG_EVERY = 50  # steps of one line of the loss curve; a state is saved between two lines
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
-
-
-class Log(NamedTuple):
-    """One training step: images seen so far, loss, weighted denoising error without the log-variance, learning rate."""
-
-    images: int
-    loss: float
-    error: float
-    lr: float
 
 
 def parts(batch: Batch, x_t: torch.Tensor, sigma: torch.Tensor, at_once: int) -> Iterator[tuple]:
@@ -109,71 +104,69 @@ def snapshot_marks(total: int) -> list[int]:
     return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
 
 
-def about(exp: Experiment, size: Preset, seed: int) -> dict:
-    """What a run is, but for its length: a state of another one is not gone on with."""
-    other = "patch_net" if exp.radius is None else "net"
-    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name", "at_once", other)}
-    what = {name: value for name, value in asdict(exp).items() if name != "times"}
-    return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
+def export(state: State, exp: Experiment, size: Preset, seed: int, folder, rows: list[Log], command: str) -> None:
+    """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that says all that was trained.
 
-
-def check_same(folder: Path, now: dict) -> None:
-    """Raise ValueError, naming what differs, when `folder` holds the state of another run (states of old have no such file)."""
-    if (folder / "run.json").exists():
-        then = json.loads((folder / "run.json").read_text())
-        differing = [f"{k}: {then.get(k)!r} there, {now.get(k)!r} here" for k in {**then, **now} if then.get(k) != now.get(k)]
-        if differing:
-            raise ValueError(f"{folder} holds the state of another training ({'; '.join(differing)}); choose another name or folder")
-
-
-def export(state: State, exp: Experiment, size: Preset, folder, rows: list[Log], command: str) -> None:
-    """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that describes it."""
+    `experiments.of_row` makes the experiment and the preset of a row again.
+    """
     net = copy.deepcopy(state.ema)
+    device, dtype = net.out_gain.device, net.config.dtype_inside
     pipeline = ConditionalPipeline(net, resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data)
-    checkpoints.save(
-        pipeline, folder,
-        row={
-            "experiment": exp.name, "objects": list(exp.objects), "labels": exp.labels, "radius": exp.radius,
-            "preset": size.name, "images": int(state.seen[0]), "seconds": round(float(state.seen[1])),
-            "error": round(float(np.mean([r.error for r in rows[-10:]])), 5) if rows else None, "command": command,
-        },
-        loss_rows=rows,
-    )  # fmt: skip
+    what, settings = asdict(exp), asdict(size)
+    row = {
+        "experiment": what.pop("name"), **what, "preset": settings.pop("name"), "settings": settings, "seed": seed,
+        "images": int(state.seen[0]), "seconds": round(float(state.seen[1])),
+        "error": round(float(np.mean([r.error for r in rows[-10:]])), 5) if rows else None,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu", "threads": torch.get_num_threads(),
+        "dtype": str(dtype_on(device, dtype)).removeprefix("torch."), "command": command,
+    }  # fmt: skip
+    checkpoints.save(pipeline, folder, row=row, loss_rows=rows)
+
+
+def state_folder(net: str, size: Preset) -> Path:
+    """Where the state of a net's training lives (`paths.RUNS`, which LCS_RUNS moves)."""
+    return paths.RUNS / size.name / "training" / net
 
 
 def run(
     exp: Experiment, size: Preset, seed: int = 0, workers: int = 1, command: str = "",
     data: Data | None = None, folder=None, output=None, save_every: float = SAVE_EVERY, snapshots: bool = False,
-) -> None:  # fmt: skip
+    deadline: float = math.inf,
+) -> bool:  # fmt: skip
     """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output` at the end.
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `checkpoints.folder`.
     With `snapshots`, nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`).
     A finished run goes on when `size` asks for more images; its row then names both commands.
-    Raises ValueError when the saved state is of another run or has seen more images than `size` asks for, and for an
-    experiment that has the name of one of the paper's and is not that one.
+    Stops, its state saved, before `deadline` (as time.time()), after LOG_EVERY steps at the earliest, and says whether it
+    finished. Raises ValueError when the saved state is broken, of another run or has seen more images than `size` asks
+    for, when the disk is full, and for an experiment that has the name of one of the paper's and is not that one.
     """
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of its own")
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
+    if deadline < math.inf and accelerator.num_processes > 1:
+        raise ValueError(f"a time limit is for one process, got {accelerator.num_processes}; leave it out, a kill resumes as well")
+    keep_memory()
     name = exp.net(seed)
-    folder, output = folder or paths.RUNS / size.name / "training" / name, output or checkpoints.folder(name, size.name)
+    folder, output = Path(folder or state_folder(name, size)), Path(output or checkpoints.folder(name, size.name))
     total, described = size.length(exp), about(exp, size, seed)
+    if accelerator.is_main_process:
+        remove_leftovers(folder)
+        remove_leftovers(output.parent, output.name)
     check_same(folder, described)
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
-    if (folder / "finished.json").exists():  # gone on with, after the learning rate had come down: not the net of one long run
-        finished = json.loads((folder / "finished.json").read_text())
-        command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
     if (folder / "state.pt").exists():
         state.load(folder / "state.pt")
         if int(state.seen[0]) >= total + size.batch:  # the last batch may reach beyond
             raise ValueError(f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} asked for")
         if accelerator.process_index:  # the saved generator is the main process's: the same data in each would be one batch
             state.generator.manual_seed((seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0]))
-        with open(folder / "loss.csv") as file:
-            rows = [Log(int(r[0]), *map(float, r[1:])) for r in list(csv.reader(file))[1:]]
-        rows = [r for r in rows if r.images <= state.seen[0]]
+        rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
+        finished = read_json(folder / "finished.json")
+        if finished:  # gone on with, after the learning rate had come down: not the net of one long run
+            command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
     if data is None:
         data = load_data(exp, size, accelerator.device, workers)
     data = data._replace(locations=data.locations.to(accelerator.device), colors=data.colors.to(accelerator.device))
@@ -183,7 +176,7 @@ def run(
         checkpoints.write_loss(folder / "loss.csv", rows)
         state.save(folder / "state.pt")
 
-    clock = saved = time.time()
+    clock = saved = marked = time.time()
     shown = {"desc": exp.name, "unit": "img", "unit_scale": True, "mininterval": 5, "disable": not accelerator.is_main_process}
     bar = tqdm(total=total, initial=int(state.seen[0]), **shown)
     recent: list[Log] = []
@@ -193,22 +186,30 @@ def run(
         state.seen[1] += now - clock
         clock = now
         recent.append(log)
-        if len(recent) == 50 or log.images >= total:
+        if len(recent) == LOG_EVERY or log.images >= total:
             loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
             rows.append(Log(log.images, loss, error, log.lr))
             recent = []
             bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
         bar.update(size.batch)
         if accelerator.is_main_process and any(log.images - size.batch < mark <= log.images for mark in marks):
-            export(state, exp, size, folder / f"{name}@{log.images}", rows, command)
-        if not recent and now - saved > save_every and accelerator.is_main_process:
+            export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command)
+        if recent or log.images >= total:
+            continue
+        late, marked = now + (now - marked) > deadline, now  # as many steps again would end after it
+        if (late or now - saved > save_every) and accelerator.is_main_process:
             save()
             saved = now
+        if late:
+            bar.close()
+            return False
+    bar.close()
     if accelerator.is_main_process:
         save()
-        export(state, exp, size, output, rows, command)
+        export(state, exp, size, seed, output, rows, command)
         paths.write_json(folder / "finished.json", {"images": total, "command": command})
     accelerator.wait_for_everyone()  # before another run of this process looks at what was written
+    return True
 
 
 def chosen(name: str) -> tuple[Experiment, ...]:
@@ -225,29 +226,53 @@ def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     return (folder / checkpoints.WEIGHTS).exists() and bool(checkpoints.row(exp.net(seed), size.name))
 
 
-def begin(exp: Experiment, size: Preset, seed: int, again: bool) -> None:
-    """Make way for a training, or raise ValueError where it would replace a finished checkpoint that nobody gave up.
+def images_seen(folder: Path) -> int:
+    """How many images the state in a folder has seen; 0 without one. Raises ValueError for a broken one."""
+    return int(read_state(folder / "state.pt")["seen"][0]) if (folder / "state.pt").exists() else 0
 
-    A state that was stopped on the way is left, to go on from; `again` removes the state of a finished run.
+
+def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = False) -> None:
+    """Raise ValueError where a training would replace a finished checkpoint that nobody gave up.
+
+    A state that was stopped on the way is left, to go on from; with `again` and `remove`, the state of a finished run goes.
     """
     name = exp.net(seed)
-    folder = paths.RUNS / size.name / "training" / name
-    state = folder / "state.pt"
-    seen = int(torch.load(state, weights_only=True, mmap=True)["seen"][0]) if state.exists() else 0
-    if 0 < seen < size.length(exp):
+    folder = state_folder(name, size)
+    if 0 < images_seen(folder) < size.length(exp):
         return
     if is_trained(exp, size, seed) and not again:
         raise ValueError(
             f"{name} is trained, on {checkpoints.row(name, size.name)['images']:,} images; --again trains it from the start and "
             "then replaces it (git brings a shipped one back)"
         )
-    if again:
+    if again and remove:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def train(exps: tuple[Experiment, ...], args: argparse.Namespace, size: Preset, words: list[str], processes: PartialState) -> None:
+    """Train one net after the other; two trainings of one net take turns. Raises as `run`."""
+    for exp in exps:
+        command = shlex.join(exp.name if word == args.experiment else word for word in words)
+        workers = args.threads or len(os.sched_getaffinity(0))  # accelerate leaves torch one thread, rendering may use all cores
+        state = state_folder(exp.net(args.seed), size) / "state.pt"
+        with paths.exclusive(state) if processes.is_main_process else nullcontext():
+            if args.again and processes.is_main_process:  # now, since the one before us may have been at work on it
+                begin(exp, size, args.seed, again=True, remove=True)
+            processes.wait_for_everyone()  # nobody looks at a state that is about to go
+            run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
+
+
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
-    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {', '.join(TABLES)}: all its missing nets")
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] in (["queue"], ["errors"]):
+        module = {"queue": "lcs_utils.training_queue", "errors": "lcs_utils.training_errors"}[words[0]]
+        return importlib.import_module(module).main(words[1:])
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.training", description=__doc__.splitlines()[0],
+        epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names.",
+    )  # fmt: skip
+    everything = f"{', '.join(TABLES)}: all its missing nets; queue or errors: see queue --help, errors --help"
+    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {everything}")
     parser.add_argument("--preset", default="tiny", help=f"one of: {', '.join(PRESETS)}")
     parser.add_argument("--images", type=int, help="instead of the preset's number (a net named _x3 takes three times as many)")
     parser.add_argument("--seed", type=int, default=0)
@@ -255,7 +280,6 @@ def main(arguments=None) -> None:
     parser.add_argument("--missing", action="store_true", help="do nothing when the checkpoint exists (always so for tables)")
     parser.add_argument("--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES")
     parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
-    words = sys.argv[1:] if arguments is None else list(arguments)
     args = parser.parse_args(words)
     try:
         exps, size = chosen(args.experiment), preset(args.preset)
@@ -275,12 +299,10 @@ def main(arguments=None) -> None:
         torch.set_num_threads(args.threads)
     if processes.is_main_process:
         print(f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True)
-    for exp in exps:
-        command = shlex.join(exp.name if word == args.experiment else word for word in words)
-        workers = args.threads or len(os.sched_getaffinity(0))  # accelerate leaves torch one thread, rendering may use all cores
-        state = paths.RUNS / size.name / "training" / exp.net(args.seed) / "state.pt"
-        with paths.exclusive(state) if processes.is_main_process else nullcontext():  # two trainings of one net take turns
-            run(exp, size, args.seed, workers=workers, command=f"python -m lcs_utils.training {command}", snapshots=args.snapshots)
+    try:
+        train(exps, args, size, words, processes)
+    except ValueError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,16 @@
-"""What a training run consists of: EDM2's objective, the averaged net, the optimizer, and how the learning rate and average go."""
+"""What a training run consists of: EDM2's objective, the averaged net, the optimizer, how the learning rate and average go,
+and what is kept of a run beside its state: what it is, and its loss curve.
+"""
 
 import copy
+import csv
+import ctypes
+import inspect
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +24,15 @@ from lcs_utils.training_data import Batch, condition_dim
 
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
+
+
+class Log(NamedTuple):
+    """One training step: images seen so far, loss, weighted denoising error without the log-variance, learning rate."""
+
+    images: int
+    loss: float
+    error: float
+    lr: float
 
 
 class Objective(nn.Module):
@@ -64,3 +81,71 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
     generator = torch.Generator(device).manual_seed(seed * 1000 + process)
     seen, ema = torch.zeros(2, dtype=torch.float64), copy.deepcopy(net).eval()
     return State(objective=objective, ema=ema, optimizer=optimizer, generator=generator, seen=seen)
+
+
+def about(exp: Experiment, size: Preset, seed: int) -> dict:
+    """What a run is, but for its length: a state of another one is not gone on with."""
+    other = "patch_net" if exp.radius is None else "net"
+    how = {name: value for name, value in asdict(size).items() if name not in ("images", "patch_images", "name", "at_once", other)}
+    what = {name: value for name, value in asdict(exp).items() if name != "times"}
+    return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
+
+
+def _completed(described: dict) -> dict:
+    """`described` with the defaults of what it does not mention: a state of before a setting existed was trained with its default."""
+    settings = [f for kind in (Experiment, Preset) for f in fields(kind) if f.default is not MISSING and f.name != "at_once"]
+    config = {n: p.default for n, p in inspect.signature(EDM2UNet.__init__).parameters.items() if p.default is not p.empty}
+    nets = {name: config | described[name] for name in ("net", "patch_net") if name in described}
+    defaults = {f.name: f.default for f in settings if f.name != "times"}
+    return json.loads(json.dumps(defaults | described | nets))
+
+
+def check_same(folder: Path, now: dict) -> None:
+    """Raise ValueError, naming what differs, when `folder` holds the state of another run (states of old have no such file)."""
+    then = read_json(folder / "run.json")
+    if then is not None:
+        then, now = _completed(then), _completed(now)
+        differing = [f"{k}: {then.get(k)!r} there, {now.get(k)!r} here" for k in {**then, **now} if then.get(k) != now.get(k)]
+        if differing:
+            raise ValueError(f"{folder} holds the state of another training ({'; '.join(differing)}); choose another name or folder")
+
+
+def read_json(path: Path) -> dict | None:
+    """What a file beside a state says; None without the file. Raises ValueError, with the remedy, when it is broken."""
+    try:
+        value = json.loads(path.read_text())
+        if not isinstance(value, dict):
+            raise ValueError("no JSON object")
+        return value
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # of bytes that are no text too
+        raise ValueError(f"{path} is broken ({error}); remove it to go on from the state beside it unchecked") from None
+
+
+def read_loss(path: Path) -> list[Log]:
+    """The loss curve beside a state. Raises ValueError, with the remedy, when it is missing or broken."""
+    try:
+        with open(path, newline="") as file:
+            header, *lines = csv.reader(file)
+        if tuple(header) != Log._fields:
+            raise ValueError(f"its first line is {','.join(header)!r}")
+        return [Log(int(images), *map(float, rest)) for images, *rest in lines]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        reason = "is missing" if isinstance(error, FileNotFoundError) else f"is broken ({error})"
+        raise ValueError(
+            f"{path} {reason}; write the one line {','.join(Log._fields)} there to go on without the curve so far, "
+            f"or remove {path.parent} to train from the start"
+        ) from None
+
+
+def keep_memory() -> None:
+    """Have the C library keep freed memory instead of handing it back: a training step asks for the same again at once.
+
+    Choice: measured on one thread, fresh pages cost a step of preset `small` a tenth of its time.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; others have none
+    if mallopt is not None:
+        trim_threshold, mmap_max = -1, -4  # malloc.h
+        mallopt(mmap_max, 0)
+        mallopt(trim_threshold, -1)
