@@ -31,7 +31,8 @@ def dtype_on(device: torch.device, name: str) -> torch.dtype:
 
 def normalize(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     """x / (RMS of x over `dim` + 1e-4): unit RMS, computed in float32 (EDM2, eq. 47's operation)."""
-    rms = x.float().square().mean(dim, keepdim=True).sqrt()
+    values = math.prod(x.shape[d] for d in ((dim,) if isinstance(dim, int) else dim))
+    rms = torch.linalg.vector_norm(x.float(), dim=dim, keepdim=True) / math.sqrt(values)
     return x / (rms + EPS).to(x.dtype)
 
 
@@ -147,7 +148,7 @@ class Block(nn.Module):
         x = mp_sum(x, y, t=0.3)
         if self.attention is not None:
             x = self.attention(x)
-        return x.clip(-256, 256)
+        return F.hardtanh(x, -256.0, 256.0)  # clip, with one pass backward instead of four
 
 
 class EDM2UNet(ModelMixin, ConfigMixin):
