@@ -1,6 +1,5 @@
 """Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
 
-import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from lcs_utils import paths
 from lcs_utils.clevr.conditions import GRID_SIZE
-from lcs_utils.experiments import SHIPPED
 
 PLAUSIBLE = 0.5
 STANDARD = (0, "dpmpp_2m", 14)  # seed, solver and steps of the samples that tables and figures are about
@@ -36,7 +34,7 @@ class Row(NamedTuple):
     preset: str = "tiny"
     asked: str = ""  # the conditioned locations, and the centers of the objects found, as `encode` writes them
     centers: str = ""
-    cleanness: float = math.nan  # how clean the image is without asking the counter (`evaluation.cleanness`)
+    cleanness: float = -1.0  # how clean the image is, in [0, 1], without asking the counter; -1: not measured
 
     @property
     def extras(self) -> int:
@@ -100,7 +98,7 @@ def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
-    return (paths.COUNTS if preset in SHIPPED else paths.RUNS) / preset / f"{name}.csv"
+    return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv"
 
 
 def told_path(preset: str = "tiny") -> Path:
