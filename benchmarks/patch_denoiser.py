@@ -8,12 +8,6 @@ import torch
 
 from lcs_utils.theory.local_denoiser import CHUNK_ELEMENTS, patch_denoiser, patch_denoiser_reference
 
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--radius", type=int, default=2)
-parser.add_argument("--batch", type=int, default=2)
-options = parser.parse_args()
-torch.set_num_threads(1)
-
 
 def training_set(n):
     """Random images of 32 x 32 pixels, one label each: the time does not depend on what they show."""
@@ -22,10 +16,10 @@ def training_set(n):
     return 2 * torch.rand(n, 3, 32, 32, generator=generator) - 1, torch.zeros(n, 256).scatter_(1, label, 1.0)
 
 
-def rate(build, n, batch, repeats):
+def rate(build, n, batch, repeats, radius):
     """Best rate of patches compared per second of processor time: other work on the machine does not count."""
     images, grids = training_set(n)
-    denoise, best = build(images, grids, options.radius), 0.0
+    denoise, best = build(images, grids, radius), 0.0
     x_t, sigma = torch.randn(batch, 3, 32, 32), torch.full((batch,), 0.5)
     for _ in range(repeats):
         start = time.process_time()
@@ -39,14 +33,25 @@ def peak_mib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-loop = rate(patch_denoiser_reference, 8, 1, 2)
-print(f"one patch at a time: {loop:,.0f} patches per core-second")
-for n in (500, 2000, 8000):
-    before = peak_mib()
-    fast = rate(patch_denoiser, n, options.batch, 2)
-    data = n * (3 * 32 * 32 + 256) * 4 / 2**20
-    print(
-        f"streamed, {n} images: {fast:,.0f} patches per core-second, {fast / loop:.0f} x; "
-        f"peak memory +{peak_mib() - before:.0f} MiB, of which the training set and its copies {3 * data:.0f}"
-    )
-print(f"distances held at once: {CHUNK_ELEMENTS * 4 / 2**20:.0f} MiB for any number of images")
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--radius", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--images", type=int, nargs="+", default=[500, 2000, 8000])
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    loop = rate(patch_denoiser_reference, min(8, *options.images), 1, 2, options.radius)
+    print(f"one patch at a time: {loop:,.0f} patches per core-second")
+    for n in options.images:
+        before = peak_mib()
+        fast = rate(patch_denoiser, n, options.batch, 2, options.radius)
+        data = n * (3 * 32 * 32 + 256) * 4 / 2**20
+        print(
+            f"streamed, {n} images: {fast:,.0f} patches per core-second, {fast / loop:.0f} x; "
+            f"peak memory +{peak_mib() - before:.0f} MiB, of which the training set and its copies {3 * data:.0f}"
+        )
+    print(f"distances held at once: {CHUNK_ELEMENTS * 4 / 2**20:.0f} MiB for any number of images")
+
+
+if __name__ == "__main__":
+    main()

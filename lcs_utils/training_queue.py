@@ -23,7 +23,7 @@ import torch
 from lcs_utils import checkpoints, paths, training
 from lcs_utils.evaluation import conditioning, interventions, length_generalization, net_locality
 from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, rows_path
-from lcs_utils.experiments import ON_A_GPU, PRESETS, QUEUE, SHIPPED, Experiment, Preset, experiment, preset
+from lcs_utils.experiments import ON_A_GPU, PRESETS, QUEUE, Experiment, Preset, experiment, preset
 from lcs_utils.resumable import read_state
 from lcs_utils.training_data import load_data
 from lcs_utils.training_state import about, check_same
@@ -68,7 +68,7 @@ def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) ->
     """What data/ lacks of a net whose weights are here: the kept row, families of its counts, its locality."""
     weights, lacking = interventions.weights(name, size.name), []
     kept = paths.CHECKPOINTS / size.name / name / "row.json"
-    if size.name in SHIPPED and not (kept.exists() and weights in kept.read_text()):
+    if size.name in paths.SHIPPED and not (kept.exists() and weights in kept.read_text()):
         lacking.append("row")
     now = (name, weights, length_generalization.counter_hash(size.resolution) if todo(exp) else "", *STANDARD)
     mine = [r for r in rows if (r.net, r.weights, r.counted_by, r.seed, r.solver, r.steps) == now]
@@ -107,7 +107,7 @@ def standing(exp: Experiment, seed: int, size: Preset, rows: Iterable[Row]) -> S
 
 def measure(exp: Experiment, name: str, size: Preset) -> None:
     """Measure and keep all of a trained net that is missing; what is there already is left. Raises as the measures do."""
-    if size.name in SHIPPED and checkpoints.folder(name, size.name).is_relative_to(paths.RUNS):
+    if size.name in paths.SHIPPED and checkpoints.folder(name, size.name).is_relative_to(paths.RUNS):
         checkpoints.keep(name, size.name)
     if not todo(exp):
         told = "colors" if exp.condition == "color" else "nothing"

@@ -31,8 +31,7 @@ def dtype_on(device: torch.device, name: str) -> torch.dtype:
 
 def normalize(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
     """x / (RMS of x over `dim` + 1e-4): unit RMS, computed in float32 (EDM2, eq. 47's operation)."""
-    values = math.prod(x.shape[d] for d in ((dim,) if isinstance(dim, int) else dim))
-    rms = torch.linalg.vector_norm(x.float(), dim=dim, keepdim=True) / math.sqrt(values)
+    rms = x.float().square().mean(dim, keepdim=True).sqrt()
     return x / (rms + EPS).to(x.dtype)
 
 

@@ -1,0 +1,59 @@
+"""Every benchmark imports and runs for a moment; what it measures is its own affair."""
+
+import importlib.util
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from lcs_utils import paths
+
+BENCHMARKS = sorted(path.stem for path in (paths.ROOT / "benchmarks").glob("*.py"))
+MOMENT = {  # words of the command line that make a run short
+    "counter": (), "explorer": (), "local_patch": ("--images", "1"), "locality": ("--targets", "1"),
+    "patch_denoiser": ("--images", "2", "--batch", "1"), "renderer": ("speed", "memory", "cuda"),
+    "training": ("--seconds", "0", "--batch", "2"),
+}  # fmt: skip
+
+
+def load(name):
+    """A file of benchmarks/ as a module."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", paths.ROOT / "benchmarks" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shorten(module, monkeypatch):
+    """Less of what a benchmark repeats, where no word of its command line says so."""
+    once = {"counter": {"SECONDS": 1e-3, "BATCH": 2}, "renderer": {"SCENES": getattr(module, "SCENES", [])[:2]}}
+    for constant, value in once.get(module.__name__.removeprefix("benchmark_"), {}).items():
+        monkeypatch.setattr(module, constant, value)
+    if module.__name__ == "benchmark_counter":
+        read = module.read_sheet
+        first = lambda net: next(iter(read(net).samples.values()))[:1]
+        monkeypatch.setattr(module, "read_sheet", lambda net: SimpleNamespace(samples={0: first(net)}))
+    if module.__name__ == "benchmark_renderer":
+        monkeypatch.setattr(module, "rate", lambda work, n, repeats=3: (work(), (1.0, 1.0))[1])
+        found = module.fidelity.load_references()
+        monkeypatch.setattr(module.fidelity, "load_references", lambda: tuple(part[:1] for part in found))
+        monkeypatch.setattr(module, "MEMORY", "print(1, 2)")
+        monkeypatch.setattr(module, "sample_scene", lambda *_: None)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_runs(name, monkeypatch, capsys):
+    assert name in MOMENT, f"say in MOMENT how benchmarks/{name}.py is short"
+    module = load(name)
+    shorten(module, monkeypatch)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *MOMENT[name]])
+    module.main()
+    assert capsys.readouterr().out.count("\n") >= 3
+
+
+def test_a_benchmark_of_a_moved_name_is_seen(tmp_path, monkeypatch):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "moved.py").write_text("from lcs_utils.training import condition_dims\n")
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    with pytest.raises(ImportError, match="condition_dims"):
+        load("moved")
