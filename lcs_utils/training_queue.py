@@ -147,29 +147,36 @@ def command(exp: Experiment, seed: int, size: Preset, threads: int | None, snaps
 
 
 def advance(exp: Experiment, seed: int, size: Preset, end: float, threads: int | None = None, snapshots: bool = False) -> str:
-    """Train and measure one net until `end`, as time.time(); says in words what is left of it, "" when nothing is.
+    """Train and measure one net until `end`, as time.time(); says in words what is left of it or wrong with it, "" when nothing is.
 
-    Raises ValueError where training cannot go on (a full disk), TimeUp when rendering or measuring ran out of time.
+    Raises ValueError where no other net could be trained either (a full disk).
     """
-    name = exp.net(seed)
+    name, out_of_time = exp.net(seed), "stopped while rendering or measuring; what was done is kept"
     try:
         with paths.exclusive(training.state_folder(name, size) / "state.pt", wait=False):
-            now = standing(exp, seed, size, read_rows(rows_path(size.name)))
+            try:
+                now = standing(exp, seed, size, read_rows(rows_path(size.name)))
+            except (ValueError, checkpoints.CheckpointError) as error:
+                return str(error)
             if not now.trained:
                 if end - time.time() < SHORTEST:
                     return NO_TIME
-                workers = threads or len(os.sched_getaffinity(0))
                 with until(end):
-                    data = load_data(exp, size, torch.device(device()), workers)
+                    data = load_data(exp, size, torch.device(device()), threads or len(os.sched_getaffinity(0)))
                 told = command(exp, seed, size, threads, snapshots)
-                if not training.run(exp, size, seed, workers, told, data=data, snapshots=snapshots, deadline=end):
+                if not training.run(exp, size, seed, command=told, data=data, snapshots=snapshots, deadline=end):
                     return "stopped, its state saved"
             elif not now.unmeasured:
                 return ""
-            with until(end):
-                measure(exp, name, size)
+            try:
+                with until(end):
+                    measure(exp, name, size)
+            except (ValueError, checkpoints.CheckpointError) as error:
+                return f"trained, but not measured: {error}"
     except BlockingIOError:
         return "another process is at work on it"
+    except (TimeUp, FloatingPointError) as error:
+        return str(error) or out_of_time
     return ""
 
 
@@ -207,22 +214,17 @@ def describe(size: Preset) -> list[str]:
 
 
 def work(size: Preset, hours: float, threads: int | None = None, snapshots: bool = False) -> dict[str, str]:
-    """Train and measure the queue's nets in order for so many hours; what is left, by net, in words."""
+    """Train and measure the queue's nets in order for so many hours; what is left, by net, in words. Raises as `advance`."""
     end, left = time.time() + hours * 3600, {}
     for name, seed in QUEUE:
         exp = experiment(name)
-        try:
-            if time.time() >= end:
-                words = NO_TIME
-            elif name in ON_A_GPU and device() == "cpu":
-                words = "waits for a GPU"
-            else:
-                words = advance(exp, seed, size, end, threads, snapshots)
-        except TimeUp:
-            words = "stopped while rendering or measuring; what was done is kept"
-        except (ValueError, checkpoints.CheckpointError) as error:
-            words = str(error)
-            print(f"{exp.net(seed)}: {words}", flush=True)
+        if time.time() >= end:
+            words = NO_TIME
+        elif name in ON_A_GPU and device() == "cpu":
+            words = "waits for a GPU"
+        else:
+            words = advance(exp, seed, size, end, threads, snapshots)
+            print(f"{exp.net(seed)}: {words or 'finished'}", flush=True)
         if words:
             left[exp.net(seed)] = words
     return left
@@ -254,7 +256,10 @@ def main(arguments=None) -> None:
         return print("\n".join(describe(size)))
     if args.threads:
         torch.set_num_threads(args.threads)
-    left = work(size, args.hours, args.threads, args.snapshots)
+    try:
+        left = work(size, args.hours, args.threads, args.snapshots)
+    except ValueError as error:
+        parser.error(str(error))
     print("left in the queue:" if left else "the queue is through", flush=True)
     for name, words in left.items():
         print(f"{name:20} {words}")

@@ -125,6 +125,19 @@ def test_without_time_nothing_is_begun_and_what_is_wrong_with_one_net_stops_no_o
     assert "is no whole saved state" in describe(SIZE)[0] and describe(SIZE)[1].endswith("finished")
 
 
+def test_a_full_disk_ends_the_queue_and_a_measure_that_cannot_be_taken_does_not(queue, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise ValueError("exp1 draws images of 32 px and the counter reads 64 px")
+
+    monkeypatch.setattr(length_generalization, "measure", refuse)
+    left = work(SIZE, hours=1)
+    assert set(left) == {"exp1", "exp3", "exp1_seed1"} and left["exp1"].startswith("trained, but not measured: exp1 draws")
+    monkeypatch.setattr(training, "run", lambda *_, **__: refuse())
+    with pytest.raises(SystemExit) as stop:
+        training.main(["queue", "--preset", "tiny", "--images", "800"])
+    assert stop.value.code == 2 and "error: exp1 draws images" in capsys.readouterr().err
+
+
 def test_a_net_that_another_process_trains_is_left_to_it(queue):
     state = training.state_folder("exp1", SIZE) / "state.pt"
     with paths.exclusive(state):

@@ -9,7 +9,7 @@ import torch
 
 from lcs_utils import checkpoints, paths, training
 from lcs_utils.clevr import conditions
-from lcs_utils.experiments import CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, preset
+from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, preset
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def trained(tmp_path, monkeypatch):
     return order, stop
 
 
-@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2), ("radius", RADIUS_SWEEP), ("controls", CONTROLS)])
+@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2), ("radius", RADIUS_SWEEP), ("controls", CONTROLS), ("color", COLOR)])
 def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, table, nets):
     order, stop = trained
     stop[0] = nets[2].name
@@ -117,7 +117,7 @@ def test_unknown_names_list_the_allowed(trained, capsys):
 
 
 def test_the_tables_are_the_papers():
-    assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS} == set(EXPERIMENTS)
+    assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS + COLOR} == set(EXPERIMENTS)
     assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}
 
