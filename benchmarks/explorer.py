@@ -1,6 +1,6 @@
 """What an action in the locality explorer costs, without the browser: processor and wall milliseconds.
 
-    python benchmarks/explorer.py [--threads 2]
+    python benchmarks/explorer.py [--threads 2] [--moment]
 
 Targets, on 2 idle cores: under 100 ms for a slide over kept maps, under 1500 ms for a click. tests/browser/test_live.py
 prints the times from the input to the new picture.
@@ -17,7 +17,9 @@ from lcs_utils.widgets import LocalityExplorer
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
-    torch.set_num_threads(parser.parse_args().threads)
+    parser.add_argument("--moment", action="store_true", help="only the first pictures, to see that it runs")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
 
     def clock(what, work):
         wall, start = time.perf_counter(), time.process_time()
@@ -29,6 +31,8 @@ def main():
     live = clock("build and first picture", LocalityExplorer)
     view = live.view
     clock("slide to a new noise level", lambda: live.show(view._replace(noise=3)))
+    if args.moment:
+        return
     clock("slide to another new noise level", lambda: live.show(view._replace(noise=4)))
     clock("slide back to a kept one", lambda: live.show(view._replace(noise=3)))
     clock("click on another pixel", lambda: live.show(view._replace(target=(8, 9))))

@@ -266,7 +266,7 @@ def main(arguments=None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words[:1] in (["queue"], ["errors"]):
         module = {"queue": "lcs_utils.training_queue", "errors": "lcs_utils.training_errors"}[words[0]]
-        return importlib.import_module(module).main(words[1:])
+        return importlib.import_module(module).main(words[1:])  # here, since they build on this module
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.training", description=__doc__.splitlines()[0],
         epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names.",

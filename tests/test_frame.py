@@ -26,7 +26,7 @@ LEVELS = (
     {"evaluation", "widgets", "site", "training_data"},
     {"training_state"},
     {"training"},
-    {"centered"},
+    {"centered", "training_queue", "training_errors"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")

@@ -133,8 +133,11 @@ def test_a_full_disk_ends_the_queue_and_a_measure_that_cannot_be_taken_does_not(
     left = work(SIZE, hours=1)
     assert set(left) == {"exp1", "exp3", "exp1_seed1"} and left["exp1"].startswith("trained, but not measured: exp1 draws")
     monkeypatch.setattr(training, "run", lambda *_, **__: refuse())
+    with pytest.raises(ValueError, match="exp1 draws images"):
+        work(replace(SIZE, images=800), hours=1)
+    monkeypatch.setattr(training_queue, "work", refuse)
     with pytest.raises(SystemExit) as stop:
-        training.main(["queue", "--preset", "tiny", "--images", "800"])
+        training.main(["queue", "--preset", "tiny"])
     assert stop.value.code == 2 and "error: exp1 draws images" in capsys.readouterr().err
 
 

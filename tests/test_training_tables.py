@@ -32,7 +32,10 @@ def trained(tmp_path, monkeypatch):
     return order, stop
 
 
-@pytest.mark.parametrize(("table", "nets"), [("table1", TABLE_1), ("table2", TABLE_2), ("radius", RADIUS_SWEEP), ("controls", CONTROLS), ("color", COLOR)])
+@pytest.mark.parametrize(
+    ("table", "nets"),
+    [("table1", TABLE_1), ("table2", TABLE_2), ("radius", RADIUS_SWEEP), ("controls", CONTROLS), ("color", COLOR)],
+)
 def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, table, nets):
     order, stop = trained
     stop[0] = nets[2].name
