@@ -24,7 +24,7 @@ KS = range(1, 10)
 RULES = {"success": OUR_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
 PRIOR = 0.5  # objects a sample; what unheeding objects are taken for where there are hardly any
-CERTAIN = 0.95  # beyond this chance of standing near an asked cell anyway, nothing is said about obeying
+CERTAIN = 0.65  # Choice: where objects stand near an asked cell with more than this chance anyway, nothing is said of obeying
 
 
 class Beside(NamedTuple):
@@ -169,21 +169,24 @@ def obeyed(judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws sampl
     if judged.paired:
         near, overlap = features(judged.null)
         apart = 1 - mean(overlap, drawn)
-        return mean(near_own - near, drawn) / apart if apart.min() > 1 - CERTAIN else None
+        return mean(near_own - near, drawn) / apart if apart[0] > 1 - CERTAIN else None
     again = placement.permuted(judged.pictures, judged.pictures, tolerance)
     if not again:
         return None
     how = weights([row.asked for row in judged.pictures], seed)
     there = np.array([placement.near(row, row.asked, tolerance) for row in judged.pictures], float)
     near, overlap = features(again)
-    heard = mean(there - near, how) / np.maximum(1 - mean(overlap, how), 1 - CERTAIN)
+    apart = 1 - mean(overlap, how)
+    if apart[0] < 1 - CERTAIN:
+        return None
+    heard = mean(there - near, how) / apart
     near, overlap = (mean(values, how) for values in features(judged.null))
     count = np.maximum(mean(np.array([row.count for row in judged.pictures], float), how), 1e-9)
     unheeding = np.maximum(count - heard, 0)
     chance = (near - heard * overlap + PRIOR * near / count) / (unheeding + PRIOR)
     if chance[0] > CERTAIN:
         return None
-    chance = chance.clip(0, CERTAIN)
+    chance = chance.clip(0, (1 + CERTAIN) / 2)
     all_drawn = mean(np.array([row.count for row in judged.own], float), drawn)
     return (mean(near_own, drawn) - all_drawn * chance) / (1 - chance)
 

@@ -9,9 +9,10 @@ Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid 
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
@@ -25,9 +26,22 @@ POOL = 64  # random conditions among which `elsewhere` looks for those that shar
 FAR = 1e3  # what a pair out of reach costs: more than all pairs within reach together
 
 
-def within(asked: Float[np.ndarray, "k 2"], centers: Float[np.ndarray, "n 2"], tolerance: int) -> Bool[np.ndarray, "k n"]:
-    """Which asked locations have which object center within `tolerance` cells."""
-    return apart(cells(asked), cells(centers)) <= tolerance
+@lru_cache(maxsize=100_000)  # the same few conditions and pictures are judged many times
+def _read(text: str) -> tuple[Float[np.ndarray, "points 2"], Int[np.ndarray, "points 2"], frozenset]:
+    """The points of a text, their cells, and those cells as a set."""
+    points = decode(text)
+    where = cells(points)
+    return points, where, frozenset(map(tuple, where.tolist()))
+
+
+def _pairs(asked, asked_cells, centers, center_cells, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
+    if not len(asked) or not len(centers):
+        return np.empty(0, int), np.empty(0, int)
+    close = apart(asked_cells, center_cells) <= tolerance
+    distance = np.sqrt(((asked[:, None] - centers[None]) ** 2).sum(-1))
+    location, center = linear_sum_assignment(np.where(close, distance, FAR))
+    paired = close[location, center]
+    return location[paired], center[paired]
 
 
 def assigned(
@@ -35,18 +49,13 @@ def assigned(
 ) -> Int[np.ndarray, "pairs 2"]:
     """Pairs (location, object), one to one and within `tolerance` cells: as many as can be, of those the least distance."""
     asked, centers = (np.asarray(points, float).reshape(-1, 2) for points in (asked, centers))
-    if not len(asked) or not len(centers):
-        return np.empty((0, 2), int)
-    close = within(asked, centers, tolerance)
-    distance = np.linalg.norm(asked[:, None] - centers[None], axis=-1)
-    pairs = np.stack(linear_sum_assignment(np.where(close, distance, FAR)), 1)
-    return pairs[close[pairs[:, 0], pairs[:, 1]]]
+    return np.stack(_pairs(asked, cells(asked), centers, cells(centers), tolerance), 1)
 
 
 def judged(row: Row, asked: str, tolerance: int) -> Row:
     """The row as if it had been asked for the locations `asked` (as `encode` writes them): `placed` counts its pairs there."""
-    placed = assigned(decode(asked), decode(row.centers), tolerance)
-    return row._replace(asked=asked, placed=len(placed))
+    location, _ = _pairs(*_read(asked)[:2], *_read(row.centers)[:2], tolerance)
+    return row._replace(asked=asked, placed=len(location))
 
 
 def check(rows: Sequence[Row]) -> None:
@@ -69,7 +78,7 @@ def own(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
 
 def differ(a: str, b: str) -> bool:
     """Whether two conditions ask for different cells, in whatever order."""
-    return {tuple(cell) for cell in cells(decode(a))} != {tuple(cell) for cell in cells(decode(b))}
+    return _read(a)[2] != _read(b)[2]
 
 
 def permuted(rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> list[Row]:
@@ -89,6 +98,11 @@ def permuted(rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, t
     return found
 
 
+@lru_cache(maxsize=None)
+def _never_asked(k: int, index: int) -> str:
+    return encode(families.asked("spread", k, OUTSIDE + index))
+
+
 def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> list[Row]:
     """The rows judged at K cells never asked of them: conditions of family `spread`, up to `times` that share no cell with theirs.
 
@@ -100,10 +114,10 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
     check(rows)
     found = []
     for row in rows:
-        own = {tuple(cell) for cell in cells(decode(row.asked)).tolist()}
-        pool = (families.asked("spread", row.k, OUTSIDE + (row.sample + i) % POOL) for i in range(POOL))
-        others = (other for other in pool if own.isdisjoint(map(tuple, cells(other).tolist())))
-        found += [judged(row, encode(other), tolerance) for other, _ in zip(others, range(times))]
+        own = _read(row.asked)[2]
+        pool = (_never_asked(row.k, (row.sample + i) % POOL) for i in range(POOL))
+        others = (other for other in pool if own.isdisjoint(_read(other)[2]))
+        found += [judged(row, other, tolerance) for other, _ in zip(others, range(times))]
     return found
 
 
@@ -113,20 +127,23 @@ def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
     check(rows)
     paper, found = np.array(TEST_LOCATIONS), []
     for row in rows:
-        asked = {tuple(cell) for cell in cells(decode(row.asked))}
-        rest = np.array([point for point in paper if tuple(cells(point)[0]) not in asked]).reshape(-1, 2)
+        asked = _read(row.asked)[2]
+        rest = np.array([point for point in paper if tuple(cells(point)[0].tolist()) not in asked]).reshape(-1, 2)
         if len(rest):
             found.append(judged(row, encode(rest), tolerance)._replace(k=len(rest)))
     return found
 
 
+def _within(asked: str, points: str, tolerance: int) -> int:
+    close = apart(_read(asked)[1], _read(points)[1]) <= tolerance
+    return int(close.any(0).sum()) if close.size else 0
+
+
 def near(row: Row, asked: str, tolerance: int) -> int:
     """How many of the row's objects stand within `tolerance` cells of any of the locations `asked`."""
-    close = within(decode(asked), decode(row.centers), tolerance)
-    return int(close.any(0).sum()) if close.size else 0
+    return _within(asked, row.centers, tolerance)
 
 
 def overlap(a: str, b: str, tolerance: int) -> int:
     """How many of the locations `a` lie within `tolerance` cells of any of `b`: objects at all of `a` would stand near these."""
-    close = within(decode(b), decode(a), tolerance)
-    return int(close.any(0).sum()) if close.size else 0
+    return _within(b, a, tolerance)
