@@ -33,13 +33,15 @@ plotting.use_style()
 seed = STANDARD[0]  # of the stored samples
 
 # %%
-nets = {"Exp. 1, all labels": ["exp1"], "Exp. 2, one label": ["exp2"], "Exp. 3, local net": ["exp3"]}
+names = {"exp1": "Exp. 1, all labels", "exp2": "Exp. 2, one label", "exp3": "Exp. 3, local net"}
+nets = {words: [name, f"{name}_seed1", f"{name}_seed2"] for name, words in names.items()}  # as many as were counted
 stored = read_rows(rows_path(preset))
 real = is_it_real(stored, nets, hand_counts.read_counts(), seed)
 
 # %% [markdown]
 # ## Success and its null, cells filled above it, and the eye
-# Dotted: the null. Third row: cells filled minus the null's. Last row: objects in the samples that somebody counted by looking.
+# Success is by the paper's rule (`rates.paper_success`). Dotted: the null. Third row: cells filled minus the null's, and in gray what there is room for above it, since at large K a net that was
+# asked for something else also fills many. Last row: objects in the samples that somebody counted by looking.
 
 # %%
 files = [path.relative_to(paths.ROOT) for path in (rows_path(preset), hand_counts.COUNTS) if path.is_relative_to(paths.ROOT)]
@@ -47,7 +49,7 @@ plotting.save_figure(draw(real), "is_it_real", preset, real.numbers(), seed, fil
 
 # %% [markdown]
 # ## The numbers
-# The null in brackets. *Objects that obey*: those that stand where they stand because they were asked for there. Objects near asked cells,
+# The null in brackets, and behind it what the net fills of those of the paper's locations that it was not asked for. *Objects that obey*: those that stand where they stand because they were asked for there. Objects near asked cells,
 # minus those near cells that other samples were asked for, over the share of cells that conditions do not have in common. A dash: objects
 # stand near asked cells so often anyway that nothing can be said.
 

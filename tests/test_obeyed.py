@@ -1,4 +1,4 @@
-"""Conditions obeyed, of rows that do not say where objects are: scenes that were asked for nothing obey none; what obeys is counted, whatever stands around it."""
+"""Conditions obeyed: what listens to nothing obeys none; what obeys is counted, whatever stands around it."""
 
 import numpy as np
 import pytest

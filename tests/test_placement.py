@@ -17,7 +17,18 @@ CELL = 1 / 16
 def pictured(asked, centers, k=None, sample=0, net="exp1", family="spread"):
     """A row whose objects stand at `centers`, judged at nothing yet."""
     asked, centers = (np.asarray(points, float).reshape(-1, 2) for points in (asked, centers))
-    row = Row(net, "0" * 12, "0" * 12, *STANDARD, len(asked) if k is None else k, sample, len(centers), 0, 1.0, family)
+    row = Row(
+        net,
+        "0" * 12,
+        "0" * 12,
+        *STANDARD,
+        len(asked) if k is None else k,
+        sample,
+        len(centers),
+        0,
+        1.0,
+        family,
+    )
     return row._replace(asked=encode(asked), centers=encode(centers))
 
 
@@ -58,8 +69,12 @@ def test_pairs_are_as_many_as_can_be_and_then_the_nearest():
     for k in range(13):
         for tolerance in (0, 1):
             assert len(placement.assigned(paper[:k], paper[:k], tolerance)) == k
-    assert len(placement.assigned(paper[:1].repeat(5, 0), paper[:1])) == 1  # one object does not fill five cells
-    assert len(placement.assigned(paper[:1], paper[:1].repeat(5, 0))) == 1  # nor do five objects at one location count twice
+    assert (
+        len(placement.assigned(paper[:1].repeat(5, 0), paper[:1])) == 1
+    )  # one object does not fill five cells
+    assert (
+        len(placement.assigned(paper[:1], paper[:1].repeat(5, 0))) == 1
+    )  # nor do five objects at one location count twice
     # object 0 is near both locations, object 1 only near the first: taking the nearest first would leave one empty
     asked = np.array([[8.5, 8.5], [10.5, 8.5]]) * CELL
     centers = np.array([[9.4, 8.5], [7.5, 8.5]]) * CELL
@@ -72,15 +87,28 @@ def test_pairs_are_as_many_as_can_be_and_then_the_nearest():
 def test_the_exact_cell_is_stricter_than_within_one_and_two_cells_off_is_nothing():
     asked = np.array([[8.5, 8.5]]) * CELL
     pairs = lambda off, tolerance: len(placement.assigned(asked, asked + np.array(off) * CELL, tolerance))
-    assert pairs((0.4, -0.4), 0) == 1 and pairs((1, -1), 0) == 0 and pairs((1, -1), 1) == 1 and pairs((2, 0), 1) == 0
-    assert len(placement.assigned(asked, np.empty((0, 2)))) == 0 and len(placement.assigned(np.empty((0, 2)), asked)) == 0
+    assert (
+        pairs((0.4, -0.4), 0) == 1
+        and pairs((1, -1), 0) == 0
+        and pairs((1, -1), 1) == 1
+        and pairs((2, 0), 1) == 0
+    )
+    assert (
+        len(placement.assigned(asked, np.empty((0, 2)))) == 0
+        and len(placement.assigned(np.empty((0, 2)), asked)) == 0
+    )
 
 
 def test_rows_that_do_not_say_where_objects_are_are_refused():
     old = pictured(np.array(TEST_LOCATIONS[:2]), np.array(TEST_LOCATIONS[:2]))._replace(asked="", centers="")
-    with pytest.raises(ValueError, match="a row of exp1 at K = 2 says where 0 locations and 0 of 2 objects are; rows of an earlier"):
+    with pytest.raises(
+        ValueError,
+        match="a row of exp1 at K = 2 says where 0 locations and 0 of 2 objects are; rows of an earlier",
+    ):
         placement.own([old])
-    with pytest.raises(ValueError, match="no rows for net 'exp1' at K = 3, family spread; measure them: python -m"):
+    with pytest.raises(
+        ValueError, match="no rows for net 'exp1' at K = 3, family spread; measure them: python -m"
+    ):
         against_null.judge([], "exp1", 3, "spread", 1)
 
 
@@ -109,7 +137,10 @@ def test_permuted_conditions_are_other_ones_and_the_pictures_stay():
 def test_cells_never_asked_for_are_never_asked_for():
     for row in planted("test", 6, lambda rng: 6, samples=3):
         judged = placement.elsewhere([row])
-        assert judged and all(not {*map(tuple, cells(decode(r.asked)))} & {*map(tuple, cells(decode(row.asked)))} for r in judged)
+        assert judged and all(
+            not {*map(tuple, cells(decode(r.asked)))} & {*map(tuple, cells(decode(row.asked)))}
+            for r in judged
+        )
         (rest,) = placement.others_of_the_list([row], 0)
         assert rest.k == 6 and rest.placed == 0
     with pytest.raises(ValueError, match="K must be 0..9 in family spread, got 10"):
@@ -124,7 +155,9 @@ def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(fa
     found, chance = (against_null.of_nets(rows, ["exp1"], family) for rows in (obeys, deaf))
     assert found.k.success.value == found.k.paper.value == 6 and found.k.success_null.value < 4
     for k, at in found.at.items():
-        assert at.success.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(k, abs=1e-6)
+        assert at.success.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(
+            k, abs=1e-6
+        )
         assert at.filled.above.low > 0.1 and at.success.null.value < 0.5
     far = [at.filled.above.value for at in chance.at.values()]
     assert abs(np.mean(far)) < 0.08
@@ -161,23 +194,38 @@ def test_planted_numbers_of_objects_that_obey_come_back(family, deaf, truth):
         errors = []
         for trial in range(trials):
             for extra in (-2, 0, 2):
-                drawn = {name: planted(name, k, lambda rng: TRUTHS[truth](k, rng), extra, deaf, 64, trial) for name in {family, "spread"}}
+                drawn = {
+                    name: planted(name, k, lambda rng: TRUTHS[truth](k, rng), extra, deaf, 64, trial)
+                    for name in {family, "spread"}
+                }
                 own, pictures = drawn[family], drawn["spread"]
-                judged = against_null.Judged(own, placement.permuted(own, pictures, tolerance), [], [], pictures)
-                obeyed = against_null.obeyed(judged, tolerance, against_null.weights([row.asked for row in own], 0), 0)
+                judged = against_null.Judged(
+                    own, placement.permuted(own, pictures, tolerance), [], [], pictures
+                )
+                obeyed = against_null.obeyed(
+                    judged, tolerance, against_null.weights([row.asked for row in own], 0), 0
+                )
                 errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
         assert abs(np.mean(errors)) < 0.3, (k, tolerance, errors)
 
 
 def test_objects_one_cell_off_obey_within_one_cell_and_not_in_the_cell_itself():
-    rows = [row._replace(centers=encode(decode(row.centers) + CELL)) for row in planted("spread", 5, lambda rng: 5)]
-    one, exact = (against_null.of_nets(rows, ["exp1"], "spread", tolerance).at[5].obeyed for tolerance in (1, 0))
+    rows = [
+        row._replace(centers=encode(decode(row.centers) + CELL))
+        for row in planted("spread", 5, lambda rng: 5)
+    ]
+    one, exact = (
+        against_null.of_nets(rows, ["exp1"], "spread", tolerance).at[5].obeyed for tolerance in (1, 0)
+    )
     assert one.value == pytest.approx(5, abs=0.5) and abs(exact.value) < 0.4
 
 
 def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
     rows = planted("spread", 2, lambda rng: 2, samples=2)
-    again = [rows[0], rows[0]._replace(sample=1, asked=encode(decode(rows[0].asked) + CELL * np.array([1, 0])))]
+    again = [
+        rows[0],
+        rows[0]._replace(sample=1, asked=encode(decode(rows[0].asked) + CELL * np.array([1, 0]))),
+    ]
     judged = against_null.judge(again, "exp1", 2, "spread", 1)
     assert judged.null and against_null.obeyed(judged, 1, np.ones((1, 2)), 0) is None
 
@@ -188,12 +236,16 @@ def test_intervals_cover_noise_conditions_and_training_seeds():
     # eight conditions, of which half always succeed: samples alone would vouch for too much
     names, values = [str(i % 8) for i in range(64)], np.array([i % 8 < 4 for i in range(64)], float)
     spread = lambda conditions: np.std(against_null.mean(values, against_null.weights(conditions, 0))[1:])
-    assert spread(names) == pytest.approx(np.sqrt(0.25 / 8), rel=0.1) and spread(["a"] * 64) == pytest.approx(np.sqrt(0.25 / 64), rel=0.1)
+    assert spread(names) == pytest.approx(np.sqrt(0.25 / 8), rel=0.1) and spread(["a"] * 64) == pytest.approx(
+        np.sqrt(0.25 / 64), rel=0.1
+    )
     sure = [np.full(1 + rates.RESAMPLES, value) for value in (0.2, 0.8)]
     both = against_null.over_trainings(sure, 0)
     assert both[0] == 0.5 and set(np.round(np.unique(both), 6)) == {0.2, 0.5, 0.8}
     assert (against_null.over_trainings(sure[:1], 0) == 0.2).all()
-    of = lambda net, obeying: [row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)]
+    of = lambda net, obeying: [
+        row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)
+    ]
     rows = of("exp1", lambda rng: 9) + of("exp1_seed1", lambda rng: 0)
     at = against_null.of_nets(rows, ["exp1", "exp1_seed1"], "spread").at[2]
     alone = against_null.of_nets(rows, ["exp1"], "spread").at[2]
@@ -209,13 +261,19 @@ def test_families_are_functions_of_family_k_sample_and_seed():
         assert len({encode(each) for each in asked}) == 4
         for i, each in enumerate(asked):
             where = cells(each)
-            assert np.array_equal(each, families.asked("spread", k, i)) and not np.array_equal(each, families.asked("spread", k, i, 1))
-            assert (apart(where, known).min(1) == 0).all() and (apart(where, where) + 99 * np.eye(k)).min() >= families.SPACING
+            assert np.array_equal(each, families.asked("spread", k, i)) and not np.array_equal(
+                each, families.asked("spread", k, i, 1)
+            )
+            assert (apart(where, known).min(1) == 0).all() and (
+                apart(where, where) + 99 * np.eye(k)
+            ).min() >= families.SPACING
     orders = [families.asked("orders", 12, i) for i in range(16)]
     assert len({encode(each) for each in orders}) == families.ORDERS and np.array_equal(orders[0], orders[8])
     assert all({*map(tuple, cells(each))} == {*map(tuple, paper)} for each in orders)
     assert np.array_equal(families.asked("orders", 5, 3), orders[3][:5])
-    with pytest.raises(ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"):
+    with pytest.raises(
+        ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"
+    ):
         families.asked("moon", 1, 0)
     with pytest.raises(ValueError, match="K must be 0..9 in family spread, got 10"):
         families.asked("spread", 10, 0)

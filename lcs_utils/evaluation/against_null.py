@@ -12,14 +12,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.placement import TOLERANCES
-from lcs_utils.evaluation.rates import LEVEL, OUR_RULE, PAPER_RULE_ALL, RESAMPLES, Interval, LargestK, bounded, measures, trained
+from lcs_utils.evaluation.rates import (
+    LEVEL,
+    OUR_RULE,
+    PAPER_RULE_ALL,
+    RESAMPLES,
+    Interval,
+    LargestK,
+    bounded,
+    measures,
+    trained,
+)
 from lcs_utils.evaluation.rows import Row, of_net
 
-MAPS = ("spread", "crowded", "orders")  # whose pictures stand for a net that was asked for something else, the first there is
+MAPS = (
+    "spread",
+    "crowded",
+    "orders",
+)  # whose pictures stand for a net that was asked for something else, the first there is
 KS = range(1, 10)
 RULES = {"success": OUR_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
@@ -81,7 +95,9 @@ def weights(conditions: Sequence[str], seed: int) -> Float[np.ndarray, "draws sa
     return drawn
 
 
-def mean(values: Float[np.ndarray, "samples"], drawn: Float[np.ndarray, "draws samples"]) -> Float[np.ndarray, "draws"]:
+def mean(
+    values: Float[np.ndarray, "samples"], drawn: Float[np.ndarray, "draws samples"]
+) -> Float[np.ndarray, "draws"]:
     """The mean of the values in each draw."""
     return drawn @ values / drawn.sum(1)
 
@@ -129,7 +145,9 @@ def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) ->
     mine = sorted((row for row in of_net(rows, net, family) if row.k == k), key=lambda row: row.sample)
     if not mine:
         command = "python -m lcs_utils.evaluation.length_generalization"
-        raise ValueError(f"no rows for net {net!r} at K = {k}, family {family}; measure them: {command} {net} --family {family}")
+        raise ValueError(
+            f"no rows for net {net!r} at K = {k}, family {family}; measure them: {command} {net} --family {family}"
+        )
     pictures = pictures_asked_otherwise(rows, net, k, family)
     return Judged(
         placement.own(mine, tolerance),
@@ -146,7 +164,9 @@ def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[
     return np.bincount(picture, values, len(samples)) / np.bincount(picture, minlength=len(samples))
 
 
-def obeyed(judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws samples"], seed: int) -> Float[np.ndarray, "draws"] | None:
+def obeyed(
+    judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws samples"], seed: int
+) -> Float[np.ndarray, "draws"] | None:
     """How many conditions a sample obeys, in each draw; None where it cannot be told.
 
     An object obeys when it stands where it stands because it was asked for there. Of n objects, m obey and are near an asked
@@ -194,17 +214,32 @@ def obeyed(judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws sampl
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
     found = measures(list(rows), trained(net))
     paper = [PAPER_RULE_ALL.succeeds(row, trained(net)) for row in rows]
-    return {"success": found["success"], "paper": np.array(paper, float), "filled": found["filled"], "drawn": found["count"]}
+    return {
+        "success": found["success"],
+        "paper": np.array(paper, float),
+        "filled": found["filled"],
+        "drawn": found["count"],
+    }
 
 
-def draws(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, seed: int = 0) -> dict[str, dict[str, np.ndarray]]:
+def draws(
+    rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, seed: int = 0
+) -> dict[str, dict[str, np.ndarray]]:
     """{measure: {own, null, elsewhere: bootstrap draws, the value first}} of one training; null and elsewhere where there are any."""
     judged = judge(rows, net, k, family, tolerance)
     drawn = weights([row.asked for row in judged.own], seed + k)
     otherwise = drawn if judged.paired else weights([row.asked for row in judged.pictures], seed + k + 1000)
-    found: dict[str, dict[str, np.ndarray]] = {name: {} for name in ("success", "paper", "filled", "drawn", "others", "obeyed")}
-    for kind, of, how in (("own", judged.own, drawn), ("null", judged.null, otherwise), ("elsewhere", judged.elsewhere, drawn)):
-        complete = len({row.sample for row in of}) == how.shape[1]  # else some picture has no condition that differs
+    found: dict[str, dict[str, np.ndarray]] = {
+        name: {} for name in ("success", "paper", "filled", "drawn", "others", "obeyed")
+    }
+    for kind, of, how in (
+        ("own", judged.own, drawn),
+        ("null", judged.null, otherwise),
+        ("elsewhere", judged.elsewhere, drawn),
+    ):
+        complete = (
+            len({row.sample for row in of}) == how.shape[1]
+        )  # else some picture has no condition that differs
         for name, values in _values(of, net).items() if of and complete else ():
             found[name][kind] = mean(by_picture(of, values), how)
     if judged.others:
@@ -215,7 +250,9 @@ def draws(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, se
     return found
 
 
-def _interval(of: Sequence[dict[str, np.ndarray]], kind: str, samples: int, most: float | None, seed: int) -> Interval | None:
+def _interval(
+    of: Sequence[dict[str, np.ndarray]], kind: str, samples: int, most: float | None, seed: int
+) -> Interval | None:
     if not all(kind in each for each in of):
         return None
     found = over_trainings([each[kind] for each in of], seed)
@@ -242,7 +279,14 @@ def _largest_k(found: dict[int, list[dict]], name: str, kind: str, seed: int) ->
     return LargestK(int(passed[0]), int(low), int(high), bool(passed[0] == len(ks)))
 
 
-def of_nets(rows: Sequence[Row], nets: Sequence[str], family: str = "spread", tolerance: int = 1, ks: Iterable[int] = KS, seed: int = 0) -> Found:
+def of_nets(
+    rows: Sequence[Row],
+    nets: Sequence[str],
+    family: str = "spread",
+    tolerance: int = 1,
+    ks: Iterable[int] = KS,
+    seed: int = 0,
+) -> Found:
     """One experiment's trainings `nets` (one net, or several that differ in their seed) at each K that all were measured at.
 
     Raises ValueError without rows, or for rows that do not say where objects are.
@@ -252,7 +296,10 @@ def of_nets(rows: Sequence[Row], nets: Sequence[str], family: str = "spread", to
     common = [k for k in ks if k > 0 and all(k in measured for measured in there)]
     if not common:
         raise ValueError(f"no rows of family {family} at one K for all of {', '.join(nets)}")
-    found = {k: [draws(rows, net, k, family, tolerance, seed + 10_000 * i) for i, net in enumerate(nets)] for k in common}
+    found = {
+        k: [draws(rows, net, k, family, tolerance, seed + 10_000 * i) for i, net in enumerate(nets)]
+        for k in common
+    }
     at = {}
     for k, each in found.items():
         samples = int(sum(of["samples"]["own"][0] for of in each))
@@ -267,7 +314,11 @@ def of_nets(rows: Sequence[Row], nets: Sequence[str], family: str = "spread", to
 
 
 def along_k(
-    rows: Sequence[Row], nets: Mapping[str, Sequence[str]], family: str = "spread", ks: Iterable[int] = KS, seed: int = 0
+    rows: Sequence[Row],
+    nets: Mapping[str, Sequence[str]],
+    family: str = "spread",
+    ks: Iterable[int] = KS,
+    seed: int = 0,
 ) -> dict[str, dict[int, Found]]:
     """{label: {tolerance: Found}} for `nets` {label: trainings}, of those that were measured. Raises ValueError as `of_nets`."""
     ks, measured = list(ks), {row.net for row in rows if row.family == family and row.k > 0}

@@ -66,7 +66,9 @@ def spread_cells(
             free &= _occupied_apart()[chosen[-1]]
         if len(chosen) == k:
             return known[np.array(chosen, int)]
-    raise ValueError(f"no room for {k} of {allowed.sum()} cells that are {SPACING} apart in {tries} attempts; ask for fewer")
+    raise ValueError(
+        f"no room for {k} of {allowed.sum()} cells that are {SPACING} apart in {tries} attempts; ask for fewer"
+    )
 
 
 def middles(where: Int[np.ndarray, "cells 2"]) -> Float[np.ndarray, "cells 2"]:

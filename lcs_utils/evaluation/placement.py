@@ -9,7 +9,7 @@ Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid 
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -81,7 +81,9 @@ def differ(a: str, b: str) -> bool:
     return _read(a)[2] != _read(b)[2]
 
 
-def permuted(rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> list[Row]:
+def permuted(
+    rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, times: int = TIMES
+) -> list[Row]:
     """`pictures` judged at the conditions of `rows` in place of their own, each at up to `times` that differ from its own.
 
     Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another family. Picture i
@@ -94,11 +96,13 @@ def permuted(rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, t
     for i, picture in enumerate(pictures):
         start = i % max(len(conditions), 1) + (len(conditions) > 1)
         others = [asked for asked in conditions[start:] + conditions[:start] if differ(asked, picture.asked)]
-        found += [judged(picture, asked, tolerance)._replace(family=rows[0].family) for asked in others[:times]]
+        found += [
+            judged(picture, asked, tolerance)._replace(family=rows[0].family) for asked in others[:times]
+        ]
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _never_asked(k: int, index: int) -> str:
     return encode(families.asked("spread", k, OUTSIDE + index))
 
@@ -128,7 +132,9 @@ def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
     paper, found = np.array(TEST_LOCATIONS), []
     for row in rows:
         asked = _read(row.asked)[2]
-        rest = np.array([point for point in paper if tuple(cells(point)[0].tolist()) not in asked]).reshape(-1, 2)
+        rest = np.array([point for point in paper if tuple(cells(point)[0].tolist()) not in asked]).reshape(
+            -1, 2
+        )
         if len(rest):
             found.append(judged(row, encode(rest), tolerance)._replace(k=len(rest)))
     return found
