@@ -23,8 +23,7 @@ SIZE = PRESETS[PRESET]
 PAPER = PRESET == "paper"
 
 
-def local(path):
-    return path.relative_to(paths.ROOT).as_posix()
+FIGURES = paths.shown(paths.FIGURES / PRESET if PRESET in paths.SHIPPED else paths.RUNS / PRESET / "figures")
 
 
 # Snakemake removes a rule's outputs before it starts and when it fails. Finished figures must survive that (`update`),
@@ -43,12 +42,12 @@ for NAME in notebooks.names():
     rule:
         name: f"notebook_{NAME}"
         input:
-            [local(path) for path in notebooks.dependencies(NAME)],
-            [local(path) for path in notebooks.data_files(NAME)],
+            [paths.shown(path) for path in notebooks.dependencies(NAME)],
+            [paths.shown(path) for path in notebooks.data_files(NAME)],
         output:
             touch(done("notebook", NAME)),
-            [report(update(f"figures/{PRESET}/{figure}.png"), category=NAME) for figure in notebooks.figures(NAME)],
-            [update(f"figures/{PRESET}/{figure}.json") for figure in notebooks.figures(NAME)],
+            [report(update(f"{FIGURES}/{figure}.png"), category=NAME) for figure in notebooks.figures(NAME)],
+            [update(f"{FIGURES}/{figure}.json") for figure in notebooks.figures(NAME)],
         params: command=f"{PYTHON} -m lcs_utils.notebooks run {NAME} -p preset {PRESET}"
         threads: 1
         resources: mem_mb=6000, runtime=720 if PAPER else 60, gpu=1 if PAPER else 0

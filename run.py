@@ -115,7 +115,8 @@ def reproduce(python, options, rest):
     arguments = ["-m", "snakemake", "--profile", "profiles/local", *cores, *force, "--config", f"preset={options.preset}", *rest]
     status = run(python, arguments)
     if status == 0:
-        print(f"The figures are in figures/{options.preset}/, the executed notebooks in runs/{options.preset}/.")
+        folder = f"runs/{options.preset}/figures" if options.preset == "paper" else f"figures/{options.preset}"
+        print(f"The figures are in {folder}/, the executed notebooks in runs/{options.preset}/.")
     return status
 
 

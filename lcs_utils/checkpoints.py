@@ -12,7 +12,6 @@ import torch
 from diffusers.utils import logging
 
 from lcs_utils import paths
-from lcs_utils.experiments import SHIPPED
 from lcs_utils.models.pipeline import ConditionalPipeline
 
 WEIGHTS = "net/diffusion_pytorch_model.safetensors"
@@ -178,7 +177,7 @@ def origin(path: Path) -> str:
 
 def record() -> None:
     """Keep row, loss curve and card in data/ of the nets whose weights, too many to ship, stay under runs/."""
-    for preset in SHIPPED:
+    for preset in paths.SHIPPED:
         for path in sorted((paths.RUNS / preset / "checkpoints").glob("*/row.json")):
             keep(path.parent.name, preset)
 

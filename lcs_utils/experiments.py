@@ -111,7 +111,6 @@ class Preset:
         return exp.times * (self.images if exp.radius is None else self.patch_images)
 
 
-SHIPPED = ("tiny", "small")  # presets whose nets, rows and samples are in the repository; others live under runs/
 PRESETS = {
     p.name: p
     for p in (

@@ -291,10 +291,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.command == "run":
             name = resolve(options.name)
-            print(run(name, parse_values(options.p, parameters(name), name)).relative_to(paths.ROOT))
+            print(paths.shown(run(name, parse_values(options.p, parameters(name), name))))
         else:
             for name in [resolve(name) for name in options.names] or names():
-                print(build(name).relative_to(paths.ROOT), flush=True)
+                print(paths.shown(build(name)), flush=True)
     except NotebookError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

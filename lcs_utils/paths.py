@@ -22,6 +22,14 @@ FIGURES = ROOT / "figures"
 RUNS = Path(os.environ.get("LCS_RUNS") or ROOT / "runs").resolve()  # ignored by git: executed notebooks, training states, scenes
 
 
+SHIPPED = ("tiny", "small")  # presets whose nets, rows, samples and figures are in the repository
+
+
+def shown(path):
+    """A path as people are told it: from the repository's root where it lies below it."""
+    return Path(path).relative_to(ROOT).as_posix() if Path(path).is_relative_to(ROOT) else Path(path).as_posix()
+
+
 @contextmanager
 def atomic_path(path):
     """Yield a temporary path beside `path`; rename it to `path` on success, remove it on failure.

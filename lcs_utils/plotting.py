@@ -1,5 +1,6 @@
 """Figures that look alike: one style, labeled grids of images, and a PNG that never goes without its numbers."""
 
+import json
 import math
 import os
 import re
@@ -168,13 +169,53 @@ def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict
     }
 
 
+def differences(
+    old: Any, new: Any, where: str = "values", relative: float = 0.0, absolute: float = 0.0
+) -> list[str]:
+    """Places where two trees of JSON values differ, numbers by more than `relative` and `absolute`."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return [found for key in old for found in differences(old[key], new[key], f"{where}.{key}", relative, absolute)]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new))
+        return [found for i, pair in pairs for found in differences(*pair, f"{where}[{i}]", relative, absolute)]
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (old, new))
+    if numbers and math.isclose(old, new, rel_tol=relative, abs_tol=absolute):
+        return []
+    return [] if old == new else [f"{where}: {old!r} -> {new!r}"]
+
+
+ROUNDING = {"relative": 0.02, "absolute": 1e-3}  # what another processor or version of torch may change
+
+
+def stands(path: Path, record: dict[str, Any]) -> bool:
+    """Whether the figure on disk says what `record` says, from the same code and files, up to rounding on another machine."""
+    machine = ("versions", "threads")
+    try:
+        old = json.loads(path.read_text())
+        same = all(old["provenance"].get(key) == value for key, value in record["provenance"].items() if key not in machine)
+        return same and path.with_suffix(".png").exists() and not differences(old["values"], record["values"], **ROUNDING)
+    except (OSError, ValueError, KeyError):  # missing, broken or of an older form
+        return False
+
+
+def figures_folder(preset: str, command: str) -> Path:
+    """Where a figure belongs: figures/ for a shipped preset with default parameters, else runs/<preset>/figures.
+
+    So that another seed never replaces what the repository holds. LCS_FIGURES names another folder for all.
+    """
+    if elsewhere := os.environ.get("LCS_FIGURES"):
+        return Path(elsewhere) / preset
+    changed = " -p " in command.replace(f" -p preset {preset}", "")
+    return paths.RUNS / preset / "figures" if changed or preset not in paths.SHIPPED else paths.FIGURES / preset
+
+
 def save_figure(
     figure: Figure, name: str, preset: str, values: Any, seed: int, checkpoints: Sequence[Path | str] = ()
 ) -> Path:
-    """Write figures/<preset>/<name>.png and, beside it, <name>.json with `values` and the provenance; returns the PNG.
+    """Write <name>.png and, beside it, <name>.json with `values` and the provenance, to `figures_folder`; returns the PNG.
 
-    Both appear whole or not at all, and the same command gives the same bytes. `values` are the numbers behind the
-    figure: lists, dicts, arrays; finite. The environment variable LCS_FIGURES names another folder than figures/.
+    Both appear whole or not at all, the same command gives the same bytes, and a figure whose numbers stand is left as
+    it is. `values` are the numbers behind the figure: lists, dicts, arrays; finite.
     Raises ValueError for a bad name, an unknown preset or a non-finite number, FileNotFoundError for a missing
     checkpoint, all before anything is written.
     """
@@ -183,7 +224,11 @@ def save_figure(
     if preset not in notebooks.PRESETS:
         raise ValueError(f"preset must be one of {', '.join(notebooks.PRESETS)}, got {preset!r}")
     record = {"figure": name, "preset": preset, "values": plain(values), "provenance": figure_provenance(seed, checkpoints)}
-    target = Path(os.environ.get("LCS_FIGURES", paths.FIGURES)) / preset / f"{name}.png"
+    target = figures_folder(preset, record["provenance"]["command"]) / f"{name}.png"
+    if stands(target.with_suffix(".json"), record):
+        for kept in (target, target.with_suffix(".json")):
+            kept.touch()  # a rule that makes them sees that they were made
+        return target
     with paths.atomic_path(target) as temporary:
         figure.savefig(temporary, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata={"Software": None})
         paths.write_json(target.with_suffix(".json"), record)

@@ -133,8 +133,8 @@ def test_the_experiment_behind_a_net():
 
 def test_a_net_of_your_own_is_what_its_row_says(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "row.json").write_text('{"objects": [2, 5], "labels": "single", "radius": 4}')
+    (tmp_path / "tiny" / "mine").mkdir(parents=True)
+    (tmp_path / "tiny" / "mine" / "row.json").write_text('{"objects": [2, 5], "labels": "single", "radius": 4}')
     assert rates.trained("mine/near4") == Experiment("mine", (2, 5), "single", 4)
     monkeypatch.setitem(EXPERIMENTS, "yours", Experiment("yours", (1, 2)))
     assert rates.trained("yours_seed3@640").objects == (1, 2)

@@ -5,7 +5,6 @@
 
 import ast
 import json
-import math
 
 import jupytext
 import nbformat
@@ -13,6 +12,7 @@ import pytest
 from jupytext.compare import NotebookDifference, compare_notebooks
 
 from lcs_utils import notebooks, paths, provenance
+from lcs_utils.plotting import ROUNDING, differences
 
 NAMES = notebooks.names()
 every_notebook = pytest.mark.parametrize("name", NAMES)
@@ -86,31 +86,20 @@ def test_no_figure_is_left_over_and_none_has_two_makers():
     assert {path.stem for path in found} == set(made)
 
 
-def differences(old, new, where="values", relative=0.02, absolute=1e-3):
-    """Places where two trees of numbers differ by more than rounding on another machine may do."""
-    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
-        return [place for key in old for place in differences(old[key], new[key], f"{where}.{key}")]
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [place for i, pair in enumerate(zip(old, new)) for place in differences(*pair, f"{where}[{i}]")]
-    if isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        return [] if math.isclose(old, new, rel_tol=relative, abs_tol=absolute) else [f"{where}: {old} -> {new}"]
-    return [] if old == new else [f"{where}: {old!r} -> {new!r}"]
-
-
 def test_the_comparison_can_fail():
-    assert not differences({"a": [1.0, 2]}, {"a": [1.001, 2]})
-    assert differences({"a": [1.0]}, {"a": [1.1]}) == ["values.a[0]: 1.0 -> 1.1"]
+    assert not differences({"a": [1.0, 2]}, {"a": [1.001, 2]}, **ROUNDING)
+    assert differences({"a": [1.0]}, {"a": [1.1]}, **ROUNDING) == ["values.a[0]: 1.0 -> 1.1"]
     assert differences([1], [1, 2]) and differences({"a": 1}, {"b": 1}) and differences("x", "y")
 
 
 def test_executing_the_notebooks_gave_the_committed_numbers(rebuilt_figures):
     """`run.py test` lets nbval execute the notebooks first; alone, this file has nothing to compare."""
-    rebuilt = sorted(rebuilt_figures.glob("small/*.json"))
+    rebuilt = sorted(rebuilt_figures.glob("tiny/*.json"))
     if not rebuilt:
         pytest.skip("no notebook was executed in this run")
     for path in rebuilt:
         old, new = (json.loads(file.read_text())["values"] for file in (paths.FIGURES / "tiny" / path.name, path))
-        assert not differences(old, new), f"{path.stem}: the numbers behind the figure have changed"
+        assert not differences(old, new, **ROUNDING), f"{path.stem}: the numbers behind the figure have changed"
 
 
 SOURCE = """# %% [markdown]

@@ -21,7 +21,7 @@ def drawn(objects, obeying, k=K, samples=128):
         scene = sample_scene(11, 1000 * k + i, m, visibility=False, require_centers_inside=True)
         centers = torch.tensor(project(scene), dtype=torch.float32).reshape(m, 2)
         asked = where[torch.randperm(k, generator=torch.Generator().manual_seed(i))[:n]]
-        placed = len(placement.assigned(where, torch.cat([asked, centers[n:]])))
+        placed = len(placement.assigned(where.numpy(), torch.cat([asked, centers[n:]]).numpy()))
         found.append(rows.Row("exp1", "0" * 12, "0" * 12, *rows.STANDARD, k, i, m, placed, 1.0))
     return found
 
@@ -95,15 +95,15 @@ def test_what_has_no_law_is_refused(tmp_path):
 
 def test_rows_that_say_where_objects_are_are_judged_by_the_nets_own_objects():
     """The same objects, crowded in the middle and unheeding: by the law of CLEVR's scenes they seem to obey."""
-    rng, k, both = np.random.default_rng(0), 6, []
+    rng, k, both, middle = np.random.default_rng(0), 5, [], np.array(TEST_LOCATIONS)
     for family in ("test", "spread"):
         for i in range(64):
-            centers = np.clip(rng.normal(0.47, 0.12, (k, 2)), 0, 0.999)
+            centers = middle[rng.permutation(12)[:k]]  # at any of the paper's locations, whichever were asked for
             asked = families.asked(family, k, i)
             placed = len(placement.assigned(asked, centers))
             row = rows.Row("exp1", "0" * 12, "0" * 12, *rows.STANDARD, k, i, k, placed, 1.0, family)
             both.append(row._replace(asked=rows.encode(asked), centers=rows.encode(centers)))
     before = [row._replace(asked="", centers="") for row in both]
     found, law = conditions_obeyed(both, "exp1", k), conditions_obeyed(before, "exp1", k)
-    assert found.obeyed.low < 0 < found.obeyed.high and found.obeyed.value < 1.2
-    assert law.obeyed.low > 1 and found.placed.value == pytest.approx(law.placed.value, abs=1e-3)
+    assert found.obeyed.low < 0 < found.obeyed.high and abs(found.obeyed.value) < 1
+    assert law.obeyed.low > 0.7 and found.placed.value == pytest.approx(law.placed.value, abs=1e-3)

@@ -100,6 +100,25 @@ def test_nothing_is_written_for_bad_input(figure, folder, change, message):
     assert not folder.exists()
 
 
+def test_a_figure_whose_numbers_stand_is_left_as_it_is(figure, folder, monkeypatch):
+    path = plotting.save_figure(figure, "fig01", "tiny", {"a": 1.0}, 0)
+    before = path.read_bytes(), path.with_suffix(".json").read_bytes()
+    monkeypatch.setattr(provenance, "versions", lambda: {"python": "3.11.99"})
+    plotting.save_figure(figure, "fig01", "tiny", {"a": 1.0005}, 0)  # rounding on another machine
+    assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
+    plotting.save_figure(figure, "fig01", "tiny", {"a": 1.5}, 0)
+    assert json.loads(path.with_suffix(".json").read_text())["values"] == {"a": 1.5}
+
+
+def test_only_default_parameters_of_a_shipped_preset_touch_what_the_repository_holds(monkeypatch):
+    monkeypatch.delenv("LCS_FIGURES", raising=False)
+    run = "python -m lcs_utils.notebooks run 07_locality"
+    assert plotting.figures_folder("tiny", run) == paths.FIGURES / "tiny"
+    assert plotting.figures_folder("small", f"{run} -p preset small") == paths.FIGURES / "small"
+    assert plotting.figures_folder("paper", f"{run} -p preset paper") == paths.RUNS / "paper" / "figures"
+    assert plotting.figures_folder("tiny", f"{run} -p seed 1") == paths.RUNS / "tiny" / "figures"
+
+
 def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):
     path = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0)
     before = path.read_bytes(), path.with_suffix(".json").read_bytes()

@@ -37,10 +37,10 @@ def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, tabl
     order, stop = trained
     stop[0] = nets[2].name
     with pytest.raises(KeyboardInterrupt):
-        training.main([table, "--preset", "small", "--images", "640"])
+        training.main([table, "--preset", "tiny", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets[:2]]
     stop[0] = None
-    training.main([table, "--preset", "small", "--images", "640"])
+    training.main([table, "--preset", "tiny", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets]
     assert order[-1][1:] == ("tiny", 640 * nets[-1].times, f"python -m lcs_utils.training {nets[-1].name} --preset tiny --images 640")
     training.main([table])
@@ -98,7 +98,7 @@ def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
 
 
 def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
-    weights = paths.CHECKPOINTS / "exp1" / checkpoints.WEIGHTS
+    weights = paths.CHECKPOINTS / "tiny" / "exp1" / checkpoints.WEIGHTS
     weights.parent.mkdir(parents=True, exist_ok=True)
     weights.write_text("shipped")
     (weights.parents[1] / "row.json").write_text(json.dumps({"sha256": paths.sha256(weights), "images": 8}))

@@ -129,7 +129,7 @@ def test_commands_make_the_rows_that_decide():
 def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
     rows = made("exp1_1-2", 5) + made("exp1", 9)
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
-    shipped = tmp_path / "exp1" / checkpoints.WEIGHTS
+    shipped = tmp_path / "tiny" / "exp1" / checkpoints.WEIGHTS
     shipped.parent.mkdir(parents=True)
     shipped.touch()
     measure = "python -m lcs_utils.evaluation.length_generalization"

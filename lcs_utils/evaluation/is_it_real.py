@@ -13,6 +13,7 @@ from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
 from lcs_utils.evaluation.rates import Interval, LargestK, interval
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import COLORS
 
 FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
@@ -102,11 +103,6 @@ def _band(
         value, low, high = zip(*of.values())
         axes.plot(list(of), value, marker=marker, ms=4, color=color, label=label, **line)
         axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
-
-
-def say(k: LargestK | None) -> str:
-    """`5 [4, 6]`, with `>=` where success reached the largest K measured; a dash for what was not measured."""
-    return "–" if k is None else f"{'≥ ' if k.capped else ''}{k.value} [{k.low}, {k.high}]"
 
 
 def _success(axes: Axes, found: dict[int, Found]) -> None:

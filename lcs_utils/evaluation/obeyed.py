@@ -80,7 +80,7 @@ def scattered(objects: int, ks: Iterable[int] = KS, scenes: int = SCENES) -> lis
             asked = where[:k]
             for obeyed in range(min(k, objects) + 1):
                 centers = torch.cat([asked[order[order < k][:obeyed]], anywhere[obeyed:]])
-                seen[k, obeyed, len(placement.assigned(asked, centers))] += 1
+                seen[k, obeyed, len(placement.assigned(asked.numpy(), centers.numpy()))] += 1
     return [Scattered(k, objects, obeyed, placed, n) for (k, obeyed, placed), n in sorted(seen.items())]
 
 

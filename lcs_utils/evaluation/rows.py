@@ -1,6 +1,5 @@
 """Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
 
-import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,7 +33,7 @@ class Row(NamedTuple):
     preset: str = "tiny"
     asked: str = ""  # the conditioned locations, and the centers of the objects found, as `encode` writes them
     centers: str = ""
-    cleanness: float = math.nan  # how clean the image is without asking the counter (`evaluation.cleanness`)
+    cleanness: float = -1.0  # how clean the image is, in [0, 1], without asking the counter; -1: not measured
 
     @property
     def extras(self) -> int:
@@ -77,9 +76,7 @@ def seeds_of(rows: Iterable[Row], net: str) -> list[str]:
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
-    from lcs_utils.experiments import SHIPPED  # here, since it imports torch, which reading rows does not need
-
-    return (paths.COUNTS if preset in SHIPPED else paths.RUNS) / preset / f"{name}.csv"
+    return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv"
 
 
 def told_path(preset: str = "tiny") -> Path:

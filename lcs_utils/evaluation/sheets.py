@@ -14,7 +14,6 @@ from PIL import Image, PngImagePlugin
 
 from lcs_utils import paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
-from lcs_utils.experiments import SHIPPED
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
@@ -29,7 +28,7 @@ class SampleSheet(NamedTuple):
 
 def sheet_path(net: str, preset: str = "tiny") -> Path:
     """Where the sheet of a net, or of NET/CHANGE, is: data/samples for shipped presets, otherwise under runs/."""
-    folder = paths.DATA / "samples" / preset if preset in SHIPPED else paths.RUNS / preset / "sheets"
+    folder = paths.DATA / "samples" / preset if preset in paths.SHIPPED else paths.RUNS / preset / "sheets"
     return folder / f"{net.strip('/').replace('/', '_')}.png"
 
 
