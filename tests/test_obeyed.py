@@ -95,7 +95,7 @@ def test_what_has_no_law_is_refused(tmp_path):
 
 def test_rows_that_say_where_objects_are_are_judged_by_the_nets_own_objects():
     """The same objects, crowded in the middle and unheeding: by the law of CLEVR's scenes they seem to obey."""
-    rng, k, both, middle = np.random.default_rng(0), 5, [], np.array(TEST_LOCATIONS)
+    rng, k, both, middle = np.random.default_rng(0), 6, [], np.array(TEST_LOCATIONS)
     for family in ("test", "spread"):
         for i in range(64):
             centers = middle[rng.permutation(12)[:k]]  # at any of the paper's locations, whichever were asked for
@@ -105,5 +105,5 @@ def test_rows_that_say_where_objects_are_are_judged_by_the_nets_own_objects():
             both.append(row._replace(asked=rows.encode(asked), centers=rows.encode(centers)))
     before = [row._replace(asked="", centers="") for row in both]
     found, law = conditions_obeyed(both, "exp1", k), conditions_obeyed(before, "exp1", k)
-    assert found.obeyed.low < 0 < found.obeyed.high and abs(found.obeyed.value) < 1
-    assert law.obeyed.low > 0.7 and found.placed.value == pytest.approx(law.placed.value, abs=1e-3)
+    assert abs(found.obeyed.value) < 1 and law.obeyed.low > 2
+    assert found.placed.value == pytest.approx(law.placed.value, abs=1e-3)

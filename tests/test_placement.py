@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
 
 from lcs_utils import paths
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
-from lcs_utils.evaluation import against_null, families, placement, rates
+from lcs_utils.evaluation import against_null, families, placement, rates, resampling
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 
 CELL = 1 / 16
@@ -38,8 +39,9 @@ def middle(rng, n):
 
 
 def crowd(rng, n):
-    """`n` objects at some of the paper's 12 locations, whichever: they crowd in the middle, and the first K are asked for."""
-    return np.array(TEST_LOCATIONS)[rng.permutation(12)[:n]] + rng.uniform(-0.01, 0.01, (n, 2))
+    """`n` <= 9 objects on a grid of 3 x 3 in the middle, whichever: between them they are near all of the paper's locations."""
+    across, down = np.divmod(rng.permutation(9)[:n], 3)
+    return (np.stack([across, down], 1) * 3 + 4 + rng.random((n, 2))) * CELL
 
 
 def anywhere(rng, n):
@@ -150,17 +152,17 @@ def test_cells_never_asked_for_are_never_asked_for():
 @pytest.mark.parametrize("family", ["spread", "test", "orders"])
 def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(family):
     """The deaf net draws K objects in the middle, which fills many cells of the paper's list: chance, and said to be so."""
-    obeys, deaf = ([row for name in {family, "spread"} for k in range(1, 7) for row in planted(name, k, how, 0, crowd, 12)]
+    obeys, deaf = ([row for name in {family, "spread"} for k in range(1, 5) for row in planted(name, k, how, 0, crowd, 24)]
                    for how in (lambda rng: 9, lambda rng: 0))  # fmt: skip
     found, chance = (against_null.of_nets(rows, ["exp1"], family) for rows in (obeys, deaf))
-    assert found.k.success.value == found.k.paper.value == 6 and found.k.success_null.value < 4
+    assert found.k.success.value == found.k.paper.value == 4 and found.k.success_null.value == 0
     for k, at in found.at.items():
         assert at.success.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(
             k, abs=1e-6
         )
         assert at.filled.above.low > 0.1 and at.success.null.value < 0.5
     far = [at.filled.above.value for at in chance.at.values()]
-    assert abs(np.mean(far)) < 0.08
+    assert abs(np.mean(far)) < 0.06
     inside = [at.filled.above.low <= 0 <= at.filled.above.high for at in chance.at.values()]
     assert sum(inside) >= len(inside) - 1
     for name in ("paper", "success"):
@@ -172,7 +174,7 @@ def test_without_a_null_the_deaf_net_would_pass_at_the_papers_list():
     """Negative case, what made the null necessary: a crowd in the middle fills 8 of the list and passes the paper's rule."""
     deaf = [row for name in ("test", "spread") for row in planted(name, 8, lambda rng: 0, 0, crowd, 32)]
     at = against_null.of_nets(deaf, ["exp1"], "test").at[8]
-    assert at.filled.own.value > 0.75 and at.paper.own.low > 0.25
+    assert at.filled.own.value > 0.8 and at.paper.own.low > 0.25
     for beside in (at.filled, at.paper, at.success):
         assert beside.above.low <= 0 <= beside.above.high and beside.own.value > beside.elsewhere.high
     assert abs(at.filled.above.value) < 0.06 and at.others.value > 0.6
@@ -186,26 +188,26 @@ TRUTHS = {"none": lambda k, rng: 0, "half": lambda k, rng: k // 2, "all": lambda
 
 
 @pytest.mark.parametrize("family", ["spread", "test"])
-@pytest.mark.parametrize("deaf", [middle, anywhere])
-@pytest.mark.parametrize("truth", list(TRUTHS))
-def test_planted_numbers_of_objects_that_obey_come_back(family, deaf, truth):
+@pytest.mark.parametrize(
+    ("truth", "deaf"),
+    [("none", middle), ("none", anywhere), ("half", middle), ("all", anywhere), ("all or none", middle)],
+)
+def test_planted_numbers_of_objects_that_obey_come_back(family, truth, deaf):
     """Within .3 objects on average, whether as many, more or fewer objects are drawn than were asked for."""
-    for k, tolerance, trials in ((4, 1, 1), (8, 0, 1), (6, 1, 2)):
+    for k, tolerance, trials in ((4, 1, 1), (8, 0, 1), (5, 1, 2)):
         errors = []
-        for trial in range(trials):
-            for extra in (-2, 0, 2):
-                drawn = {
-                    name: planted(name, k, lambda rng: TRUTHS[truth](k, rng), extra, deaf, 64, trial)
-                    for name in {family, "spread"}
-                }
-                own, pictures = drawn[family], drawn["spread"]
-                judged = against_null.Judged(
-                    own, placement.permuted(own, pictures, tolerance), [], [], pictures
-                )
-                obeyed = against_null.obeyed(
-                    judged, tolerance, against_null.weights([row.asked for row in own], 0), 0
-                )
-                errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
+        for trial, extra in product(range(trials), (-2, 0, 2)):
+            seed = 10 * trial + extra + 2
+            rows = {
+                name: planted(name, k, lambda rng: TRUTHS[truth](k, rng), extra, deaf, 64, seed)
+                for name in {family, "spread"}
+            }
+            own, pictures = rows[family], rows["spread"]
+            null = placement.other_conditions(own, pictures)
+            judged = against_null.Judged(own, null, [], [], pictures)
+            drawn = resampling.weights([row.asked for row in own], 0)
+            obeyed = against_null.obeyed(judged, tolerance, drawn, 0)
+            errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
         assert abs(np.mean(errors)) < 0.3, (k, tolerance, errors)
 
 
@@ -231,18 +233,18 @@ def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
 
 
 def test_intervals_cover_noise_conditions_and_training_seeds():
-    same = against_null.weights(["a"] * 16, 0)
+    same = resampling.weights(["a"] * 16, 0)
     assert same.shape == (1 + rates.RESAMPLES, 16) and (same[0] == 1).all() and (same.sum(1) == 16).all()
     # eight conditions, of which half always succeed: samples alone would vouch for too much
     names, values = [str(i % 8) for i in range(64)], np.array([i % 8 < 4 for i in range(64)], float)
-    spread = lambda conditions: np.std(against_null.mean(values, against_null.weights(conditions, 0))[1:])
+    spread = lambda conditions: np.std(resampling.mean(values, resampling.weights(conditions, 0))[1:])
     assert spread(names) == pytest.approx(np.sqrt(0.25 / 8), rel=0.1) and spread(["a"] * 64) == pytest.approx(
         np.sqrt(0.25 / 64), rel=0.1
     )
     sure = [np.full(1 + rates.RESAMPLES, value) for value in (0.2, 0.8)]
-    both = against_null.over_trainings(sure, 0)
+    both = resampling.over_trainings(sure, 0)
     assert both[0] == 0.5 and set(np.round(np.unique(both), 6)) == {0.2, 0.5, 0.8}
-    assert (against_null.over_trainings(sure[:1], 0) == 0.2).all()
+    assert (resampling.over_trainings(sure[:1], 0) == 0.2).all()
     of = lambda net, obeying: [
         row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)
     ]

@@ -159,7 +159,7 @@ def obeyed(
         near, overlap = features(judged.null)
         apart = 1 - mean(overlap, drawn)
         return mean(near_own - near, drawn) / apart if apart[0] > 1 - CERTAIN else None
-    again = placement.permuted(judged.pictures, judged.pictures, tolerance)
+    again = placement.other_conditions(judged.pictures, judged.pictures)
     if not again:
         return None
     how = weights([row.asked for row in judged.pictures], seed)
@@ -197,7 +197,9 @@ def draws(
     """{measure: {own, null, elsewhere: bootstrap draws, the value first}} of one training; null and elsewhere where there are any."""
     judged = judge(rows, net, k, family, tolerance)
     drawn = weights([row.asked for row in judged.own], seed + k)
-    otherwise = drawn if judged.paired else weights([row.asked for row in judged.pictures], seed + k + 1000)
+    otherwise = drawn
+    if judged.pictures and not judged.paired:
+        otherwise = weights([row.asked for row in judged.pictures], seed + k + 1000)
     found: dict[str, dict[str, np.ndarray]] = {
         name: {} for name in ("success", "paper", "filled", "drawn", "others", "obeyed")
     }
@@ -229,11 +231,20 @@ def _interval(
 
 
 def _beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Beside:
+    """A rate beside its null.
+
+    Choice: where all samples agree (rate 0 or 1) no resampling says how far chance goes; then the difference is as unsure as
+    the exact binomial bound of the rate.
+    """
     for each in of:
         if "null" in each:
             each["above"] = each["own"] - each["null"]
-    kinds = (("own", 1.0), ("null", 1.0), ("above", None), ("elsewhere", 1.0))
-    return Beside(*(_interval(of, kind, samples, most, seed) for kind, most in kinds))
+    own, null, elsewhere = (_interval(of, kind, samples, 1.0, seed) for kind in ("own", "null", "elsewhere"))
+    above = _interval(of, "above", samples, None, seed)
+    if above and own.value in (0, 1):
+        low, high = (round(bound - null.value, 4) for bound in (own.low, own.high))
+        above = above._replace(low=min(above.low, low), high=max(above.high, high))
+    return Beside(own, null, above, elsewhere)
 
 
 def _largest_k(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:

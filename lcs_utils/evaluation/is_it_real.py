@@ -37,10 +37,14 @@ class Real(NamedTuple):
 
     def numbers(self) -> dict[str, Any]:
         """The same as dicts by words, for JSON."""
-        plain = lambda value: (
-            value._asdict() if isinstance(value, (Interval, LargestK, Counted)) else
-            {name: plain(each) for name, each in value._asdict().items()} if isinstance(value, tuple) else value
-        )  # fmt: skip
+
+        def plain(value):
+            return (
+                {name: plain(each) for name, each in value._asdict().items()}
+                if isinstance(value, tuple)
+                else value
+            )
+
         by_family = {
             family: {
                 label: {

@@ -81,13 +81,10 @@ def differ(a: str, b: str) -> bool:
     return _read(a)[2] != _read(b)[2]
 
 
-def permuted(
-    rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, times: int = TIMES
-) -> list[Row]:
-    """`pictures` judged at the conditions of `rows` in place of their own, each at up to `times` that differ from its own.
+def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = TIMES) -> list[Row]:
+    """`pictures` with the conditions of `rows` in place of their own, each with up to `times` that differ from its own.
 
-    Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another family. Picture i
-    gets the conditions that follow the i-th one. None where all conditions are the same. Raises ValueError as `check`.
+    Picture i gets the conditions that follow the i-th one. `placed` is left as it was. Raises ValueError as `check`.
     """
     rows, pictures = list(rows), list(pictures)
     check(rows + pictures)
@@ -96,10 +93,19 @@ def permuted(
     for i, picture in enumerate(pictures):
         start = i % max(len(conditions), 1) + (len(conditions) > 1)
         others = [asked for asked in conditions[start:] + conditions[:start] if differ(asked, picture.asked)]
-        found += [
-            judged(picture, asked, tolerance)._replace(family=rows[0].family) for asked in others[:times]
-        ]
+        found += [picture._replace(asked=asked, family=rows[0].family) for asked in others[:times]]
     return found
+
+
+def permuted(
+    rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, times: int = TIMES
+) -> list[Row]:
+    """`pictures` judged at the conditions of `rows` in place of their own: the null.
+
+    Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another family.
+    None where all conditions are the same. Raises ValueError as `check`.
+    """
+    return [judged(row, row.asked, tolerance) for row in other_conditions(rows, pictures, times)]
 
 
 @cache
