@@ -50,8 +50,8 @@ def fix_environment() -> None:
 
 
 def names() -> list[str]:
-    """All notebooks, sorted: the stems of notebooks/*.py."""
-    return sorted(path.stem for path in paths.NOTEBOOKS.glob("[0-9]*.py"))
+    """All notebooks, sorted: the stems of notebooks/NN_name.py, then of the appendices A1_name.py, ..."""
+    return sorted(path.stem for kind in ("[0-9]*.py", "A*.py") for path in paths.NOTEBOOKS.glob(kind))
 
 
 def resolve(name: str) -> str:

@@ -6,42 +6,20 @@ import pytest
 import torch
 
 from lcs_utils import checkpoints, paths
-from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
+from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import conditioning, interventions, rates, sheets
+from lcs_utils.evaluation import conditioning, interventions, placement, rates, sheets
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.rows import told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import to_uint8
 
-CELLS = torch.tensor(TEST_LOCATIONS)
 KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
 
 
 def row(k, count, placed, plausibility=1.0, sample=0, **changes):
     return lg.Row(**(KEY | changes), k=k, sample=sample, count=count, placed=placed, plausibility=plausibility)
-
-
-def test_every_object_at_its_cell_is_placed_and_none_counts_twice():
-    for k in range(13):
-        assert lg.match(CELLS[:k], CELLS[:k]) == k
-    assert lg.match(CELLS[:1].repeat(5, 1), CELLS[:1]) == 1  # five objects at one location fill one cell
-    assert lg.match(CELLS[:1], CELLS[:1].repeat(5, 1)) == 1  # one object does not fill five
-    assert lg.match(torch.empty(0, 2), CELLS) == 0 and lg.match(CELLS, CELLS[:0]) == 0
-
-
-def test_within_one_cell_and_not_two():
-    cell = torch.tensor([[0.5, 0.5]])
-    assert lg.match(cell + 1 / 16, cell) == 1 and lg.match(cell + 2 / 16, cell) == 0
-    assert lg.match(cell + torch.tensor([1 / 16, -1 / 16]), cell) == 1
-
-
-def test_the_matching_is_maximal_where_greedy_is_not():
-    # center 0 is near both cells, center 1 only near the first: greedy gives cell 0 center 0 and leaves cell 1 empty
-    cells = torch.tensor([[0.50, 0.5], [0.50 + 2 / 16, 0.5]])
-    centers = torch.tensor([[0.50 + 1 / 16, 0.5], [0.50 - 1 / 16, 0.5]])
-    assert lg.match(centers, cells) == 2
 
 
 def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fails(monkeypatch):
@@ -83,7 +61,7 @@ def test_samples_depend_on_seed_and_k_and_not_on_the_batch():
 
 def test_more_samples_begin_with_the_same_ones():
     denoise = lambda x_t, sigma, cond: x_t / (1 + sigma[:, None, None, None]) + cond.sum(1)[:, None, None, None] / 9
-    for family in ("test", "scenes"):
+    for family in ("test", "orders", "spread", "crowded"):
         few, many = (lg.draw_samples(denoise, 16, 3, n, 7, 3, "heun", 4, family) for n in (3, 9))
         assert torch.allclose(few, many[:3])
         assert torch.allclose(lg.draw_samples(denoise, 16, 3, 9, 7, 3, "heun", 4, family, first=3), many[3:])
@@ -100,22 +78,23 @@ def test_conditions_and_places_of_your_own(monkeypatch):
     counts = SimpleNamespace(count=torch.ones(2, dtype=torch.long), centers=centers, plausibility=torch.ones(2))
     rows = lg.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 1, where=where, net="mine")
     assert [row.placed for row in rows] == [1, 0] and rows[0].solver == "dpmpp_2m"
+    assert [row.asked for row in rows] == ["200 300", "699 800"] and placement.own(rows) == rows  # as anyone counts it again
 
 
 def test_layouts_of_scenes_differ_between_samples_and_are_read_back_at_their_places():
-    where = conditioning.locations("scenes", 4, 3, seed=2)
+    where = conditioning.locations("crowded", 4, 3, seed=2)
     assert where.shape == (3, 4, 2) and bool(((where >= 0) & (where < 1)).all())
-    assert not torch.equal(where[0], where[1]) and torch.equal(where, conditioning.locations("scenes", 4, 3, seed=2))
-    assert not torch.equal(where, conditioning.locations("scenes", 4, 3, seed=3))
+    assert not torch.equal(where[0], where[1]) and torch.equal(where, conditioning.locations("crowded", 4, 3, seed=2))
+    assert not torch.equal(where, conditioning.locations("crowded", 4, 3, seed=3))
     assert conditioning.grids(where).sum(1).tolist() == [4, 4, 4]
     assert torch.equal(conditioning.grids(conditioning.locations("test", 5, 2)), torch.stack([test_condition(5)] * 2))
     drawn = lambda images: SimpleNamespace(count=torch.full((3,), 4), centers=where, plausibility=torch.ones(3))
     key = KEY | {"seed": 2}
-    assert [r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="scenes")] == [4, 4, 4]
+    assert [r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="crowded")] == [4, 4, 4]
     assert max(r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="test")) < 4
-    with pytest.raises(ValueError, match="unknown family of conditions 'moon'; allowed: test, scenes"):
+    with pytest.raises(ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"):
         conditioning.locations("moon", 1, 1)
-    with pytest.raises(ValueError, match="K must be 0..12, got 13"):
+    with pytest.raises(ValueError, match="K must be 0..12 in family test, got 13"):
         conditioning.locations("test", 13, 1)
 
 
@@ -260,6 +239,11 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
         sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
 
 
+def test_families_of_before_are_read_by_todays_name(tmp_path):
+    lg.write_rows([row(1, 1, 1, family="scenes"), row(1, 1, 1)], tmp_path / "rows.csv")
+    assert lg.read_rows(tmp_path / "rows.csv") == [row(1, 1, 1, family="crowded"), row(1, 1, 1)]
+
+
 def test_rows_from_before_there_were_families_are_read(tmp_path):
     lg.write_rows([row(1, 1, 1)], tmp_path / "rows.csv")
     text = (tmp_path / "rows.csv").read_text()
@@ -268,7 +252,7 @@ def test_rows_from_before_there_were_families_are_read(tmp_path):
 
 
 def test_bad_input(capsys):
-    wrong = (["--k", "0-13"], ["--k", "3-1"], ["--k", "x"], ["--samples", "0"], ["--family", "moon"])
+    wrong = (["--k", "0-13"], ["--k", "3-1"], ["--k", "x"], ["--samples", "0"], ["--family", "moon"], ["--family", "spread", "--k", "10"])
     for arguments in (["exp1", *more] for more in wrong):
         with pytest.raises(SystemExit):
             lg.main(arguments)

@@ -66,7 +66,7 @@ def test_a_larger_k_than_was_asked_is_untested():
 def test_other_ways_of_sampling_stand_apart():
     standard = [row._replace(solver="dpmpp_2m", steps=14) for row in made("exp1", 9)]
     heun = [row._replace(steps=32) for row in made("exp1", 5)]
-    scenes = [row._replace(family="scenes") for row in standard if row.k <= 7]
+    scenes = [row._replace(family="crowded") for row in standard if row.k <= 7]
     text = verdicts.page(standard + heun + scenes)
     assert "| exp1, heun, 32 steps | 5 [5, 5] | 5 [5, 5] | 0.67" in text
     assert "| exp1, centers of crowded scenes | ≥ 7 [7, 7] |" in text

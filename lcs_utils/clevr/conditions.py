@@ -7,13 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from lcs_utils.clevr.grid import GRID_SIZE, TEST_LOCATIONS
 from lcs_utils.clevr.scenes import COLORS  # also the order of the color condition
-
-GRID_SIZE = 16
-TEST_LOCATIONS = (  # (x right, y down) in [0, 1] of the image, in the paper's order (App. E.1)
-    (0.65, 0.65), (0.65, 0.25), (0.25, 0.65), (0.35, 0.35), (0.45, 0.65), (0.45, 0.25),
-    (0.65, 0.45), (0.25, 0.45), (0.45, 0.45), (0.55, 0.55), (0.35, 0.55), (0.55, 0.35),
-)  # fmt: skip
 
 
 class LabelPolicy(NamedTuple):

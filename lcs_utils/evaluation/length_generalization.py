@@ -21,11 +21,11 @@ from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
-from lcs_utils.evaluation import conditioning, interventions
+from lcs_utils.evaluation import conditioning, families, interventions, placement
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
-from lcs_utils.evaluation.rows import STANDARD, Row, encode, match, read_rows, rows_path, write_rows
+from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
@@ -97,12 +97,14 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
     counts = counter(images)
     where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
     centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
-    asked = [encode(w.cpu().numpy()) for w in where]
-    return [
-        Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=match(centers[i], where[i]),
-            plausibility=round(float(counts.plausibility[i]), 4), asked=asked[i], centers=encode(centers[i].numpy()))
-        for i in range(len(images))
-    ]  # fmt: skip
+    rows = []
+    for i in range(len(images)):
+        asked, found = encode(where[i].cpu().numpy()), encode(centers[i].numpy())
+        placed = len(placement.assigned(decode(asked), decode(found)))  # of what is stored: anyone can count it again
+        plausibility = round(float(counts.plausibility[i]), 4)
+        seen = Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=placed, plausibility=plausibility)
+        rows.append(seen._replace(asked=asked, centers=found))
+    return rows
 
 
 def counter_hash(resolution: int = 32) -> str:
@@ -215,7 +217,7 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.length_generalization")
     changes = ", ".join(interventions.INTERVENTIONS)
     parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {changes}")
-    parser.add_argument("--k", type=parse_counts, default=range(LARGEST_K + 1), help="numbers of locations, as 4, 0-12 or 1,4")
+    parser.add_argument("--k", type=parse_counts, help="numbers of locations, as 4, 0-12 or 1,4 (default: all)")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--steps", type=int, default=STANDARD[2])
@@ -228,12 +230,16 @@ def main(arguments=None) -> None:
     try:
         if args.device != "cpu" and not torch.cuda.is_available():
             raise ValueError(f"--device {args.device} needs a GPU that torch can use; without one, leave it out")
-        if args.samples < 1 or not 0 <= min(args.k) <= max(args.k) <= LARGEST_K:
-            raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {args.samples} and {max(args.k)}")
+        largest = families.LARGEST_K[args.family]
+        ks = range(largest + 1) if args.k is None else args.k
+        if args.samples < 1 or not 0 <= min(ks) <= max(ks) <= largest:
+            raise ValueError(
+                f"need --samples >= 1 and --k within 0-{largest} of family {args.family}; got {args.samples} and {max(ks)}"
+            )
         for net in args.nets:
             interventions.split(net)
         for net in args.nets:
-            measure(net, args.k, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
+            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
     except (ValueError, OSError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
 

@@ -2,6 +2,10 @@
 
     python -m lcs_utils.evaluation.obeyed    # measures data/counts/obeyed.csv again
 
+Rows that say where objects are (those of today's counter) are judged by `against_null.obeyed`, whose null is the net's own objects.
+What follows is of rows of the earlier counter, which do not, and stands only until those nets are counted again: it takes unheeding
+objects to lie as CLEVR's do. Those of nets that draw nearer the middle then seem to obey: with nothing obeyed it can say 3.5 of 6.
+
 Objects fill cells wherever they stand, so filled cells flatter a net that draws many. The table says how many cells random CLEVR scenes
 fill when 0, 1, 2, ... of their objects stand where they were asked for and the others anywhere. A net's samples are taken for a
 mixture of such scenes, with as many objects as each sample shows; its shares are the most likely ones.
@@ -26,9 +30,10 @@ from tqdm.auto import tqdm
 from lcs_utils import paths
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.clevr.scenes import project, sample_scene
-from lcs_utils.evaluation.conditioning import HELD_OUT
+from lcs_utils.evaluation import against_null, placement
+from lcs_utils.evaluation.families import HELD_OUT
 from lcs_utils.evaluation.rates import Interval, bounded, by_k, trained
-from lcs_utils.evaluation.rows import Row, match
+from lcs_utils.evaluation.rows import Row
 
 TABLE = paths.COUNTS / "obeyed.csv"
 KS = range(1, 9)
@@ -74,7 +79,8 @@ def scattered(objects: int, ks: Iterable[int] = KS, scenes: int = SCENES) -> lis
         for k in ks:
             asked = where[:k]
             for obeyed in range(min(k, objects) + 1):
-                seen[k, obeyed, match(torch.cat([asked[order[order < k][:obeyed]], anywhere[obeyed:]]), asked)] += 1
+                centers = torch.cat([asked[order[order < k][:obeyed]], anywhere[obeyed:]])
+                seen[k, obeyed, len(placement.assigned(asked.numpy(), centers.numpy()))] += 1
     return [Scattered(k, objects, obeyed, placed, n) for (k, obeyed, placed), n in sorted(seen.items())]
 
 
@@ -117,7 +123,7 @@ def mixture(
 
 
 def conditions_obeyed(rows: Sequence[Row], net: str, k: int, seed: int = 0) -> Obeyed | None:
-    """How many of the first k test locations a net's samples obey on average; None when they were not measured.
+    """How many of the first k test locations a net's samples obey on average; None when that was not or cannot be measured.
 
     Raises ValueError for k outside 1..8.
     """
@@ -126,6 +132,10 @@ def conditions_obeyed(rows: Sequence[Row], net: str, k: int, seed: int = 0) -> O
     mine = by_k(rows, net).get(k)
     if not mine:
         return None
+    if any(row.asked for row in mine):
+        at = against_null.of_nets(rows, [net], "test", 1, [k], seed).at[k]
+        filled = Interval(*(round(k * value, 4) for value in at.filled.own))
+        return at.obeyed and Obeyed(at.obeyed, filled, at.drawn, at.samples)
     kinds = Counter((row.placed, row.count) for row in mine)
     placed, drawn = (np.array(of, float) for of in zip(*kinds))
     likelihood = np.array([table()[k, min(count, MOST)][:, place] for place, count in kinds])

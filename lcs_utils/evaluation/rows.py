@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 from lcs_utils import paths
-from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.evaluation.families import RENAMED
 
 PLAUSIBLE = 0.5
 STANDARD = (0, "dpmpp_2m", 14)  # seed, solver and steps of the samples that tables and figures are about
@@ -30,7 +29,7 @@ class Row(NamedTuple):
     count: int
     placed: int
     plausibility: float
-    family: str = "test"  # of the conditioned locations: the paper's, or another of `conditioning.FAMILIES`
+    family: str = "test"  # of the conditioned locations: the paper's, or another of `families.FAMILIES`
     preset: str = "tiny"
     asked: str = ""  # the conditioned locations, and the centers of the objects found, as `encode` writes them
     centers: str = ""
@@ -75,27 +74,6 @@ def seeds_of(rows: Iterable[Row], net: str) -> list[str]:
     return [net] * (net in measured) + [others[seed] for seed in sorted(others)]
 
 
-def match(centers: Float[Tensor, "objects 2"], locations: Float[Tensor, "cells 2"], grid_size: int = GRID_SIZE) -> int:
-    """The largest number of conditioned cells that can each have an object center of their own within one cell (App. E.2).
-
-    `centers`, `locations` in [0, 1]; a maximum one-to-one matching, so that one object never counts for two cells.
-    """
-    cells = lambda points: (points * grid_size).floor()
-    near = (cells(locations)[:, None] - cells(centers)[None]).abs().amax(-1) <= 1 if len(centers) else None
-    owner: dict[int, int] = {}
-
-    def assign(cell, visited):
-        for center in near[cell].nonzero()[:, 0].tolist():
-            if center not in visited:
-                visited.add(center)
-                if center not in owner or assign(owner[center], visited):
-                    owner[center] = cell
-                    return True
-        return False
-
-    return 0 if near is None else sum(assign(cell, set()) for cell in range(len(locations)))
-
-
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
     return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv"
@@ -108,8 +86,9 @@ def told_path(preset: str = "tiny") -> Path:
 
 
 def read_rows(path) -> list[Row]:
-    """The stored rows. Warns and raises as `paths.read_rows`."""
-    return paths.read_rows(path, Row)
+    """The stored rows, families by today's names. Warns and raises as `paths.read_rows`."""
+    rows = paths.read_rows(path, Row)
+    return [row._replace(family=RENAMED[row.family]) if row.family in RENAMED else row for row in rows]
 
 
 def write_rows(rows: Iterable[Row], path) -> None:

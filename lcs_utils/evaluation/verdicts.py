@@ -184,7 +184,7 @@ def ways(rows: Sequence[Row]) -> list[str]:
         mine = [row for row in rows if row.net == net and row.seed == STANDARD[0]]
         solvers = {(row.solver, row.steps) for row in mine} - {STANDARD[1:]}
         other = {f", {solver}, {n} steps": [r for r in mine if (r.solver, r.steps) == (solver, n)] for solver, n in sorted(solvers)}
-        other[", centers of crowded scenes"] = [row._replace(family="test") for row in mine if row.family == "scenes"]
+        other[", centers of crowded scenes"] = [row._replace(family="test") for row in mine if row.family == "crowded"]
         lines += [_line(found, net, words) for words, found in other.items() if any(row.k == 1 for row in found)]
     return lines
 

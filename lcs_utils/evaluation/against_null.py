@@ -1,0 +1,309 @@
+"""Success, cells filled, K and conditions obeyed, each beside what a net that does not listen would get (App. E.2).
+
+The null of a net is the net: its own pictures that were asked for something else, judged at these conditions (`placement.permuted`).
+Where conditions differ between samples those pictures are the other samples'; at the paper's list they are the same net's
+samples of family `spread`. Intervals resample training seeds, then conditions, then samples.
+
+    found = along_k(rows, {"Exp. 1": ["exp1"]}, "spread")
+    print(markdown(found))
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from lcs_utils.evaluation import placement
+from lcs_utils.evaluation.placement import TOLERANCES
+from lcs_utils.evaluation.rates import (
+    LEVEL,
+    OUR_RULE,
+    PAPER_RULE_ALL,
+    Interval,
+    LargestK,
+    bounded,
+    measures,
+    trained,
+)
+from lcs_utils.evaluation.resampling import mean, over_trainings, weights
+from lcs_utils.evaluation.rows import Row, of_net
+
+MAPS = (
+    "spread",
+    "crowded",
+    "orders",
+)  # whose pictures stand for a net that was asked for something else, the first there is
+KS = range(1, 10)
+RULES = {"success": OUR_RULE, "paper": PAPER_RULE_ALL}
+WORDS = {1: "within one cell", 0: "exact cell"}
+PRIOR = 0.5  # objects a sample; what unheeding objects are taken for where there are hardly any
+CERTAIN = 0.65  # Choice: where objects stand near an asked cell with more than this chance anyway, nothing is said of obeying
+
+
+class Beside(NamedTuple):
+    """A rate, the same of the net's pictures that were asked for something else, their difference; at cells never asked for."""
+
+    own: Interval
+    null: Interval | None
+    above: Interval | None
+    elsewhere: Interval | None
+
+
+class At(NamedTuple):
+    """One net at one K, one family and tolerance. `success` by our rule, `paper` by the paper's; `filled`: share of the cells.
+
+    `others`: share filled of the test locations that were not asked for. `obeyed`: conditions obeyed. None: not measurable.
+    """
+
+    success: Beside
+    paper: Beside
+    filled: Beside
+    others: Interval | None
+    obeyed: Interval | None
+    drawn: Interval
+    samples: int
+
+
+class Ks(NamedTuple):
+    """K by our rule and by the paper's on all samples, each beside that of the null (None where there is no null)."""
+
+    success: LargestK
+    success_null: LargestK | None
+    paper: LargestK
+    paper_null: LargestK | None
+
+
+class Found(NamedTuple):
+    """One net within one tolerance: {K: At}, and its K."""
+
+    at: dict[int, At]
+    k: Ks
+
+
+def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str) -> list[Row]:
+    """The net's samples that tell what it draws when it is asked for something else: of the family itself where conditions differ.
+
+    Choice: at the paper's locations, in whatever order, those of another family, since orders share most of their cells.
+    """
+    rows = list(rows)
+    for name in (family, *MAPS) if family in ("spread", "crowded") else MAPS:
+        found = [row for row in of_net(rows, net, name) if row.k == k]
+        if found:
+            return sorted(found, key=lambda row: row.sample)
+    return []
+
+
+class Judged(NamedTuple):
+    """One net's rows at one K: at their own conditions, its pictures asked for something else, at cells never asked for."""
+
+    own: list[Row]
+    null: list[Row]
+    elsewhere: list[Row]
+    others: list[Row]
+    pictures: list[Row]  # behind the null
+
+    @property
+    def paired(self) -> bool:
+        """Whether the null's pictures are the judged ones themselves."""
+        return bool(self.pictures) and self.pictures[0].family == self.own[0].family
+
+
+def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) -> Judged:
+    """A net's rows at K and all that stands beside them. Raises ValueError when there are none, or as `placement.check`."""
+    mine = sorted((row for row in of_net(rows, net, family) if row.k == k), key=lambda row: row.sample)
+    if not mine:
+        command = "python -m lcs_utils.evaluation.length_generalization"
+        raise ValueError(
+            f"no rows for net {net!r} at K = {k}, family {family}; measure them: {command} {net} --family {family}"
+        )
+    pictures = pictures_asked_otherwise(rows, net, k, family)
+    return Judged(
+        placement.own(mine, tolerance),
+        placement.permuted(mine, pictures, tolerance),
+        placement.elsewhere(mine, tolerance) if k <= max(KS) else [],
+        placement.others_of_the_list(mine, tolerance) if family in ("test", "orders") else [],
+        pictures,
+    )
+
+
+def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:
+    """The mean of the values of each picture, in the order of its sample number."""
+    samples, picture = np.unique([row.sample for row in rows], return_inverse=True)
+    return np.bincount(picture, values, len(samples)) / np.bincount(picture, minlength=len(samples))
+
+
+def obeyed(
+    judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws samples"], seed: int
+) -> Float[np.ndarray, "draws"] | None:
+    """How many conditions a sample obeys, in each draw; None where it cannot be told.
+
+    An object obeys when it stands where it stands because it was asked for there. Of n objects, m obey and are near an asked
+    cell; the others stand as the net's unheeding objects do, near an asked cell with chance c: near = m + (n - m) c.
+    Judged at other conditions, the same objects are near with the overlap o of the conditions, or again c: m o + (n - m) c.
+    The difference is m (1 - o), whatever c, n and their mixture over samples. Where the null's pictures were asked for
+    another family, they first say m' of their own, then c, and near = m + (n - m) c is solved for m.
+    Nothing keeps m within 0..K: a difference that is cut off would lean to one side.
+    """
+    if not judged.null:
+        return None
+    asked = {row.sample: row.asked for row in judged.pictures}
+
+    def features(null):
+        near = by_picture(null, np.array([placement.near(row, row.asked, tolerance) for row in null], float))
+        same = [placement.overlap(asked[row.sample], row.asked, tolerance) / row.k for row in null]
+        return near, by_picture(null, np.array(same))
+
+    near_own = np.array([placement.near(row, row.asked, tolerance) for row in judged.own], float)
+    if judged.paired:
+        near, overlap = features(judged.null)
+        apart = 1 - mean(overlap, drawn)
+        return mean(near_own - near, drawn) / apart if apart[0] > 1 - CERTAIN else None
+    again = placement.other_conditions(judged.pictures, judged.pictures)
+    if not again:
+        return None
+    how = weights([row.asked for row in judged.pictures], seed)
+    there = np.array([placement.near(row, row.asked, tolerance) for row in judged.pictures], float)
+    near, overlap = features(again)
+    apart = 1 - mean(overlap, how)
+    if apart[0] < 1 - CERTAIN:
+        return None
+    heard = mean(there - near, how) / apart
+    near, overlap = (mean(values, how) for values in features(judged.null))
+    count = np.maximum(mean(np.array([row.count for row in judged.pictures], float), how), 1e-9)
+    unheeding = np.maximum(count - heard, 0)
+    chance = (near - heard * overlap + PRIOR * near / count) / (unheeding + PRIOR)
+    if chance[0] > CERTAIN:
+        return None
+    chance = chance.clip(0, (1 + CERTAIN) / 2)
+    all_drawn = mean(np.array([row.count for row in judged.own], float), drawn)
+    return (mean(near_own, drawn) - all_drawn * chance) / (1 - chance)
+
+
+def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
+    found = measures(list(rows), trained(net))
+    paper = [PAPER_RULE_ALL.succeeds(row, trained(net)) for row in rows]
+    return {
+        "success": found["success"],
+        "paper": np.array(paper, float),
+        "filled": found["filled"],
+        "drawn": found["count"],
+    }
+
+
+def draws(
+    rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, seed: int = 0
+) -> dict[str, dict[str, np.ndarray]]:
+    """{measure: {own, null, elsewhere: bootstrap draws, the value first}} of one training; null and elsewhere where there are any."""
+    judged = judge(rows, net, k, family, tolerance)
+    drawn = weights([row.asked for row in judged.own], seed + k)
+    otherwise = drawn
+    if judged.pictures and not judged.paired:
+        otherwise = weights([row.asked for row in judged.pictures], seed + k + 1000)
+    found: dict[str, dict[str, np.ndarray]] = {
+        name: {} for name in ("success", "paper", "filled", "drawn", "others", "obeyed")
+    }
+    for kind, of, how in (
+        ("own", judged.own, drawn),
+        ("null", judged.null, otherwise),
+        ("elsewhere", judged.elsewhere, drawn),
+    ):
+        complete = (
+            len({row.sample for row in of}) == how.shape[1]
+        )  # else some picture has no condition that differs
+        for name, values in _values(of, net).items() if of and complete else ():
+            found[name][kind] = mean(by_picture(of, values), how)
+    if judged.others:
+        found["others"]["own"] = mean(by_picture(judged.others, _values(judged.others, net)["filled"]), drawn)
+    heard = obeyed(judged, tolerance, drawn, seed + k + 2000)
+    found["obeyed"] |= {} if heard is None else {"own": heard}
+    found["samples"] = {"own": np.array([len(judged.own)])}
+    return found
+
+
+def _interval(
+    of: Sequence[dict[str, np.ndarray]], kind: str, samples: int, most: float | None, seed: int
+) -> Interval | None:
+    if not all(kind in each for each in of):
+        return None
+    found = over_trainings([each[kind] for each in of], seed)
+    return bounded(float(found[0]), found[1:], samples, most)
+
+
+def _beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Beside:
+    """A rate beside its null.
+
+    Choice: where all samples agree (rate 0 or 1) no resampling says how far chance goes; then the difference is as unsure as
+    the exact binomial bound of the rate.
+    """
+    for each in of:
+        if "null" in each:
+            each["above"] = each["own"] - each["null"]
+    own, null, elsewhere = (_interval(of, kind, samples, 1.0, seed) for kind in ("own", "null", "elsewhere"))
+    above = _interval(of, "above", samples, None, seed)
+    if above and own.value in (0, 1):
+        low, high = (round(bound - null.value, 4) for bound in (own.low, own.high))
+        above = above._replace(low=min(above.low, low), high=max(above.high, high))
+    return Beside(own, null, above, elsewhere)
+
+
+def _largest_k(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:
+    """The largest K such that every k = 1..K succeeds, its interval over the same draws of trainings at every k."""
+    ks = [k for k in sorted(found) if all(kind in each[name] for each in found[k])]
+    if not ks or ks[0] != 1:
+        return None
+    ks = [k for i, k in enumerate(ks, 1) if k == i]  # up to the first gap
+    shares = np.stack([over_trainings([each[name][kind] for each in found[k]], seed) for k in ks])
+    passed = np.cumprod(shares > RULES[name].threshold, axis=0).sum(0)
+    low, high = np.quantile(passed[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return LargestK(int(passed[0]), int(low), int(high), bool(passed[0] == len(ks)))
+
+
+def of_nets(
+    rows: Sequence[Row],
+    nets: Sequence[str],
+    family: str = "spread",
+    tolerance: int = 1,
+    ks: Iterable[int] = KS,
+    seed: int = 0,
+) -> Found:
+    """One experiment's trainings `nets` (one net, or several that differ in their seed) at each K that all were measured at.
+
+    Raises ValueError without rows, or for rows that do not say where objects are.
+    """
+    rows = [row for row in rows if row.net in nets]
+    there = [{row.k for row in of_net(rows, net, family)} for net in nets]
+    common = [k for k in ks if k > 0 and all(k in measured for measured in there)]
+    if not common:
+        raise ValueError(f"no rows of family {family} at one K for all of {', '.join(nets)}")
+    found = {
+        k: [draws(rows, net, k, family, tolerance, seed + 10_000 * i) for i, net in enumerate(nets)]
+        for k in common
+    }
+    at = {}
+    for k, each in found.items():
+        samples = int(sum(of["samples"]["own"][0] for of in each))
+        of = lambda name, each=each: [one[name] for one in each]
+        at[k] = At(
+            *(_beside(of(name), samples, seed) for name in ("success", "paper", "filled")),
+            _interval(of("others"), "own", samples, 1.0, seed), _interval(of("obeyed"), "own", samples, None, seed),
+            _interval(of("drawn"), "own", samples, None, seed), samples,
+        )  # fmt: skip
+    largest = (_largest_k(found, name, kind, seed) for name in RULES for kind in ("own", "null"))
+    return Found(at, Ks(*largest))
+
+
+def along_k(
+    rows: Sequence[Row],
+    nets: Mapping[str, Sequence[str]],
+    family: str = "spread",
+    ks: Iterable[int] = KS,
+    seed: int = 0,
+) -> dict[str, dict[int, Found]]:
+    """{label: {tolerance: Found}} for `nets` {label: trainings}, of those that were measured. Raises ValueError as `of_nets`."""
+    ks, measured = list(ks), {row.net for row in rows if row.family == family and row.k > 0}
+    there = {label: [net for net in group if net in measured] for label, group in nets.items()}
+    return {
+        label: {tolerance: of_nets(rows, group, family, tolerance, ks, seed) for tolerance in TOLERANCES}
+        for label, group in there.items() if group
+    }  # fmt: skip

@@ -1,0 +1,209 @@
+"""What is measured, against its null and against the eye: one figure, one table, one dict of their numbers (App. E.2)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
+from lcs_utils.evaluation.hand_counts import HandCount, agreement
+from lcs_utils.evaluation.rates import Interval, LargestK, interval
+from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.tables import say
+from lcs_utils.plotting import COLORS
+
+FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
+WHO = {"eye": "objects, by looking", "counter": "objects, by the counter"}
+STYLE = {1: (COLORS["blue"], "o"), 0: (COLORS["orange"], "s")}  # by tolerance
+
+
+class Counted(NamedTuple):
+    """Objects per sample, of the same samples: as counted by looking, as the counter says."""
+
+    eye: Interval
+    counter: Interval
+    samples: int
+
+
+class Real(NamedTuple):
+    """All that the figure shows: {family: {label: {tolerance: Found}}}, and {label: {K: Counted}} at the paper's locations."""
+
+    measured: dict[str, dict[str, dict[int, Found]]]
+    counted: dict[str, dict[int, Counted]]
+
+    def numbers(self) -> dict[str, Any]:
+        """The same as dicts by words, for JSON."""
+
+        def plain(value):
+            return (
+                {name: plain(each) for name, each in value._asdict().items()}
+                if isinstance(value, tuple)
+                else value
+            )
+
+        by_family = {
+            family: {
+                label: {
+                    WORDS[tolerance]: {"K": plain(of.k), "at": {k: plain(at) for k, at in of.at.items()}}
+                    for tolerance, of in by_tolerance.items()
+                }
+                for label, by_tolerance in found.items()
+            }
+            for family, found in self.measured.items()
+        }
+        by_eye = {label: {k: plain(of) for k, of in found.items()} for label, found in self.counted.items()}
+        return {"measured": by_family, "by_eye": by_eye}
+
+
+def by_eye(
+    hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, Sequence[str]]
+) -> dict[str, dict[int, Counted]]:
+    """{label: {K: Counted}} of the samples that were counted by looking and have a row; {} where none was."""
+    mine = [row for row in rows if row.family == "test"]
+    found: dict[str, dict[int, Counted]] = {}
+    for label, group in nets.items():
+        those = [row for row in mine if row.net in group]
+        try:
+            pairs = agreement(list(hands), those).pairs
+        except ValueError:  # nobody looked at this net's samples
+            continue
+        found[label] = {}
+        for k in sorted({row.k for _, row in pairs}):
+            seen = [
+                np.array(counts, float)
+                for counts in zip(*((hand.count, row.count) for hand, row in pairs if row.k == k))
+            ]
+            found[label][k] = Counted(*(interval(counts) for counts in seen), len(seen[0]))
+    return found
+
+
+def is_it_real(
+    rows: Sequence[Row], nets: Mapping[str, Sequence[str]], hands: Sequence[HandCount] = (), seed: int = 0
+) -> Real:
+    """Success, cells filled, K, objects that obey, each beside its null, for `nets` {label: trainings} (App. E.2).
+
+    Families that were not measured are left out. Raises ValueError when none was, or for rows that do not say where objects are.
+    """
+    measured = {family: against_null.along_k(rows, nets, family, seed=seed) for family in FAMILIES}
+    measured = {family: found for family, found in measured.items() if found}
+    if not measured:
+        command = "python -m lcs_utils.evaluation.length_generalization"
+        names = " ".join(net for group in nets.values() for net in group)
+        raise ValueError(
+            f"no rows for {names}; measure them: {command} {names} --family {next(iter(FAMILIES))}"
+        )
+    return Real(measured, by_eye(hands, rows, nets))
+
+
+def _band(
+    axes: Axes, of: dict[int, Interval | None], color: str, marker: str = "", label: str = "", **line
+) -> None:
+    of = {k: value for k, value in of.items() if value is not None}
+    if of:
+        value, low, high = zip(*of.values())
+        axes.plot(list(of), value, marker=marker, ms=4, color=color, label=label, **line)
+        axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
+
+
+def _success(axes: Axes, found: dict[int, Found]) -> None:
+    for tolerance, of in found.items():
+        color, marker = STYLE[tolerance]
+        _band(axes, {k: at.paper.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
+        null = {k: at.paper.null for k, at in of.at.items()}
+        _band(axes, null, color, ls=":", lw=1.3, label=f"its null, {WORDS[tolerance]}")
+    near = found[1].k
+    words = f"K = {say(near.paper)}\nnull {say(near.paper_null)}"
+    axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=8)
+
+
+def draw(real: Real) -> Figure:
+    """A column per net: success beside its null, by family; cells filled minus the null; objects by eye and by the counter."""
+    labels = list(dict.fromkeys(label for found in real.measured.values() for label in found))
+    height = len(real.measured) + 2 if real.counted else len(real.measured) + 1
+    figure, panels = plt.subplots(
+        height, len(labels), figsize=(2.75 * len(labels), 1.95 * height + 0.5), squeeze=False, sharex=True
+    )
+    for column, label in zip(panels.T, labels, strict=True):
+        column[0].set_title(label)
+        rest = list(column)
+        for found in real.measured.values():
+            axes = rest.pop(0)
+            axes.set_ylim(-0.03, 1.03)
+            _success(axes, found[label]) if label in found else axes.text(
+                5, 0.5, "not measured", ha="center", color="0.5"
+            )
+        axes = rest.pop(0)
+        for found, dashes in zip(real.measured.values(), ("-", "--")):
+            for tolerance, of in found.get(label, {}).items():
+                _band(axes, {k: at.filled.above for k, at in of.at.items()}, *STYLE[tolerance], ls=dashes)
+            room = (
+                {k: 1 - at.filled.null.value for k, at in found[label][1].at.items() if at.filled.null}
+                if label in found
+                else {}
+            )
+            axes.plot(list(room), list(room.values()), color="0.55", lw=1, ls=dashes)
+        axes.axhline(0, color="0.4", lw=1)
+        axes.set_ylim(-0.25, 1.03)
+        if real.counted:
+            axes = rest.pop(0)
+            axes.plot([0, 9], [0, 9], color="0.6", lw=1, ls="--")
+            for name, color, marker in (("eye", COLORS["black"], "D"), ("counter", COLORS["green"], "^")):
+                _band(
+                    axes,
+                    {k: getattr(of, name) for k, of in real.counted.get(label, {}).items()},
+                    color,
+                    marker,
+                    WHO[name],
+                )
+            if label not in real.counted:
+                axes.text(5, 1, "nobody looked", ha="center", color="0.5")
+            axes.set_ylim(0, None)
+        column[-1].set(xlabel="K, conditions", xticks=range(1, 10))
+    names = [f"success\n{words}" for family, words in FAMILIES.items() if family in real.measured]
+    names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
+    for axes, name in zip(panels[:, 0], names, strict=True):
+        axes.set_ylabel(name)
+    keys = [axes.get_legend_handles_labels() for axes in panels[:, 0]]
+    handles = {text: line for lines, texts in keys for line, text in zip(lines, texts)}
+    handles |= {f"minus the null: {words}": plt.Line2D([], [], color="0.3", ls=dashes)
+                for (family, words), dashes in zip(FAMILIES.items(), ("-", "--")) if family in real.measured}  # fmt: skip
+    handles["all there is room for, within one cell"] = plt.Line2D([], [], color="0.55", lw=1)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
+    """The numbers as a Markdown table, the null in brackets: a line per net, family and tolerance."""
+    heads = [
+        f"success by the paper's rule, K = {' / '.join(map(str, ks))} (null)", "cells filled (null; others of the list)",
+        "objects that obey", "K by the paper's rule (null)", "K by ours (null)",
+    ]  # fmt: skip
+    lines = ["| net | asked for | tolerance | " + " | ".join(heads) + " |", "|---" * 8 + "|"]
+
+    def beside(values: Sequence[Beside | None]) -> str:
+        said = lambda of: "–" if of is None else f"{of.value:.2f}"
+        return " / ".join("–" if of is None else f"{said(of.own)} ({said(of.null)})" for of in values)
+
+    def filled(at: At | None) -> str:
+        others = f"; {at.others.value:.2f}" if at and at.others else ""
+        return beside([at and at.filled]).replace(")", others + ")")
+
+    for family, found in real.measured.items():
+        for label, by_tolerance in found.items():
+            for tolerance, of in by_tolerance.items():
+                at = [of.at.get(k) for k in ks]
+                obeyed = " / ".join(
+                    "–" if one is None or one.obeyed is None else f"{one.obeyed.value:.1f}" for one in at
+                )
+                shares = (beside([one and one.paper for one in at]), " / ".join(map(filled, at)))
+                largest = (
+                    f"{say(of.k.paper)} ({say(of.k.paper_null)})",
+                    f"{say(of.k.success)} ({say(of.k.success_null)})",
+                )
+                said = (label, FAMILIES[family], WORDS[tolerance], *shares, obeyed, *largest)
+                lines.append("| " + " | ".join(said) + " |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,161 @@
+"""Objects assigned to the cells they were asked for, and the same objects to cells they were not: what chance places.
+
+A net that listens to nothing fills cells too, the more the more it draws and the closer the cells lie. So whatever is said of
+`own` rows is said of `permuted` rows beside it: the same net's pictures that were asked for something else, judged at these
+conditions. For a net that does not listen, both are the same by construction, wherever its objects stand. `elsewhere` judges
+the same pictures at cells that they were not asked for. All are lists of Rows, on which every rule of `rates` works.
+
+Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev): 0 is the asked cell itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+
+from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
+from lcs_utils.evaluation import families
+from lcs_utils.evaluation.rows import Row, decode, encode
+
+TOLERANCES = (1, 0)  # within one cell, as App. E.2 is best read; the asked cell itself
+TIMES = 8  # Choice: at so many other conditions each picture is judged
+OUTSIDE = 1_000_000  # the first sample number of conditions that no sample was drawn with
+POOL = 64  # random conditions among which `elsewhere` looks for those that share no cell with a picture's own
+FAR = 1e3  # what a pair out of reach costs: more than all pairs within reach together
+
+
+@lru_cache(maxsize=100_000)  # the same few conditions and pictures are judged many times
+def _read(text: str) -> tuple[Float[np.ndarray, "points 2"], Int[np.ndarray, "points 2"], frozenset]:
+    """The points of a text, their cells, and those cells as a set."""
+    points = decode(text)
+    where = cells(points)
+    return points, where, frozenset(map(tuple, where.tolist()))
+
+
+def _pairs(asked, asked_cells, centers, center_cells, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
+    if not len(asked) or not len(centers):
+        return np.empty(0, int), np.empty(0, int)
+    close = apart(asked_cells, center_cells) <= tolerance
+    distance = np.sqrt(((asked[:, None] - centers[None]) ** 2).sum(-1))
+    location, center = linear_sum_assignment(np.where(close, distance, FAR))
+    paired = close[location, center]
+    return location[paired], center[paired]
+
+
+def assigned(
+    asked: Float[np.ndarray, "k 2"], centers: Float[np.ndarray, "n 2"], tolerance: int = 1
+) -> Int[np.ndarray, "pairs 2"]:
+    """Pairs (location, object), one to one and within `tolerance` cells: as many as can be, of those the least distance."""
+    asked, centers = (np.asarray(points, float).reshape(-1, 2) for points in (asked, centers))
+    return np.stack(_pairs(asked, cells(asked), centers, cells(centers), tolerance), 1)
+
+
+def judged(row: Row, asked: str, tolerance: int) -> Row:
+    """The row as if it had been asked for the locations `asked` (as `encode` writes them): `placed` counts its pairs there."""
+    location, _ = _pairs(*_read(asked)[:2], *_read(row.centers)[:2], tolerance)
+    return row._replace(asked=asked, placed=len(location))
+
+
+def check(rows: Sequence[Row]) -> None:
+    """Raise ValueError unless all rows say where objects were asked for and found."""
+    for row in rows:
+        asked, centers = len(row.asked.split()) // 2, len(row.centers.split()) // 2
+        if asked != row.k or centers != row.count:
+            raise ValueError(
+                f"a row of {row.net} at K = {row.k} says where {asked} locations and {centers} of {row.count} objects are; "
+                "rows of an earlier counter do not: count again with python -m lcs_utils.evaluation.length_generalization"
+            )
+
+
+def own(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
+    """The rows judged at their own conditions, within `tolerance` cells. Raises ValueError as `check`."""
+    rows = list(rows)
+    check(rows)
+    return [judged(row, row.asked, tolerance) for row in rows]
+
+
+def differ(a: str, b: str) -> bool:
+    """Whether two conditions ask for different cells, in whatever order."""
+    return _read(a)[2] != _read(b)[2]
+
+
+def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = TIMES) -> list[Row]:
+    """`pictures` with the conditions of `rows` in place of their own, each with up to `times` that differ from its own.
+
+    Picture i gets the conditions that follow the i-th one. `placed` is left as it was. Raises ValueError as `check`.
+    """
+    rows, pictures = list(rows), list(pictures)
+    check(rows + pictures)
+    conditions = list(dict.fromkeys(row.asked for row in rows))
+    found = []
+    for i, picture in enumerate(pictures):
+        start = i % max(len(conditions), 1) + (len(conditions) > 1)
+        others = [asked for asked in conditions[start:] + conditions[:start] if differ(asked, picture.asked)]
+        found += [picture._replace(asked=asked, family=rows[0].family) for asked in others[:times]]
+    return found
+
+
+def permuted(
+    rows: Iterable[Row], pictures: Iterable[Row], tolerance: int = 1, times: int = TIMES
+) -> list[Row]:
+    """`pictures` judged at the conditions of `rows` in place of their own: the null.
+
+    Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another family.
+    None where all conditions are the same. Raises ValueError as `check`.
+    """
+    return [judged(row, row.asked, tolerance) for row in other_conditions(rows, pictures, times)]
+
+
+@cache
+def _never_asked(k: int, index: int) -> str:
+    return encode(families.asked("spread", k, OUTSIDE + index))
+
+
+def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> list[Row]:
+    """The rows judged at K cells never asked of them: conditions of family `spread`, up to `times` that share no cell with theirs.
+
+    Of a net that does not listen this is less than it fills of its own cells where those are the ones it likes, as the paper's,
+    which crowd in the middle: `permuted` is the null, this says how much the choice of cells matters. Raises ValueError as
+    `check`, and for K beyond 9.
+    """
+    rows = list(rows)
+    check(rows)
+    found = []
+    for row in rows:
+        own = _read(row.asked)[2]
+        pool = (_never_asked(row.k, (row.sample + i) % POOL) for i in range(POOL))
+        others = (other for other in pool if own.isdisjoint(_read(other)[2]))
+        found += [judged(row, other, tolerance) for other, _ in zip(others, range(times))]
+    return found
+
+
+def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
+    """The rows judged at those of the paper's 12 test locations that were not asked of them; their `k` is how many those are."""
+    rows = list(rows)
+    check(rows)
+    paper, found = np.array(TEST_LOCATIONS), []
+    for row in rows:
+        asked = _read(row.asked)[2]
+        rest = np.array([point for point in paper if tuple(cells(point)[0].tolist()) not in asked]).reshape(
+            -1, 2
+        )
+        if len(rest):
+            found.append(judged(row, encode(rest), tolerance)._replace(k=len(rest)))
+    return found
+
+
+def _within(asked: str, points: str, tolerance: int) -> int:
+    close = apart(_read(asked)[1], _read(points)[1]) <= tolerance
+    return int(close.any(0).sum()) if close.size else 0
+
+
+def near(row: Row, asked: str, tolerance: int) -> int:
+    """How many of the row's objects stand within `tolerance` cells of any of the locations `asked`."""
+    return _within(asked, row.centers, tolerance)
+
+
+def overlap(a: str, b: str, tolerance: int) -> int:
+    """How many of the locations `a` lie within `tolerance` cells of any of `b`: objects at all of `a` would stand near these."""
+    return _within(b, a, tolerance)

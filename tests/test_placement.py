@@ -1,0 +1,295 @@
+"""Placement one to one, and its null: a net that obeys stands above it, a deaf one does not, wherever its objects stand."""
+
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+
+from lcs_utils import paths
+from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
+from lcs_utils.evaluation import against_null, families, placement, rates, resampling
+from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
+
+CELL = 1 / 16
+
+
+def pictured(asked, centers, k=None, sample=0, net="exp1", family="spread"):
+    """A row whose objects stand at `centers`, judged at nothing yet."""
+    asked, centers = (np.asarray(points, float).reshape(-1, 2) for points in (asked, centers))
+    row = Row(
+        net,
+        "0" * 12,
+        "0" * 12,
+        *STANDARD,
+        len(asked) if k is None else k,
+        sample,
+        len(centers),
+        0,
+        1.0,
+        family,
+    )
+    return row._replace(asked=encode(asked), centers=encode(centers))
+
+
+def middle(rng, n):
+    """`n` objects where a net might crowd them that listens to nothing."""
+    return np.clip(rng.normal(0.47, 0.13, (n, 2)), 0, 0.999)
+
+
+def crowd(rng, n):
+    """`n` <= 9 objects on a grid of 3 x 3 in the middle, whichever: between them they are near all of the paper's locations."""
+    across, down = np.divmod(rng.permutation(9)[:n], 3)
+    return (np.stack([across, down], 1) * 3 + 4 + rng.random((n, 2))) * CELL
+
+
+def anywhere(rng, n):
+    """`n` objects where training scenes have them."""
+    known = families.occupied()
+    return (known[rng.integers(len(known), size=n)] + rng.random((n, 2))) * CELL
+
+
+def planted(family, k, obeying, extra=0, deaf=middle, samples=32, seed=0, net="exp1"):
+    """Rows of a "net" that draws k + extra objects, of which obeying(rng) stand in asked cells and the others as `deaf` draws.
+
+    How many those are stands in `cleanness`, a field that nothing here reads.
+    """
+    rng, found = np.random.default_rng([seed, k, list(families.FAMILIES).index(family)]), []
+    for i in range(samples):
+        asked = families.asked(family, k, i)
+        n = max(k + extra, 1)
+        m = min(obeying(rng), n, k)
+        chosen = cells(asked)[rng.permutation(k)[:m]]
+        at = np.concatenate([(chosen + rng.uniform(0.05, 0.95, (m, 2))) * CELL, deaf(rng, n - m)])
+        found.append(pictured(asked, at, sample=i, net=net, family=family)._replace(cleanness=float(m)))
+    return found
+
+
+def test_pairs_are_as_many_as_can_be_and_then_the_nearest():
+    paper = np.array(TEST_LOCATIONS)
+    for k in range(13):
+        for tolerance in (0, 1):
+            assert len(placement.assigned(paper[:k], paper[:k], tolerance)) == k
+    assert (
+        len(placement.assigned(paper[:1].repeat(5, 0), paper[:1])) == 1
+    )  # one object does not fill five cells
+    assert (
+        len(placement.assigned(paper[:1], paper[:1].repeat(5, 0))) == 1
+    )  # nor do five objects at one location count twice
+    # object 0 is near both locations, object 1 only near the first: taking the nearest first would leave one empty
+    asked = np.array([[8.5, 8.5], [10.5, 8.5]]) * CELL
+    centers = np.array([[9.4, 8.5], [7.5, 8.5]]) * CELL
+    assert sorted(map(tuple, placement.assigned(asked, centers).tolist())) == [(0, 1), (1, 0)]
+    # both objects are near both: the pairing with the least distance in all
+    asked, centers = np.array([[8.5, 8.5], [9.5, 8.5]]) * CELL, np.array([[9.6, 8.5], [8.4, 8.5]]) * CELL
+    assert sorted(map(tuple, placement.assigned(asked, centers).tolist())) == [(0, 1), (1, 0)]
+
+
+def test_the_exact_cell_is_stricter_than_within_one_and_two_cells_off_is_nothing():
+    asked = np.array([[8.5, 8.5]]) * CELL
+    pairs = lambda off, tolerance: len(placement.assigned(asked, asked + np.array(off) * CELL, tolerance))
+    assert (
+        pairs((0.4, -0.4), 0) == 1
+        and pairs((1, -1), 0) == 0
+        and pairs((1, -1), 1) == 1
+        and pairs((2, 0), 1) == 0
+    )
+    assert (
+        len(placement.assigned(asked, np.empty((0, 2)))) == 0
+        and len(placement.assigned(np.empty((0, 2)), asked)) == 0
+    )
+
+
+def test_rows_that_do_not_say_where_objects_are_are_refused():
+    old = pictured(np.array(TEST_LOCATIONS[:2]), np.array(TEST_LOCATIONS[:2]))._replace(asked="", centers="")
+    with pytest.raises(
+        ValueError,
+        match="a row of exp1 at K = 2 says where 0 locations and 0 of 2 objects are; rows of an earlier",
+    ):
+        placement.own([old])
+    with pytest.raises(
+        ValueError, match="no rows for net 'exp1' at K = 3, family spread; measure them: python -m"
+    ):
+        against_null.judge([], "exp1", 3, "spread", 1)
+
+
+def test_a_row_judged_by_the_rules_of_rates_is_judged_within_the_tolerance():
+    asked = families.middles(families.spread_cells(4, np.random.default_rng(0)))
+    off = pictured(asked, asked + CELL)  # all one cell off, diagonally
+    one, exact = (placement.own([off], tolerance)[0] for tolerance in (1, 0))
+    assert (one.placed, exact.placed) == (4, 0)
+    for rule in (rates.success, rates.paper_success):
+        assert rule(one, rates.trained("exp1")) and not rule(exact, rates.trained("exp1"))
+
+
+def test_permuted_conditions_are_other_ones_and_the_pictures_stay():
+    rows = planted("spread", 3, lambda rng: 3, samples=5)
+    null = placement.permuted(rows, rows, times=8)
+    assert len(null) == 5 * 4 and {row.sample for row in null} == set(range(5))
+    for row in null:
+        assert row.asked != rows[row.sample].asked and row.centers == rows[row.sample].centers
+    fixed = planted("test", 3, lambda rng: 3, samples=5)
+    assert placement.permuted(fixed, fixed) == []  # nothing differs: there is no such null
+    again = [row._replace(asked=encode(decode(row.asked)[::-1])) for row in fixed]
+    assert placement.permuted(again, fixed) == []  # another order asks for the same cells
+    assert len(placement.permuted(fixed, rows)) == 5
+
+
+def test_cells_never_asked_for_are_never_asked_for():
+    for row in planted("test", 6, lambda rng: 6, samples=3):
+        judged = placement.elsewhere([row])
+        assert judged and all(
+            not {*map(tuple, cells(decode(r.asked)))} & {*map(tuple, cells(decode(row.asked)))}
+            for r in judged
+        )
+        (rest,) = placement.others_of_the_list([row], 0)
+        assert rest.k == 6 and rest.placed == 0
+    with pytest.raises(ValueError, match="K must be 0..9 in family spread, got 10"):
+        placement.elsewhere(planted("test", 10, lambda rng: 10, samples=1))
+
+
+@pytest.mark.parametrize("family", ["spread", "test", "orders"])
+def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(family):
+    """The deaf net draws K objects in the middle, which fills many cells of the paper's list: chance, and said to be so."""
+    obeys, deaf = ([row for name in {family, "spread"} for k in range(1, 5) for row in planted(name, k, how, 0, crowd, 24)]
+                   for how in (lambda rng: 9, lambda rng: 0))  # fmt: skip
+    found, chance = (against_null.of_nets(rows, ["exp1"], family) for rows in (obeys, deaf))
+    assert found.k.success.value == found.k.paper.value == 4 and found.k.success_null.value == 0
+    for k, at in found.at.items():
+        assert at.success.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(
+            k, abs=1e-6
+        )
+        assert at.filled.above.low > 0.1 and at.success.null.value < 0.5
+    far = [at.filled.above.value for at in chance.at.values()]
+    assert abs(np.mean(far)) < 0.06
+    inside = [at.filled.above.low <= 0 <= at.filled.above.high for at in chance.at.values()]
+    assert sum(inside) >= len(inside) - 1
+    for name in ("paper", "success"):
+        k, null = getattr(chance.k, name), getattr(chance.k, f"{name}_null")
+        assert k.value == null.value or (k.low <= null.high and null.low <= k.high)
+
+
+def test_without_a_null_the_deaf_net_would_pass_at_the_papers_list():
+    """Negative case, what made the null necessary: a crowd in the middle fills 8 of the list and passes the paper's rule."""
+    deaf = [row for name in ("test", "spread") for row in planted(name, 8, lambda rng: 0, 0, crowd, 32)]
+    at = against_null.of_nets(deaf, ["exp1"], "test").at[8]
+    assert at.filled.own.value > 0.8 and at.paper.own.low > 0.25
+    for beside in (at.filled, at.paper, at.success):
+        assert beside.above.low <= 0 <= beside.above.high and beside.own.value > beside.elsewhere.high
+    assert abs(at.filled.above.value) < 0.06 and at.others.value > 0.6
+    assert at.obeyed is None  # so crowded, nothing can be said of who obeys
+    alone = against_null.of_nets([row for row in deaf if row.family == "test"], ["exp1"], "test").at[8]
+    assert alone.filled.null is None and alone.filled.above is None and alone.obeyed is None
+
+
+TRUTHS = {"none": lambda k, rng: 0, "half": lambda k, rng: k // 2, "all": lambda k, rng: k,
+          "all or none": lambda k, rng: k * int(rng.integers(2))}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["spread", "test"])
+@pytest.mark.parametrize(
+    ("truth", "deaf"),
+    [("none", middle), ("none", anywhere), ("half", middle), ("all", anywhere), ("all or none", middle)],
+)
+def test_planted_numbers_of_objects_that_obey_come_back(family, truth, deaf):
+    """Within .3 objects on average, whether as many, more or fewer objects are drawn than were asked for."""
+    for k, tolerance, trials in ((4, 1, 1), (8, 0, 1), (5, 1, 2)):
+        errors = []
+        for trial, extra in product(range(trials), (-2, 0, 2)):
+            seed = 10 * trial + extra + 2
+            rows = {
+                name: planted(name, k, lambda rng: TRUTHS[truth](k, rng), extra, deaf, 64, seed)
+                for name in {family, "spread"}
+            }
+            own, pictures = rows[family], rows["spread"]
+            null = placement.other_conditions(own, pictures)
+            judged = against_null.Judged(own, null, [], [], pictures)
+            drawn = resampling.weights([row.asked for row in own], 0)
+            obeyed = against_null.obeyed(judged, tolerance, drawn, 0)
+            errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
+        assert abs(np.mean(errors)) < 0.3, (k, tolerance, errors)
+
+
+def test_objects_one_cell_off_obey_within_one_cell_and_not_in_the_cell_itself():
+    rows = [
+        row._replace(centers=encode(decode(row.centers) + CELL))
+        for row in planted("spread", 5, lambda rng: 5)
+    ]
+    one, exact = (
+        against_null.of_nets(rows, ["exp1"], "spread", tolerance).at[5].obeyed for tolerance in (1, 0)
+    )
+    assert one.value == pytest.approx(5, abs=0.5) and abs(exact.value) < 0.4
+
+
+def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
+    rows = planted("spread", 2, lambda rng: 2, samples=2)
+    again = [
+        rows[0],
+        rows[0]._replace(sample=1, asked=encode(decode(rows[0].asked) + CELL * np.array([1, 0]))),
+    ]
+    judged = against_null.judge(again, "exp1", 2, "spread", 1)
+    assert judged.null and against_null.obeyed(judged, 1, np.ones((1, 2)), 0) is None
+
+
+def test_intervals_cover_noise_conditions_and_training_seeds():
+    same = resampling.weights(["a"] * 16, 0)
+    assert same.shape == (1 + rates.RESAMPLES, 16) and (same[0] == 1).all() and (same.sum(1) == 16).all()
+    # eight conditions, of which half always succeed: samples alone would vouch for too much
+    names, values = [str(i % 8) for i in range(64)], np.array([i % 8 < 4 for i in range(64)], float)
+    spread = lambda conditions: np.std(resampling.mean(values, resampling.weights(conditions, 0))[1:])
+    assert spread(names) == pytest.approx(np.sqrt(0.25 / 8), rel=0.1) and spread(["a"] * 64) == pytest.approx(
+        np.sqrt(0.25 / 64), rel=0.1
+    )
+    sure = [np.full(1 + rates.RESAMPLES, value) for value in (0.2, 0.8)]
+    both = resampling.over_trainings(sure, 0)
+    assert both[0] == 0.5 and set(np.round(np.unique(both), 6)) == {0.2, 0.5, 0.8}
+    assert (resampling.over_trainings(sure[:1], 0) == 0.2).all()
+    of = lambda net, obeying: [
+        row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)
+    ]
+    rows = of("exp1", lambda rng: 9) + of("exp1_seed1", lambda rng: 0)
+    at = against_null.of_nets(rows, ["exp1", "exp1_seed1"], "spread").at[2]
+    alone = against_null.of_nets(rows, ["exp1"], "spread").at[2]
+    assert at.samples == 16 and at.filled.own.value == pytest.approx(0.5, abs=0.2)
+    assert at.filled.own.high - at.filled.own.low > 0.5 > alone.filled.own.high - alone.filled.own.low
+
+
+def test_families_are_functions_of_family_k_sample_and_seed():
+    known, paper = families.occupied(), cells(np.array(TEST_LOCATIONS))
+    assert 60 < len(known) < 110
+    for k in (1, 5, 9):
+        asked = [families.asked("spread", k, i) for i in range(4)]
+        assert len({encode(each) for each in asked}) == 4
+        for i, each in enumerate(asked):
+            where = cells(each)
+            assert np.array_equal(each, families.asked("spread", k, i)) and not np.array_equal(
+                each, families.asked("spread", k, i, 1)
+            )
+            assert (apart(where, known).min(1) == 0).all() and (
+                apart(where, where) + 99 * np.eye(k)
+            ).min() >= families.SPACING
+    orders = [families.asked("orders", 12, i) for i in range(16)]
+    assert len({encode(each) for each in orders}) == families.ORDERS and np.array_equal(orders[0], orders[8])
+    assert all({*map(tuple, cells(each))} == {*map(tuple, paper)} for each in orders)
+    assert np.array_equal(families.asked("orders", 5, 3), orders[3][:5])
+    with pytest.raises(
+        ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"
+    ):
+        families.asked("moon", 1, 0)
+    with pytest.raises(ValueError, match="K must be 0..9 in family spread, got 10"):
+        families.asked("spread", 10, 0)
+    with pytest.raises(ValueError, match="no room for 40 of"):
+        families.spread_cells(40, np.random.default_rng(0), tries=2)
+
+
+def test_what_is_written_is_read_at_the_same_cell():
+    for family in families.FAMILIES:
+        for k in (1, 8):
+            asked = families.asked(family, k, 1)
+            assert np.array_equal(cells(decode(encode(asked.astype(np.float32)))), cells(asked))
+
+
+def test_placement_needs_neither_torch_nor_diffusers():
+    program = "import sys, lcs_utils.evaluation.placement; sys.exit(bool({'torch', 'diffusers'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT).returncode == 0
