@@ -1,4 +1,6 @@
-"""Features under conditions: hooks that cannot miss, measures against exact oracles, each with a case that must fail."""
+"""Features under conditions: hooks that cannot miss, measures against exact oracles, each with a case that
+must fail.
+"""
 
 import pytest
 import torch
@@ -25,13 +27,17 @@ CONCEPTS = {j: gaussian([0.5, -0.3 - 0.2 * j], 0.05 * WITHIN) for j in M}
 
 
 def cpc():
-    """A CPC whose background is independent between the M_j too, Lemma 1's condition; correlated within each."""
+    """A CPC whose background is independent between the M_j too, Lemma 1's condition; correlated within
+    each.
+    """
     background = gaussian(torch.zeros(BLOCKS * WIDTH), torch.block_diag(*[WITHIN] * BLOCKS))
     return ConditionalProjectiveComposition(M, background, CONCEPTS)
 
 
 def correlated(J, coupling=0.9):
-    """The same conditions with blocks 0 and 1 correlated whatever is asked for: no CPC unless `coupling` is 0."""
+    """The same conditions with blocks 0 and 1 correlated whatever is asked for: no CPC unless `coupling` is
+    0.
+    """
     between = torch.eye(BLOCKS).double()
     between[0, 1] = between[1, 0] = coupling
     scale = torch.tensor([0.05**0.5 if j in J else 1.0 for j in M]).double().repeat_interleave(WIDTH)
@@ -61,7 +67,9 @@ def values(found, measure, control=""):
 
 
 def test_an_exact_cpc_is_additive_and_local_in_its_conditions():
-    """Lemma 1: F2 = F3 = 1, eq. (3)'s cosines are 0, and supports are disjoint; labels permuted or random vectors give none of it."""
+    """Lemma 1: F2 = F3 = 1, eq. (3)'s cosines are 0, and supports are disjoint; labels permuted or random
+    vectors give none of it.
+    """
     sums = pass_of(exact({PIXELS: (cpc(), lambda x: x)}))[PIXELS]
     found = measures.all_measures(sums, (2, 3, 4), (2, 4), 2)
     assert all(abs(v - 1) < 1e-6 for v in values(found, "additivity").values())
@@ -71,7 +79,9 @@ def test_an_exact_cpc_is_additive_and_local_in_its_conditions():
         assert all(v < 0.5 for v in values(found, "additivity", control).values())
         assert values(found, "own_share", control)[4] < 0.6
     assert values(found, "overlap", "rotated")[1] > 0.3
-    assert all(m.low <= m.value <= m.high for m in found if m.measure in ("additivity", "own_share", "effect"))
+    assert all(
+        m.low <= m.value <= m.high for m in found if m.measure in ("additivity", "own_share", "effect")
+    )
 
 
 def test_two_correlated_blocks_bring_both_down():
@@ -79,19 +89,28 @@ def test_two_correlated_blocks_bring_both_down():
     found = measures.all_measures(sums, (2, 4), (2, 4), 2)
     for measure in ("additivity", "own_share"):
         assert max(values(found, measure).values()) < 0.98
-    apart = pass_of(exact({PIXELS: (lambda J: correlated(J, 0.0), lambda x: x)}))[PIXELS]  # the coupling alone does it
+    apart = pass_of(exact({PIXELS: (lambda J: correlated(J, 0.0), lambda x: x)}))[
+        PIXELS
+    ]  # the coupling alone does it
     found = measures.additivity(apart, (2, 4)) + measures.own_share(apart, (2, 4))
     for measure in ("additivity", "own_share"):
         assert min(values(found, measure).values()) > 1 - 1e-6
 
 
 def test_an_f_cpc_is_additive_in_its_features_and_not_in_its_pixels():
-    """Def. 4 with a map that is not orthogonal; with an orthogonal one D is as additive in pixels, since noise stays isotropic."""
+    """Def. 4 with a map that is not orthogonal; with an orthogonal one D is as additive in pixels, since
+    noise stays isotropic.
+    """
 
     def additivities(matrix):
         fcpc = FeatureCPC(cpc(), LinearMap(matrix))
-        respond = exact({FEATURES: (fcpc.features, fcpc.transform.forward), PIXELS: (fcpc.pixels, lambda x: x)})
-        return {space: values(measures.additivity(sums, (2, 4)), "additivity") for space, sums in pass_of(respond).items()}
+        respond = exact(
+            {FEATURES: (fcpc.features, fcpc.transform.forward), PIXELS: (fcpc.pixels, lambda x: x)}
+        )
+        return {
+            space: values(measures.additivity(sums, (2, 4)), "additivity")
+            for space, sums in pass_of(respond).items()
+        }
 
     skew = torch.eye(8).double() + 0.8 * torch.randn(8, 8, generator=generator(), dtype=torch.float64)
     found = additivities(skew)
@@ -101,7 +120,9 @@ def test_an_f_cpc_is_additive_in_its_features_and_not_in_its_pixels():
 
 
 def test_halves_take_the_baselines_noise_out_of_the_cosine():
-    """Orthogonal directions under noise that differs from pass to pass: eq. (3) as it stands sees cosines near 1/2."""
+    """Orthogonal directions under noise that differs from pass to pass: eq. (3) as it stands sees cosines
+    near 1/2.
+    """
     noise = generator(5)
     moved = torch.eye(4, 20).double()
 
@@ -119,7 +140,9 @@ def test_cosines_keep_their_sign():
     moved = torch.tensor([[1.0, 0.0], [-0.6, 0.8]]).double()
     respond = lambda x_t, sigma, sets: {PIXELS: torch.stack([moved[sorted(J)].sum(0) for J in sets])}
     found = measures.cosines(pass_of(respond, n=2, removals=())[PIXELS])
-    assert values(found, "cosine")[1] == pytest.approx(-0.6) and values(found, "cosine_abs")[1] == pytest.approx(0.6)
+    assert values(found, "cosine")[1] == pytest.approx(-0.6) and values(found, "cosine_abs")[
+        1
+    ] == pytest.approx(0.6)
 
 
 def test_overlap_sees_the_basis_that_the_cosine_does_not():
@@ -127,7 +150,9 @@ def test_overlap_sees_the_basis_that_the_cosine_does_not():
     turned = directions.rotated(d, generator())
     torch.testing.assert_close(turned @ turned.T, d @ d.T, atol=1e-5, rtol=0)
     assert directions.basis_overlap(d) == 0 and directions.basis_overlap(turned) > 0.4
-    sums = pass_of(lambda x, sigma, sets: {PIXELS: torch.stack([turned[sorted(J)].sum(0) for J in sets])}, removals=())[PIXELS]
+    sums = pass_of(
+        lambda x, sigma, sets: {PIXELS: torch.stack([turned[sorted(J)].sum(0) for J in sets])}, removals=()
+    )[PIXELS]
     value, control = measures.basis(sums)
     assert control.low < value.value < control.high  # nothing special about a random basis
 
@@ -157,14 +182,18 @@ def test_a_probe_reads_what_is_there_beyond_training_and_not_what_fades():
 
 
 def test_effect_is_the_root_mean_square_of_what_conditions_do():
-    respond = lambda x, sigma, sets: {PIXELS: torch.stack([torch.full((5,), 0.3 * len(J)) for J in sets]).double()}
+    respond = lambda x, sigma, sets: {
+        PIXELS: torch.stack([torch.full((5,), 0.3 * len(J)) for J in sets]).double()
+    }
     found = measures.additivity(pass_of(respond, n=3, removals=())[PIXELS], (2, 3))
     assert values(found, "effect") == {2: pytest.approx(0.6), 3: pytest.approx(0.9)}
     assert values(found, "additivity") == {2: pytest.approx(1), 3: pytest.approx(1)}
 
 
 class Stub(nn.Module):
-    """Condition j paints its own quarter of the image; two layers, the second called like a class of its own."""
+    """Condition j paints its own quarter of the image; two layers, the second called like a class of its
+    own.
+    """
 
     def __init__(self, n=4, side=8):
         super().__init__()
@@ -199,7 +228,9 @@ def test_capture_finds_layers_by_name_and_class_and_lets_go():
 
 @pytest.mark.parametrize("layers", ["MCScale", "paintt", nn.BatchNorm2d, ["hear", "gone"]])
 def test_a_layer_that_does_not_exist_is_an_error_that_names_those_that_do(layers):
-    with pytest.raises(ValueError, match=r"Stub has no layer '.*'; classes: Conv2d \(1\), Linear \(1\); layers: hear, paint"):
+    with pytest.raises(
+        ValueError, match=r"Stub has no layer '.*'; classes: Conv2d \(1\), Linear \(1\); layers: hear, paint"
+    ):
         with capture(Stub(), layers):
             pass
 
@@ -215,12 +246,16 @@ def test_a_net_answers_to_sets_as_it_would_one_by_one():
             torch.testing.assert_close(together[space][i : i + 1], z)
     cond = torch.zeros(1, 4)
     cond[0, [0, 3]] = 1
-    torch.testing.assert_close(together[Space("denoiser")][2], net.denoise(x_t[None], torch.ones(1), cond)[0].flatten())
+    torch.testing.assert_close(
+        together[Space("denoiser")][2], net.denoise(x_t[None], torch.ones(1), cond)[0].flatten()
+    )
 
 
 def painted(image):
     """How many of the four quarters are bright, one by one."""
-    return torch.stack([(image[:, 0] * place).flatten(1).sum(1) / 16 > 0 for place in Stub().places], 1).double()
+    return torch.stack(
+        [(image[:, 0] * place).flatten(1).sum(1) / 16 > 0 for place in Stub().places], 1
+    ).double()
 
 
 @torch.no_grad()
@@ -231,18 +266,27 @@ def test_directions_cause_what_they_stand_for_and_controls_do_not():
     assert found.d.shape == (4, 4, 4, 8, 8)
     deaf = causal.Directions("paint", found.sigmas, found.d.roll(1, 1), found.baseline)
     for judge in (causal.near_places(net.places), causal.by_counts(painted)):
-        results = causal.interventions(net.denoise, net, found, singles, (0, 1), 1, noise, sigmas, judge, untrained=deaf)
+        results = causal.interventions(
+            net.denoise, net, found, singles, (0, 1), 1, noise, sigmas, judge, untrained=deaf
+        )
         at = {(r.intervention, r.control): (float(r.effect.mean()), float(r.leak.mean())) for r in results}
         for what in ("add", "remove"):
             assert at[what, "condition"] == at[what, ""] == (pytest.approx(1), pytest.approx(0, abs=1e-5))
             assert at[what, "random"][0] < 0.7
-        assert at["add", "another"] == (pytest.approx(0), pytest.approx(1))  # it paints what was not asked for
-        assert at["remove", "another"][0] == pytest.approx(0) and at["add", "untrained"][0] == pytest.approx(0)
+        assert at["add", "another"] == (
+            pytest.approx(0),
+            pytest.approx(1),
+        )  # it paints what was not asked for
+        assert at["remove", "another"][0] == pytest.approx(0) and at["add", "untrained"][0] == pytest.approx(
+            0
+        )
     assert not any(module._forward_hooks for module in net.modules())
 
 
 def bad_sums():
-    silent = lambda x, sigma, sets: {PIXELS: torch.stack([torch.tensor([float(0 in J), 0.0, 0.0]) for J in sets]).double()}
+    silent = lambda x, sigma, sets: {
+        PIXELS: torch.stack([torch.tensor([float(0 in J), 0.0, 0.0]) for J in sets]).double()
+    }
     return pass_of(silent, n=3, removals=())[PIXELS]
 
 
@@ -257,7 +301,10 @@ def bad_sums():
         (lambda: bad_sums().row(0, [0, 2]), r"draw 0 was not seen under the conditions \[0, 2\]"),
         (lambda: measures.probe(bad_sums(), 1, (1,)), "needs sets of random conditions"),
         (lambda: directions.rotated(torch.ones(3, 2), generator()), "3 vectors in 2 dimensions"),
-        (lambda: NetResponse(None, Stub(), torch.eye(4), ["hear"])(None, 1.0, [frozenset([4])]), r"conditions \[4\] are not among the 4"),
+        (
+            lambda: NetResponse(None, Stub(), torch.eye(4), ["hear"])(None, 1.0, [frozenset([4])]),
+            r"conditions \[4\] are not among the 4",
+        ),
         (lambda: NetResponse(None, Stub(), torch.eye(4), []), "no layer was asked for"),
     ],
 )
@@ -272,7 +319,9 @@ def test_interventions_refuse_what_they_cannot_do():
     ask = lambda context, j: causal.interventions(
         net.denoise, net, found, torch.eye(4), context, j, noise, sigmas, causal.by_counts(painted)
     )
-    with pytest.raises(ValueError, match=r"condition 3 is not active and cannot be removed; active are \[0, 1\]"):
+    with pytest.raises(
+        ValueError, match=r"condition 3 is not active and cannot be removed; active are \[0, 1\]"
+    ):
         ask((0, 1), 3)
     with pytest.raises(ValueError, match="must leave out one of the 4 conditions"):
         ask((0, 1, 2, 3), 3)

@@ -1,4 +1,6 @@
-"""What the rows of `net_features` say: tables, F7's scatter against K, and the figures of section 4 with their controls."""
+"""What the rows of `net_features` say: tables, F7's scatter against K, and the figures of section 4 with
+their controls.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +13,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils.evaluation.locality_rates import rank_correlation
-from lcs_utils.evaluation.net_features import UNTRAINED, FeatureRow
+from lcs_utils.evaluation.feature_nets import UNTRAINED
+from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.features.capture import Space
 from lcs_utils.features.contexts import FITTED, PERMUTED, RANDOM, Sums
 from lcs_utils.features.measures import cosine_matrices
@@ -23,7 +26,9 @@ CONTROL_WORDS = {PERMUTED: "labels permuted", RANDOM: "random vectors"}
 
 
 class Correlation(NamedTuple):
-    """Spearman's rank correlation over `nets` nets and its 95 % bootstrap interval, nets drawn with replacement."""
+    """Spearman's rank correlation over `nets` nets and its 95 % bootstrap interval, nets drawn with
+    replacement.
+    """
 
     value: float
     low: float
@@ -35,7 +40,8 @@ def pick(
     rows: Iterable[FeatureRow], net: str, measure: str, k: int, part: str = "denoiser", control: str = "", reading: str = "flat",
     sigma: float = 2.0, inputs: str = "noise",
 ) -> FeatureRow:  # fmt: skip
-    """One net's row, or the mean of its values and interval ends over the layers of a part ("encoder", "decoder").
+    """One net's row, or the mean of its values and interval ends over the layers of a part ("encoder",
+    "decoder").
 
     Raises ValueError, with the command, where there is none.
     """
@@ -50,12 +56,15 @@ def pick(
 
 
 def relative_effect(rows: Sequence[FeatureRow], net: str, reference: str, k: int, **which) -> float:
-    """|D(C) - D({})| relative to that of a net that composes: a net that hardly hears its conditions is additive too."""
+    """|D(C) - D({})| relative to that of a net that composes: a net that hardly hears its conditions is
+    additive too.
+    """
     return pick(rows, net, "effect", k, **which).value / pick(rows, reference, "effect", k, **which).value
 
 
 def against_k(values: Mapping[str, float], k: Mapping[str, float], seed: int = 0) -> Correlation:
-    """F7: does a measure of the nets rank them as K does, or conditions obeyed? Untrained nets are points, and not in the correlation.
+    """F7: does a measure of the nets rank them as K does, or conditions obeyed? Untrained nets are points,
+    and not in the correlation.
 
     Raises ValueError naming a net without a K, and as `rank_correlation`.
     """
@@ -74,7 +83,9 @@ def against_k(values: Mapping[str, float], k: Mapping[str, float], seed: int = 0
     return Correlation(*(round(float(v), 3) for v in (value, low, high)), len(nets))
 
 
-def draw_against_k(values: Mapping[str, float], k: Mapping[str, float], found: Correlation, words: str) -> Figure:
+def draw_against_k(
+    values: Mapping[str, float], k: Mapping[str, float], found: Correlation, words: str
+) -> Figure:
     """F7 as a picture: one labeled point a net, untrained nets hollow."""
     figure, axes = plt.subplots(figsize=(4.6, 3.4))
     for net, value in values.items():
@@ -97,15 +108,20 @@ def matrix(sums: Sums, kind: int = FITTED) -> Float[Tensor, "n n"]:
 def draw_cosines(
     nets: Mapping[str, Mapping[Space, Sums]], layers: Mapping[str, Sequence[Space]], conditions: Sequence[str]
 ) -> Figure:
-    """Figs. 5, 11: matrices of cosines, a row per net and a column per group of layers, whose matrices are averaged; controls on the right.
+    """Figs. 5, 11: matrices of cosines, a row per net and a column per group of layers, whose matrices are
+    averaged; controls on the right.
 
-    `layers` are {column's caption: its spaces}. Choice: matrices are averaged, not vectors; diagonals are gray. The controls,
-    labels permuted and random vectors, are those of the last column. Above each stands the mean off-diagonal, signed.
+    `layers` are {column's caption: its spaces}.
+    Choice: matrices are averaged, not vectors; diagonals are gray. The controls, labels permuted and random
+    vectors, are those of the last column. Above each stands the mean off-diagonal, signed.
     """
     columns = [*layers, *CONTROL_WORDS.values()]
     size = 1.45
     figure, axes = plt.subplots(
-        len(nets), len(columns), figsize=(size * len(columns) + 1.6, (size + 0.22) * len(nets) + 0.55), squeeze=False
+        len(nets),
+        len(columns),
+        figsize=(size * len(columns) + 1.6, (size + 0.22) * len(nets) + 0.55),
+        squeeze=False,
     )
     for i, (net, of) in enumerate(nets.items()):
         shown = [torch.stack([matrix(of[space]) for space in spaces]).mean(0) for spaces in layers.values()]
@@ -127,7 +143,9 @@ def draw_cosines(
 
 
 class Curve(NamedTuple):
-    """One net of the additivity figure: its rows' name, its label and color, and the K that it was trained up to (None: untrained)."""
+    """One net of the additivity figure: its rows' name, its label and color, and the K that it was trained up
+    to (None: untrained).
+    """
 
     net: str
     label: str
@@ -135,23 +153,36 @@ class Curve(NamedTuple):
     trained: int | None
 
 
-def draw_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int], sigma: float = 2.0, inputs: str = "noise") -> Figure:
-    """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained K is marked on each curve.
+def draw_additivity(
+    rows: Sequence[FeatureRow],
+    curves: Sequence[Curve],
+    ks: Sequence[int],
+    sigma: float = 2.0,
+    inputs: str = "noise",
+) -> Figure:
+    """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
+    K is marked on each curve.
 
     Choice: additivity is shown from -1 up; what lies below is written at the edge.
     """
     floor = -1.0
     figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
     for curve in curves:
-        for panel, (part, measure) in zip(axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True):
+        for panel, (part, measure) in zip(
+            axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
+        ):
             found = [pick(rows, curve.net, measure, k, part, sigma=sigma, inputs=inputs) for k in ks]
             value, low, high = np.array([row[-3:] for row in found]).T
             bottom = floor if measure == "additivity" else 0
-            panel.plot(ks, value.clip(bottom), color=curve.color, ls="-" if curve.trained else ":", label=curve.label)
+            panel.plot(
+                ks, value.clip(bottom), color=curve.color, ls="-" if curve.trained else ":", label=curve.label
+            )
             panel.fill_between(ks, low.clip(bottom), high.clip(bottom), color=curve.color, alpha=0.2, lw=0)
             if curve.trained in ks:
                 at = list(ks).index(curve.trained)
-                panel.plot(ks[at], max(value[at], bottom), "o", color=curve.color, mec="black", ms=7, zorder=5)
+                panel.plot(
+                    ks[at], max(value[at], bottom), "o", color=curve.color, mec="black", ms=7, zorder=5
+                )
     for panel, part in zip(axes, PARTS):
         panel.axhline(1, color="0.5", lw=1)
         panel.axhline(0, color="0.8", lw=1)
@@ -160,5 +191,7 @@ def draw_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", ylim=(0, None))
     for panel in axes:
         panel.set(xlabel="K conditions", xticks=list(ks))
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(curves), fontsize=9)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(curves), fontsize=9
+    )
     return figure

@@ -1,6 +1,8 @@
-"""F5: do the directions of eq. (3) cause what they stand for? Features of one layer are moved along them while sampling.
+"""F5: do the directions of eq. (3) cause what they stand for? Features of one layer are moved along them
+while sampling.
 
-Directions belong to a noise level: they are measured on states of sampling under no condition, at each level that a sampler visits.
+Directions belong to a noise level: they are measured on states of sampling under no condition, at each level
+that a sampler visits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +22,9 @@ Judge = Callable[[Tensor, Tensor, Tensor, int], tuple[Float[Tensor, "batch"], Fl
 
 
 def one_layer(net: nn.Module, layer: str) -> str:
-    """The name of a layer that exists and is one. Raises ValueError as `find_layers`, and where it is several."""
+    """The name of a layer that exists and is one. Raises ValueError as `find_layers`, and where it is
+    several.
+    """
     names = list(find_layers(net, layer))
     if len(names) > 1:
         raise ValueError(f"an intervention is on one layer, {layer!r} is {len(names)}: {', '.join(names)}")
@@ -30,7 +34,9 @@ def one_layer(net: nn.Module, layer: str) -> str:
 @contextmanager
 def changed(net: nn.Module, layer: str, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """While the context lasts the layer's output is change(output). Raises as `one_layer`."""
-    handle = net.get_submodule(one_layer(net, layer)).register_forward_hook(lambda module, inputs, output: change(output))
+    handle = net.get_submodule(one_layer(net, layer)).register_forward_hook(
+        lambda module, inputs, output: change(output)
+    )
     try:
         yield
     finally:
@@ -39,7 +45,9 @@ def changed(net: nn.Module, layer: str, change: Callable[[Tensor], Tensor]) -> I
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """d_j of one layer at every noise level of a sampler, and the mean feature under no condition: the middle of a removal."""
+    """d_j of one layer at every noise level of a sampler, and the mean feature under no condition: the middle
+    of a removal.
+    """
 
     layer: str
     sigmas: Float[Tensor, "levels"]
@@ -48,13 +56,17 @@ class Directions:
 
     def at(self, sigma: float) -> int:
         """The level nearest to a noise level, on a logarithmic scale."""
-        return int((self.sigmas.log() - torch.tensor(float(sigma), dtype=self.sigmas.dtype).log()).abs().argmin())
+        return int(
+            (self.sigmas.log() - torch.tensor(float(sigma), dtype=self.sigmas.dtype).log()).abs().argmin()
+        )
 
     def scaled_as(self, other: "Directions") -> "Directions":
         """These directions with the lengths of another net's, level by level and condition by condition."""
         dims = tuple(range(2, self.d.ndim))
         length = lambda d: d.square().sum(dims, keepdim=True).sqrt()
-        return Directions(self.layer, self.sigmas, self.d / length(self.d).clamp(min=1e-12) * length(other.d), self.baseline)
+        return Directions(
+            self.layer, self.sigmas, self.d / length(self.d).clamp(min=1e-12) * length(other.d), self.baseline
+        )
 
     def at_random(self, generator: torch.Generator) -> "Directions":
         """Random vectors of the same lengths, one a condition, the same at every level."""
@@ -67,12 +79,16 @@ def directions(
     denoise: Denoiser, net: nn.Module, layer: str, singles: Float[Tensor, "n cond"], noise: Float[Tensor, "batch ..."],
     sigmas: Float[Tensor, "levels"], solver: str = "dpmpp_2m",
 ) -> Directions:  # fmt: skip
-    """Mean differences of one layer, eq. (3), over states of sampling under no condition from unit `noise`, at all `sigmas` > 0.
+    """Mean differences of one layer, eq. (3), over states of sampling under no condition from unit `noise`,
+    at all `sigmas` > 0.
 
     Raises ValueError as `one_layer` and `diffusion.sample`, and for conditions that the layer does not hear.
     """
     layer, nothing = one_layer(net, layer), torch.zeros_like(singles[:1])
-    steps, x = sample(denoise, noise, sigmas, nothing.expand(len(noise), -1), solver), noise * float(sigmas[0])
+    steps, x = (
+        sample(denoise, noise, sigmas, nothing.expand(len(noise), -1), solver),
+        noise * float(sigmas[0]),
+    )
     found, baseline = [], []
     for sigma in sigmas[:-1].tolist():
         means = []
@@ -86,7 +102,9 @@ def directions(
     d = torch.stack(found)
     silent = (d.flatten(2).norm(dim=2) == 0).any(0).nonzero().flatten().tolist()
     if silent:
-        raise ValueError(f"layer {layer!r} does not hear conditions {silent}: their mean difference vectors are zero")
+        raise ValueError(
+            f"layer {layer!r} does not hear conditions {silent}: their mean difference vectors are zero"
+        )
     return Directions(layer, sigmas[:-1], d, torch.stack(baseline))
 
 
@@ -122,7 +140,9 @@ def removing(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> De
 
 
 class Effect(NamedTuple):
-    """What one intervention did to each image: effect on the condition it stands for, and leak into everything else."""
+    """What one intervention did to each image: effect on the condition it stands for, and leak into
+    everything else.
+    """
 
     intervention: str
     control: str
@@ -135,17 +155,21 @@ def interventions(
     noise: Float[Tensor, "batch ..."], sigmas: Float[Tensor, "levels"], judge: Judge, alpha: float = 1.0,
     untrained: Directions | None = None, solver: str = "dpmpp_2m", seed: int = 0,
 ) -> list[Effect]:  # fmt: skip
-    """Add alpha d_j while sampling under `context` without j, and remove span(d_j) under `context`, from the same noise.
+    """Add alpha d_j while sampling under `context` without j, and remove span(d_j) under `context`, from the
+    same noise.
 
-    Controls: "condition" tells the net j itself; "random" a vector of d_j's length; "another" the direction of a condition outside
-    `context`; "untrained" the directions of an untrained net, as long as the net's own. A removal's effect is the change that it undoes: as
-    telling j would, with the sign turned. Raises ValueError for j outside `context`, and where no condition lies outside it.
+    Controls: "condition" tells the net j itself; "random" a vector of d_j's length; "another" the direction
+    of a condition outside `context`; "untrained" the directions of an untrained net, as long as the net's
+    own. A removal's effect is the change that it undoes: as telling j would, with the sign turned. Raises
+    ValueError for j outside `context`, and where no condition lies outside it.
     """
     context, others = sorted(set(context)), sorted(set(range(len(singles))) - set(context))
     if j not in context:
         raise ValueError(f"condition {j} is not active and cannot be removed; active are {context}")
     if not others or max(context) >= len(singles):
-        raise ValueError(f"the context must leave out one of the {len(singles)} conditions, 0..{len(singles) - 1}; got {context}")
+        raise ValueError(
+            f"the context must leave out one of the {len(singles)} conditions, 0..{len(singles) - 1}; got {context}"
+        )
     generator = torch.Generator().manual_seed(seed)
     random = found.at_random(generator)
 
@@ -157,18 +181,22 @@ def interventions(
     plain, full = draw(denoise, without), draw(denoise, context)
     add = lambda of, c: draw(adding(denoise, net, of, c, alpha), without)
     remove = lambda of, c: draw(removing(denoise, net, of, c), context)
-    adds = {"": (found, j), "random": (random, j), "another": (found, others[0])} | ({"untrained": (untrained, j)} if untrained else {})
+    adds = {"": (found, j), "random": (random, j), "another": (found, others[0])} | (
+        {"untrained": (untrained, j)} if untrained else {}
+    )
     results = [Effect("add", "condition", *judge(full, plain, full, j))]
     results += [Effect("add", name, *judge(add(*which), plain, full, j)) for name, which in adds.items()]
     results.append(Effect("remove", "condition", *judge(plain, full, plain, j)))
-    return results + [Effect("remove", name, *judge(remove(*which), full, plain, j)) for name, which in adds.items()]
+    return results + [
+        Effect("remove", name, *judge(remove(*which), full, plain, j)) for name, which in adds.items()
+    ]
 
 
 def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
     """A judge of pictures: `places[j]` are the pixels near condition j's place.
 
-    effect: the change there along the one that telling j (or not telling it) makes, 1 for the same; leak: the change of all other pixels,
-    relative to the size of that one.
+    effect: the change there along the one that telling j (or not telling it) makes, 1 for the same; leak: the
+    change of all other pixels, relative to the size of that one.
     """
 
     def judge(image, plain, full, j):
@@ -185,7 +213,8 @@ def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
 def by_counts(count: Callable[[Tensor], Float[Tensor, "batch n"]]) -> Judge:
     """A judge of objects: `count` says how many of each condition an image shows, such as colors.
 
-    effect: the change of j's count, in objects (of a removal: how many fewer); leak: the sum of the absolute changes of all others.
+    effect: the change of j's count, in objects (of a removal: how many fewer); leak: the sum of the absolute
+    changes of all others.
     """
 
     def judge(image, plain, full, j):

@@ -1,7 +1,9 @@
-"""One pass over draws of x_t: inner products of features under many sets of conditions, from which every measure follows.
+"""One pass over draws of x_t: inner products of features under many sets of conditions, from which every
+measure follows.
 
-The feature vectors themselves are forgotten draw by draw. Kept are the mean differences of one half of the draws (eq. (3)), and
-of the other half what those say about it, so that no instrument learns from what it judges.
+The feature vectors themselves are forgotten draw by draw. Kept are the mean differences of one half of the
+draws (eq. (3)), and of the other half what those say about it, so that no instrument learns from what it
+judges.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +16,16 @@ from torch import Tensor
 from lcs_utils.features.capture import Sets, Space
 
 Response = Callable[[Tensor, float, Sets], dict[Space, Tensor]]
-FITTED, PERMUTED, RANDOM = range(3)  # directions: the mean differences, those with labels permuted, unit vectors at random
+FITTED, PERMUTED, RANDOM = range(
+    3
+)  # directions: the mean differences, those with labels permuted, unit vectors at random
 KINDS = ("", "permuted", "random")  # the names of their rows: the measure itself, and its two controls
 POOLED = 4096  # features; spaces with no more are kept for the probe
 
 
 def contexts(order: Sequence[int], removals: Sequence[int]) -> list[frozenset[int]]:
-    """The sets that one x_t is seen under: none, the single conditions, the first K of `order`; for K of `removals` those without each.
+    """The sets that one x_t is seen under: none, the single conditions, the first K of `order`; for K of
+    `removals` those without each.
 
     In this order, each set once.
     """
@@ -46,9 +51,9 @@ def check_design(n: int, draws: int, removals: Sequence[int]) -> None:
 class Sums:
     """What a pass keeps of one feature space; z(J) below is always minus z({}) at the same x_t.
 
-    sets[draw] are the V sets, no condition first, then the n single ones; gram[draw] holds all inner products of z(J);
-    directions are the mean z({j}) over the first half of the draws; `projected` those, permuted and random ones, times the z(J) of the
-    second half; pooled the features themselves, when they are few.
+    sets[draw] are the V sets, no condition first, then the n single ones; gram[draw] holds all inner products
+    of z(J); directions are the mean z({j}) over the first half of the draws; `projected` those, permuted and
+    random ones, times the z(J) of the second half; pooled the features themselves, when they are few.
     """
 
     sets: list[list[frozenset[int]]]
@@ -72,7 +77,9 @@ class Sums:
         return len(self.sets) - len(self.projected)
 
     def row(self, draw: int, J: Sequence[int] | frozenset[int]) -> int:
-        """Where set J stands in `gram[draw]`. Raises ValueError for a set that this draw was not seen under."""
+        """Where set J stands in `gram[draw]`. Raises ValueError for a set that this draw was not seen
+        under.
+        """
         try:
             return self.sets[draw].index(frozenset(J))
         except ValueError:
@@ -120,11 +127,12 @@ def gather(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[Space, Sums]:
-    """All sums of all spaces from one pass: `draw(i)` is x_t of draw i, which `respond` sees under every set of `contexts`.
+    """All sums of all spaces from one pass: `draw(i)` is x_t of draw i, which `respond` sees under every set
+    of `contexts`.
 
-    Memory does not grow with the draws but for V^2 numbers, and V times the few features of small spaces, a draw. `shuffled`: every
-    draw's K conditions are a random K of the n; otherwise the first K. `progress` is called with each finished draw.
-    Raises ValueError as `check_design`, before anything runs.
+    Memory does not grow with the draws but for V^2 numbers, and V times the few features of small spaces, a
+    draw. `shuffled`: every draw's K conditions are a random K of the n; otherwise the first K. `progress` is
+    called with each finished draw. Raises ValueError as `check_design`, before anything runs.
     """
     removals = list(removals)
     check_design(n, draws, removals)

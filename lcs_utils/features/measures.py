@@ -1,7 +1,9 @@
-"""Do conditions act separately in feature space? Eq. (3)'s cosine, additivity, eq. (10) among features, and a probe.
+"""Do conditions act separately in feature space? Eq. (3)'s cosine, additivity, eq. (10) among features, and a
+probe.
 
-Every measure comes with its controls: labels permuted over samples, random vectors of the same dimension. The third, an untrained
-net, is the same measures of another net (`evaluation.net_features`). Intervals are bootstraps over draws.
+Every measure comes with its controls: labels permuted over samples, random vectors of the same dimension. The
+third, an untrained net, is the same measures of another net (`evaluation.net_features`). Intervals are
+bootstraps over draws.
 """
 
 from collections.abc import Sequence
@@ -20,7 +22,9 @@ RIDGE = 0.1  # Choice: of the probe's penalty, per sample, features standardized
 
 
 class Measured(NamedTuple):
-    """One number: its measure, K, the control that it is ("": none), the value and its interval of level LEVEL over draws."""
+    """One number: its measure, K, the control that it is ("": none), the value and its interval of level
+    LEVEL over draws.
+    """
 
     measure: str
     k: int
@@ -30,10 +34,12 @@ class Measured(NamedTuple):
     high: float
 
 
-def resampling(draws: int, seed: int = 0, resamples: int = RESAMPLES) -> Float[Tensor, "resamples+1 draws"]:
+def resampling(draws: int, seed: int = 0) -> Float[Tensor, "resamples+1 draws"]:
     """Weights of draws: all alike first, then those of bootstrap samples; rows sum to 1."""
-    picked = torch.randint(draws, (resamples, draws), generator=torch.Generator().manual_seed(seed))
-    counts = torch.zeros(resamples, draws, dtype=torch.float64).scatter_add_(1, picked, torch.ones_like(picked, dtype=torch.float64))
+    picked = torch.randint(draws, (RESAMPLES, draws), generator=torch.Generator().manual_seed(seed))
+    counts = torch.zeros(RESAMPLES, draws, dtype=torch.float64).scatter_add_(
+        1, picked, torch.ones_like(picked, dtype=torch.float64)
+    )
     return torch.cat([torch.ones(1, draws, dtype=torch.float64), counts]) / draws
 
 
@@ -46,7 +52,9 @@ def measured(measure: str, k: int, control: str, values: Float[Tensor, "resample
 
 
 def split_products(sums: Sums, kind: int) -> Float[Tensor, "half n n"]:
-    """d_i of the first half times z({j}) of each draw of the second: noise that both share is not in it (eq. (3))."""
+    """d_i of the first half times z({j}) of each draw of the second: noise that both share is not in it (eq.
+    (3)).
+    """
     n, first = sums.n, sums.half
     if kind != PERMUTED:
         return sums.projected[:, kind, :, 1 : n + 1]
@@ -55,16 +63,21 @@ def split_products(sums: Sums, kind: int) -> Float[Tensor, "half n n"]:
     return shuffled[..., 1:] - shuffled[..., :1]
 
 
-def cosine_matrices(sums: Sums, weights: Float[Tensor, "resamples half"], kind: int = FITTED) -> Float[Tensor, "resamples n n"]:
-    """Eq. (3)'s cosines, signed, from disjoint halves: d_i . d_j is (mean of one half) . (mean of the other), lengths too.
+def cosine_matrices(
+    sums: Sums, weights: Float[Tensor, "resamples half"], kind: int = FITTED
+) -> Float[Tensor, "resamples n n"]:
+    """Eq. (3)'s cosines, signed, from disjoint halves: d_i . d_j is (mean of one half) . (mean of the other),
+    lengths too.
 
-    The baseline's noise is the same in all mean differences of a half and would tilt them all alike. Where a squared length comes
-    out negative there is no cosine: nan. With labels permuted the products are over the true lengths. Raises ValueError for
-    vectors of length zero.
+    The baseline's noise is the same in all mean differences of a half and would tilt them all alike. Where a
+    squared length comes out negative there is no cosine: nan. With labels permuted the products are over the
+    true lengths. Raises ValueError for vectors of length zero.
     """
     lengths = sums.directions_gram[FITTED].diagonal()
     if not bool((lengths > 0).all()):
-        raise ValueError(f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero: nothing hears those conditions")
+        raise ValueError(
+            f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero: nothing hears those conditions"
+        )
     if kind == RANDOM:
         return sums.directions_gram[RANDOM].expand(len(weights), -1, -1)
     products = torch.einsum("rb,bij->rij", weights, split_products(sums, kind))
@@ -74,18 +87,25 @@ def cosine_matrices(sums: Sums, weights: Float[Tensor, "resamples half"], kind: 
 
 
 def cosines(sums: Sums, seed: int = 0) -> list[Measured]:
-    """F1: mean off-diagonal cosine of eq. (3), signed (`cosine`) and absolute (`cosine_abs`), chance about 0."""
+    """F1: mean off-diagonal cosine of eq. (3), signed (`cosine`) and absolute (`cosine_abs`), chance about
+    0.
+    """
     n, weights = sums.n, resampling(len(sums.projected), seed)
     off = ~torch.eye(n, dtype=torch.bool)
     found = []
     for kind, name in enumerate(KINDS):
         pairs = cosine_matrices(sums, weights, kind)[:, off]
-        found += [measured("cosine", 1, name, pairs.mean(1)), measured("cosine_abs", 1, name, pairs.abs().mean(1))]
+        found += [
+            measured("cosine", 1, name, pairs.mean(1)),
+            measured("cosine_abs", 1, name, pairs.abs().mean(1)),
+        ]
     return found
 
 
 def _squared_gaps(sums: Sums, k: int, kind: int) -> tuple[Tensor, Tensor]:
-    """|z(C) - z({}) - sum of single effects|^2 and |z(C) - z({})|^2 for every draw (of the second half with random directions)."""
+    """|z(C) - z({}) - sum of single effects|^2 and |z(C) - z({})|^2 for every draw (of the second half with
+    random directions).
+    """
     n, gaps, sizes = sums.n, [], []
     for i in range(sums.half if kind == RANDOM else 0, len(sums.sets)):
         members = sums.orders[i, :k]
@@ -112,10 +132,11 @@ def _squared_gaps(sums: Sums, k: int, kind: int) -> tuple[Tensor, Tensor]:
 
 
 def additivity(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
-    """F2: R2(K) = 1 - sum |z(C) - z({}) - sum_j d_j|^2 / sum |z(C) - z({})|^2 over draws, d_j = z({j}) - z({}) at the same x_t.
+    """F2: R2(K) = 1 - sum |z(C) - z({}) - sum_j d_j|^2 / sum |z(C) - z({})|^2 over draws, d_j = z({j}) -
+    z({}) at the same x_t.
 
-    1 for an exact CPC (Lemma 1); at most 1, no lower bound. Beside it `effect`, the root mean square of z(C) - z({}) over draws and
-    features: a net that hardly hears its conditions is additive too.
+    1 for an exact CPC (Lemma 1); at most 1, no lower bound. Beside it `effect`, the root mean square of z(C)
+    - z({}) over draws and features: a net that hardly hears its conditions is additive too.
     """
     found = []
     for k in ks:
@@ -129,7 +150,8 @@ def additivity(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
 
 
 def shares(sums: Sums, k: int, kind: int = FITTED) -> Float[Tensor, "half K"]:
-    """|a_c| / sum_j |a_j| for each removal of c from C, a = pinv(d) (z(C) - z(C without c)), d the directions of C's conditions.
+    """|a_c| / sum_j |a_j| for each removal of c from C, a = pinv(d) (z(C) - z(C without c)), d the directions
+    of C's conditions.
 
     Raises ValueError for a condition that is not active in any measured set.
     """
@@ -139,16 +161,23 @@ def shares(sums: Sums, k: int, kind: int = FITTED) -> Float[Tensor, "half K"]:
         members = sums.orders[draw, :k]
         C = frozenset(members.tolist())
         inverse = torch.linalg.pinv(sums.directions_gram[kind][members][:, members], hermitian=True)
-        out = torch.stack([projected[members, sums.row(draw, C)] - projected[members, sums.row(draw, C - {c})] for c in members.tolist()])
+        out = torch.stack(
+            [
+                projected[members, sums.row(draw, C)] - projected[members, sums.row(draw, C - {c})]
+                for c in members.tolist()
+            ]
+        )
         a = (out @ inverse).abs()
         found.append(a.diagonal() / a.sum(1))
     return torch.stack(found)
 
 
 def own_share(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
-    """F3: conditional locality in feature space, eq. (10) moved there: removing c from C moves features along c's own direction.
+    """F3: conditional locality in feature space, eq. (10) moved there: removing c from C moves features along
+    c's own direction.
 
-    Directions are fitted in contexts of one condition on one half of the draws, removals from contexts of K on the other. Chance 1/K.
+    Directions are fitted in contexts of one condition on one half of the draws, removals from contexts of K
+    on the other. Chance 1/K.
     """
     weights = resampling(len(sums.projected), seed)
     return [
@@ -157,21 +186,26 @@ def own_share(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
     ]  # fmt: skip
 
 
-def basis(sums: Sums, rotations: int = ROTATIONS, seed: int = 0) -> list[Measured]:
-    """F4: overlap of the mean differences' supports, and of the same vectors randomly rotated, which keep all cosines (eq. (3)).
+def basis(sums: Sums, seed: int = 0) -> list[Measured]:
+    """F4: overlap of the mean differences' supports, and of the same vectors randomly rotated, which keep all
+    cosines (eq. (3)).
 
     The interval stands with the control: it holds LEVEL of the rotations.
     """
     generator = torch.Generator().manual_seed(seed)
     d = sums.directions.float()
     value = basis_overlap(d)
-    turned = torch.tensor([basis_overlap(rotated(d, generator)) for _ in range(rotations)], dtype=torch.float64)
+    turned = torch.tensor(
+        [basis_overlap(rotated(d, generator)) for _ in range(ROTATIONS)], dtype=torch.float64
+    )
     control = measured("overlap", 1, "rotated", torch.cat([turned.mean()[None], turned]))
     return [Measured("overlap", 1, "", value, torch.nan, torch.nan), control]
 
 
 def _ridge(x: Float[Tensor, "samples f"], y: Float[Tensor, "samples n"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Linear probes of all conditions at once, present and absent weighing alike: center, weights [n f], offsets [n]."""
+    """Linear probes of all conditions at once, present and absent weighing alike: center, weights [n f],
+    offsets [n].
+    """
     center, scale = x.mean(0), x.std(0).clamp(min=1e-9)
     x = (x - center) / scale
     probes, offsets = [], []
@@ -198,10 +232,12 @@ def _samples(sums: Sums, draws: range, sizes: set[int]) -> tuple[Tensor, Tensor]
 
 
 def probe(sums: Sums, trained: int, ks: Sequence[int], seed: int = 0) -> list[Measured]:
-    """F6: balanced accuracy of "condition j is present", linear, fitted on sets of up to `trained` conditions, tested at each K < n.
+    """F6: balanced accuracy of "condition j is present", linear, fitted on sets of up to `trained`
+    conditions, tested at each K < n.
 
-    Fitted on the first half of the draws, tested on the second. Chance 0.5; with random K of the n conditions only, since among
-    the first K one condition tells of the others. Raises ValueError otherwise, and for spaces of many features.
+    Fitted on the first half of the draws, tested on the second. Chance 0.5; with random K of the n conditions
+    only, since among the first K one condition tells of the others. Raises ValueError otherwise, and for
+    spaces of many features.
     """
     if sums.pooled is None or bool((sums.orders == sums.orders[0]).all()):
         why = "sets of random conditions" if sums.pooled is not None else f"few features, not {sums.size}"
@@ -210,13 +246,19 @@ def probe(sums: Sums, trained: int, ks: Sequence[int], seed: int = 0) -> list[Me
     x, y = _samples(sums, range(sums.half), set(range(trained + 1)))
     shuffled = [y[torch.randperm(len(y), generator=generator)] for _ in range(NULLS)]
     noise = [torch.randn(x.shape, generator=generator, dtype=x.dtype) for _ in range(NULLS)]
-    models = {"": [_ridge(x, y)], "permuted": [_ridge(x, other) for other in shuffled], "random": [_ridge(z, y) for z in noise]}
+    models = {
+        "": [_ridge(x, y)],
+        "permuted": [_ridge(x, other) for other in shuffled],
+        "random": [_ridge(z, y) for z in noise],
+    }
     weights = resampling(len(sums.projected), seed)
     tested = range(sums.half, len(sums.sets))
     for k in (k for k in ks if k < sums.n):
         samples = [_samples(sums, range(i, i + 1), {k}) for i in tested]
         for name, probes in models.items():
-            right = [torch.stack([_balanced(probe, *sample) for probe in probes]).mean() for sample in samples]
+            right = [
+                torch.stack([_balanced(probe, *sample) for probe in probes]).mean() for sample in samples
+            ]
             found.append(measured("probe", k, name, weights @ torch.stack(right)))
     return found
 
@@ -228,11 +270,13 @@ def _balanced(probe: tuple[Tensor, Tensor, Tensor], x: Tensor, y: Tensor) -> Ten
     return ((~says)[y == 0].double().mean() + says[y == 1].double().mean()) / 2
 
 
-def all_measures(sums: Sums, ks: Sequence[int], removals: Sequence[int], trained: int, seed: int = 0) -> list[Measured]:
+def all_measures(
+    sums: Sums, ks: Sequence[int], removals: Sequence[int], trained: int, seed: int = 0
+) -> list[Measured]:
     """F1 to F4, and F6 where a probe is possible, of one feature space (section 4, App. E.4)."""
     found = [*cosines(sums, seed), *additivity(sums, ks, seed), *own_share(sums, removals, seed)]
     if sums.size >= sums.n:
-        found += basis(sums, seed=seed)
+        found += basis(sums, seed)
     if sums.pooled is not None and bool((sums.orders != sums.orders[0]).any()):
         found += probe(sums, trained, ks, seed)
     return found
