@@ -130,7 +130,6 @@ def test_a_stopped_run_goes_on_and_other_weights_replace(tmp_path, monkeypatch):
     [
         (["exp9"], "exp9"),
         (["exp3"], "a local patch net, whose layers see patches"),
-        (["exp1/near"], "must call its net once for all conditions"),
         (["exp1", "--draws", "3"], "at least 2 draws, so at least 4 in all; got 3"),
         (["exp1", "--sigmas", "0"], "sigma must be > 0, got 0"),
     ],

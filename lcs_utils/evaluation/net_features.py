@@ -39,6 +39,13 @@ ORDERS = {
     "first": "the first K conditions of the paper's list",
     "random": "a random K of the eight, another for each draw",
 }
+# Choice: which measures are stored of which reading. Additivity, removals and supports are about channels and places; a probe
+# needs few features; of eq. (3) nobody knows the reading.
+MEASURES = {
+    "flat": ("cosines", "additivity", "own_share", "basis"),
+    "mean": ("cosines", "probe"),
+    "scale": ("cosines", "probe"),
+}
 COMMAND = "python -m lcs_utils.evaluation.net_features NET ..."
 
 
@@ -140,8 +147,9 @@ def net_rows(
     """
     found = []
     for space, of_space in sums(of, setting, removals, seed=seed, progress=progress).items():
+        only = MEASURES[space.reading]
         try:
-            found += [(space, m) for m in all_measures(of_space, ks, removals, of.trained, seed)]
+            found += [(space, m) for m in all_measures(of_space, ks, removals, of.trained, seed, only)]
         except ValueError as error:
             raise ValueError(f"{of.net}, {space.layer} ({space.reading}): {error}") from error
     return rows_of(of, preset, setting, found)
