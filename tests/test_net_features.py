@@ -5,7 +5,7 @@ colors.
 import pytest
 import torch
 
-from lcs_utils.evaluation import feature_nets, feature_report, net_features
+from lcs_utils.evaluation import feature_causal, feature_nets, feature_report, net_features
 from lcs_utils.evaluation.feature_nets import Subject
 from lcs_utils.evaluation.net_features import FeatureRow, Setting
 from lcs_utils.features import measures
@@ -162,3 +162,36 @@ def test_the_scatter_ranks_nets_and_leaves_the_untrained_one_out():
     assert shuffled.low < 0 < shuffled.high or shuffled.value < 0
     with pytest.raises(ValueError, match="net7 has no K"):
         feature_report.against_k(values, {net: v for net, v in k.items() if net != "net7"})
+
+
+def test_places_are_the_cells_around_each_location():
+    places = feature_nets.near_places(32)
+    assert (
+        places.shape == (8, 32, 32) and places.flatten(1).sum(1).tolist() == [100] * 8
+    )  # 5 x 5 cells of 2 x 2 px
+    assert places[0, 20, 20] and not places[0, 20, 27]  # (0.65, 0.65) is cell (10, 10)
+    with pytest.raises(ValueError, match="does not divide"):
+        feature_nets.near_places(40)
+
+
+def test_causal_rows_have_every_control_and_colors_need_a_counter():
+    of = stub(256)._replace(resolution=16)
+    rows = feature_causal.causal_rows(of, "tiny", ["encoder.0.scale"], 0.5, images=2, steps=3)
+    assert {row.measure for row in rows} == {"add_effect", "add_leak", "remove_effect", "remove_leak"}
+    assert {row.control for row in rows} == {"", "condition", "random", "another", "untrained"}
+    told = [row.value for row in rows if row.control == "condition" and row.measure == "add_effect"]
+    assert told == [pytest.approx(1, abs=1e-3)]
+    with pytest.raises(ValueError, match="takes colors, which have no place"):
+        feature_causal.causal_rows(stub(8), "tiny", ["encoder.0.scale"], 0.5)
+    counted = feature_causal.causal_rows(
+        stub(8),
+        "tiny",
+        ["encoder.0.scale"],
+        0.5,
+        images=2,
+        steps=2,
+        count=lambda images: images[:, 0].flatten(1)[:, :8],
+    )
+    assert len(counted) == len(rows)
+    with pytest.raises(ValueError, match="an intervention is on one layer, 'MCScale' is"):
+        feature_causal.causal_rows(of, "tiny", ["MCScale"], 0.5)

@@ -1,4 +1,6 @@
-"""Nets whose features are measured (App. E.4): their eight conditions one by one, and twins that have learned nothing."""
+"""Nets whose features are measured (App. E.4): their eight conditions one by one, and twins that have learned
+nothing.
+"""
 
 import hashlib
 import json
@@ -6,7 +8,7 @@ import re
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from lcs_utils import checkpoints
@@ -18,6 +20,7 @@ from lcs_utils.evaluation.length_generalization import on
 from lcs_utils.evaluation.rates import trained
 from lcs_utils.features.capture import find_layers
 from lcs_utils.models.fused import fuse_
+from lcs_utils.models.local_patch import cell_size
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import EDM2UNet, MCScale
 
@@ -129,3 +132,17 @@ def caption(layer: str, side: int, resolution: int) -> str:
     """
     where = re.match(r"(encoder|decoder)\.(\d+)", layer)
     return f"{where[1]} {int(where[2]) + 1}, {side} of {resolution} px" if where else layer
+
+
+def near_places(resolution: int, reach: int = 2) -> Bool[Tensor, "n height width"]:
+    """The pixels of the cells within `reach` cells of each test location, where its object is drawn (App.
+    E.1).
+
+    Raises ValueError when the grid does not divide the resolution.
+    """
+    cells = singles(GRID_SIZE**2).argmax(1)
+    m = cell_size(resolution, GRID_SIZE)
+    line = torch.arange(resolution) // m
+    rows = (line - (cells // GRID_SIZE)[:, None]).abs() <= reach
+    columns = (line - (cells % GRID_SIZE)[:, None]).abs() <= reach
+    return rows[:, :, None] & columns[:, None, :]

@@ -113,7 +113,8 @@ def draw_cosines(
 
     `layers` are {column's caption: its spaces}.
     Choice: matrices are averaged, not vectors; diagonals are gray. The controls, labels permuted and random
-    vectors, are those of the last column. Above each stands the mean off-diagonal, signed.
+    vectors, are those of the last column. Above each stands the mean off-diagonal of the matrix shown, signed and
+    absolute (averaging matrices makes the latter smaller).
     """
     columns = [*layers, *CONTROL_WORDS.values()]
     size = 1.45
@@ -135,7 +136,11 @@ def draw_cosines(
             panel.grid(False)
             panel.set(xticks=[], yticks=[])
             heading = f"{columns[j]}\n" if i == 0 else ""
-            panel.set_title(f"{heading}mean {float(cosines[off].mean()):+.2f}", fontsize=8, pad=3)
+            panel.set_title(
+                f"{heading}{float(cosines[off].mean()):+.2f}, absolute {float(cosines[off].abs().mean()):.2f}",
+                fontsize=8,
+                pad=3,
+            )
         axes[i, 0].set_yticks(range(len(conditions)), conditions, fontsize=6)
         axes[i, 0].set_ylabel(net, fontsize=9)
     figure.colorbar(image, ax=axes, shrink=0.6, label="cosine, eq. (3)", pad=0.02)
@@ -165,7 +170,7 @@ def draw_additivity(
 
     Choice: additivity is shown from -1 up; what lies below is written at the edge.
     """
-    floor = -1.0
+    floor, written = -1.0, {}
     figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
     for curve in curves:
         for panel, (part, measure) in zip(
@@ -178,6 +183,17 @@ def draw_additivity(
                 ks, value.clip(bottom), color=curve.color, ls="-" if curve.trained else ":", label=curve.label
             )
             panel.fill_between(ks, low.clip(bottom), high.clip(bottom), color=curve.color, alpha=0.2, lw=0)
+            below = [(k, v) for k, v in zip(ks, value) if v < bottom]
+            (edge,) = panel.plot(
+                [k for k, _ in below], [bottom] * len(below), "v", color=curve.color, ms=5, clip_on=False
+            )
+            edge.set_in_layout(False)
+            if below:
+                k, v = below[-1]
+                lift = 0.05 + 0.14 * written.setdefault(part, 0)
+                written[part] += 1
+                said = panel.text(ks[0], bottom + lift, f"{v:.1f} at {k}", fontsize=8, color=curve.color)
+                said.set_in_layout(False)
             if curve.trained in ks:
                 at = list(ks).index(curve.trained)
                 panel.plot(

@@ -32,7 +32,7 @@ from lcs_utils.features.contexts import Sums, check_design, gather
 from lcs_utils.features.measures import Measured, all_measures
 
 SIGMAS = (0.5, 2.0, 10.0, 40.0)
-KS, REMOVALS = (2, 3, 4, 6, 8), (2, 4, 8)
+KS, REMOVALS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
 DRAWS = 16
 INPUTS = {"noise": "x_t = sigma * noise", "renders": "x_t = a rendered scene of 1-3 objects + sigma * noise"}
 ORDERS = {

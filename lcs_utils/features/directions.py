@@ -55,14 +55,18 @@ def basis_overlap(d: Float[Tensor, "conditions features"]) -> float:
     return sum(pairs) / (len(d) * (len(d) - 1) / 2)
 
 
-def rotated(d: Float[Tensor, "conditions features"], generator: torch.Generator) -> Float[Tensor, "conditions features"]:
+def rotated(
+    d: Float[Tensor, "conditions features"], generator: torch.Generator
+) -> Float[Tensor, "conditions features"]:
     """The vectors after one uniformly random rotation of feature space: the same lengths and cosines, any basis.
 
     Raises ValueError for more vectors than dimensions.
     """
     n, size = d.shape
     if n > size:
-        raise ValueError(f"{n} vectors in {size} dimensions: a random rotation needs at least as many dimensions as vectors")
+        raise ValueError(
+            f"{n} vectors in {size} dimensions: a random rotation needs at least as many dimensions as vectors"
+        )
     draw = torch.randn(n, size, generator=generator, dtype=torch.float64)
     values, axes = torch.linalg.eigh(draw @ draw.T)
     frame = (axes / values.sqrt() @ axes.T) @ draw  # orthonormal rows, uniform

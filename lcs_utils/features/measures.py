@@ -280,8 +280,8 @@ def all_measures(
 ) -> list[Measured]:
     """F1 to F4 and F6 of one feature space (section 4, App. E.4), or `only` some of them.
 
-    Left out without an error: the basis test in fewer dimensions than conditions, and the probe where it cannot
-    be (`probe`).
+    Left out without an error: the basis test in fewer dimensions than conditions, and the probe where it
+    cannot be (`probe`).
     """
     can_probe = sums.pooled is not None and bool((sums.orders != sums.orders[0]).any())
     run = {
