@@ -7,7 +7,7 @@ are all others. So rows have the numbers of `evaluation.rows.Row`, and `needed`,
 
 Choice: an object whose center lies outside the image counts neither as asked nor as found: no counter can see
 it, and the location condition leaves it out too. `scene_counts(..., outside=True)` counts it, as
-`clevr.conditions.color_counts` does with all objects of a scene; about 5 % of one-object scenes differ.
+`clevr.conditions.color_counts` does with all objects of a scene.
 """
 
 import math
