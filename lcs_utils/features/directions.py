@@ -42,3 +42,33 @@ def off_diagonal(matrix: Float[Tensor, "n n"]) -> float:
     if n < 2:
         raise ValueError(f"need at least 2 conditions, got {n}")
     return float((matrix - matrix.diagonal().diag()).abs().sum() / (n * (n - 1)))
+
+
+def basis_overlap(d: Float[Tensor, "conditions features"]) -> float:
+    """Mean over pairs of sum_k min(|d_ik|, |d_jk|), d_i of unit absolute sum, in [0, 1]: 0 for disjoint supports (eq. (2)'s M_j).
+
+    Unlike the cosine of eq. (3) it changes when all vectors are rotated together. Raises ValueError as `cosine_similarity`.
+    """
+    cosine_similarity(d)  # for its errors
+    share = d.abs() / d.abs().sum(1, keepdim=True)
+    pairs = [float(torch.minimum(share[i], share[i + 1 :]).sum(1).sum()) for i in range(len(d) - 1)]
+    return sum(pairs) / (len(d) * (len(d) - 1) / 2)
+
+
+def rotated(
+    d: Float[Tensor, "conditions features"], generator: torch.Generator
+) -> Float[Tensor, "conditions features"]:
+    """The vectors after one uniformly random rotation of feature space: the same lengths and cosines, any basis.
+
+    Raises ValueError for more vectors than dimensions.
+    """
+    n, size = d.shape
+    if n > size:
+        raise ValueError(
+            f"{n} vectors in {size} dimensions: a random rotation needs at least as many dimensions as vectors"
+        )
+    draw = torch.randn(n, size, generator=generator, dtype=torch.float64)
+    values, axes = torch.linalg.eigh(draw @ draw.T)
+    frame = (axes / values.sqrt() @ axes.T) @ draw  # orthonormal rows, uniform
+    values, axes = torch.linalg.eigh(d.double() @ d.double().T)
+    return ((axes * values.clamp(min=0).sqrt()) @ frame).to(d.dtype)

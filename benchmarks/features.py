@@ -1,0 +1,78 @@
+"""All measures of one net from one pass, against a loop over conditions, in one run: the ratio is the point.
+
+    python benchmarks/features.py [--draws 4] [--layers MCScale]
+
+The loop evaluates every set of conditions by itself, once for each measure that needs it (F1, F2, F3, F6).
+The pass evaluates all sets of a draw together and once. Net of Exp. 1 (32 px), processor seconds, so that
+other work counts little.
+"""
+
+import argparse
+import resource
+import time
+
+import torch
+
+from lcs_utils.evaluation import feature_nets, net_features
+from lcs_utils.evaluation.net_features import KS, REMOVALS, N, Setting
+from lcs_utils.features.capture import NetResponse
+from lcs_utils.features.contexts import contexts, gather
+from lcs_utils.features.measures import all_measures
+from lcs_utils.models.unet import MCScale
+
+SIGMA = 2.0
+
+
+def clock(work):
+    """Its result and processor seconds."""
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
+
+
+def peak() -> float:
+    """The most memory this process ever held, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def needed(order) -> list[frozenset[int]]:
+    """The sets that the four measures ask for, one measure after the other, as a loop would run them."""
+    single = [frozenset([j]) for j in order]
+    first = [frozenset(order[:k]) for k in range(1, N + 1)]
+    cosine = [frozenset(), *single]
+    additive = [J for k in KS for J in (frozenset(), first[k - 1], *single[:k])]
+    removals = [J for k in REMOVALS for j in order[:k] for J in (first[k - 1], first[k - 1] - {j})]
+    return cosine + additive + removals + first
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=4)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    of = feature_nets.subject("exp1")
+    draw = net_features.draws_of(Setting(SIGMA, draws=args.draws), of.resolution)
+    respond = NetResponse(of.denoise, of.module, feature_nets.singles(of.module.config.cond_dim), MCScale)
+    respond(draw(0), SIGMA, [frozenset()])  # the first call allocates
+    sets, distinct = needed(range(N)), contexts(range(N), REMOVALS)
+    _, one = clock(lambda: [respond(draw(0), SIGMA, [J]) for J in sets])
+    _, once = clock(lambda: [respond(draw(0), SIGMA, [J]) for J in distinct])
+    before = peak()
+    sums, together = clock(lambda: gather(respond, draw, args.draws, SIGMA, N, REMOVALS, shuffled=True))
+    memory = peak() - before
+    together /= args.draws
+    print(f"a draw of x_t, {len(sums)} spaces: the loop, {len(sets)} evaluations: {one:.2f} s")
+    print(f"  each set once, {len(distinct)} evaluations: {once:.2f} s, ratio {one / once:.1f}")
+    print(
+        f"  one pass, all inner products too: {together:.2f} s, ratio {one / together:.1f}, memory +{memory:.0f} MiB"
+    )
+    _, numbers = clock(
+        lambda: [all_measures(of_space, KS, REMOVALS, of.trained) for of_space in sums.values()]
+    )
+    print(
+        f"all measures and intervals from {args.draws} draws, any number of draws costs about as much: {numbers:.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""Color conditions: success without places (section 4, Figs. 5, 11, App. E.4), its chance line, and the
+counter's own ceiling.
+
+A condition is a multiset of colors. Objects placed are those that match it, sum_c min(n_c, asked_c); extras
+are all others. So rows have the numbers of `evaluation.rows.Row`, and `needed`, the rules and K of
+`evaluation.rates` hold as they are.
+
+Choice: an object whose center lies outside the image counts neither as asked nor as found: no counter can see
+it, and the location condition leaves it out too. `scene_counts(..., outside=True)` counts it, as
+`clevr.conditions.color_counts` does with all objects of a scene.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lcs_utils.clevr.conditions import color_counts
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
+from lcs_utils.diffusion import from_uint8
+from lcs_utils.evaluation.conditioning import HELD_OUT
+from lcs_utils.evaluation.counter import Counts, ObjectCounter
+from lcs_utils.evaluation.obeyed import MOST, RESAMPLES, mixture
+from lcs_utils.evaluation.rates import Interval, bounded, interval
+from lcs_utils.evaluation.rows import PLAUSIBLE
+
+N = len(COLORS)
+LARGEST_K = N
+FAMILIES = {
+    "colors": "one object each of the first K of the paper's colors (App. E.1)",
+    "subsets": "one object each of a random K of the eight colors, another K for each sample",
+    "repeated": "K objects of one color, another color for each sample: counts are added, not colors",
+}
+
+
+class ColorRow(NamedTuple):
+    """One sample, as `evaluation.rows.Row` but without places: `placed` objects are of colors asked for, each
+    color as often as asked.
+    """
+
+    net: str
+    weights: str  # first 12 digits of the SHA-256 of the net's weights, and of the counter's
+    counted_by: str
+    seed: int
+    solver: str
+    steps: int
+    k: int  # objects asked for
+    sample: int
+    count: int
+    placed: int
+    plausibility: float
+    family: str = "colors"
+    preset: str = "tiny"
+    asked: str = ""  # objects per color, in the order of COLORS, as `encode` writes them
+    found: str = ""
+
+    @property
+    def extras(self) -> int:
+        """Objects beyond what was asked for of their color."""
+        return self.count - self.placed
+
+
+def encode(counts: Sequence[int]) -> str:
+    """Objects per color as eight numbers. Raises ValueError for another number of them, or one below 0."""
+    counts = [int(v) for v in counts]
+    if len(counts) != N or min(counts) < 0:
+        raise ValueError(f"a multiset of colors is {N} counts >= 0 ({', '.join(COLORS)}), got {counts}")
+    return " ".join(map(str, counts))
+
+
+def decode(text: str) -> Int[np.ndarray, "8"]:
+    """The multiset that `encode` wrote. Raises ValueError for another text."""
+    try:
+        return np.array(encode(text.split()).split(), int)
+    except ValueError:
+        raise ValueError(f"a multiset of colors is written as {N} counts >= 0, got {text!r}") from None
+
+
+def conditions(family: str, k: int, samples: int, seed: int = 0) -> Float[Tensor, "samples 8"]:
+    """The color condition of each sample: `k` objects in all (App. E.1). A sample's does not depend on how
+    many there are.
+
+    Raises ValueError for an unknown family or k outside 0..8.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"unknown family of color conditions {family!r}; allowed: {', '.join(FAMILIES)}")
+    if not 0 <= k <= LARGEST_K:
+        raise ValueError(f"K must be 0..{LARGEST_K}, got {k}")
+    counts = torch.zeros(samples, N)
+    for i in range(samples):
+        order = np.random.default_rng([seed, k, i]).permutation(N) if family != "colors" else np.arange(N)
+        if family == "repeated":
+            counts[i, order[0]] = k
+        else:
+            counts[i, order[:k]] = 1
+    return counts
+
+
+def check_multisets(found: Tensor, asked: Tensor) -> None:
+    """Raise ValueError, naming both shapes, unless both are counts >= 0 of eight colors, one row an image."""
+    if found.shape != asked.shape or found.ndim != 2 or found.shape[1] != N:
+        raise ValueError(
+            f"found and asked must both be [images, {N}] counts, got {list(found.shape)} and {list(asked.shape)}"
+        )
+    if bool((found < 0).any() | (asked < 0).any()):
+        raise ValueError(f"counts of colors are >= 0, got {float(torch.minimum(found, asked).min()):g}")
+
+
+def placed(found: Float[Tensor, "images 8"], asked: Float[Tensor, "images 8"]) -> Int[Tensor, "images"]:
+    """Objects that match the condition, sum_c min(n_c, asked_c). Raises as `check_multisets`."""
+    check_multisets(found, asked)
+    return torch.minimum(found, asked).sum(1).long()
+
+
+def extras(found: Float[Tensor, "images 8"], asked: Float[Tensor, "images 8"]) -> Int[Tensor, "images"]:
+    """All other objects, sum_c max(n_c - asked_c, 0). Raises as `check_multisets`."""
+    check_multisets(found, asked)
+    return (found - asked).clamp(min=0).sum(1).long()
+
+
+def found_colors(counts: Counts) -> Float[Tensor, "images 8"]:
+    """How many objects of each color a counter sees. An object whose color it does not say is in no column,
+    but in `counts.count`.
+    """
+    if counts.colors.shape[1] == 0:
+        return torch.zeros(len(counts.count), N)
+    return color_counts(counts.colors, counts.colors >= 0)
+
+
+def color_rows(
+    images: Tensor, counter: Callable[[Tensor], Counts], asked: Float[Tensor, "images 8"], **key
+) -> list[ColorRow]:
+    """One ColorRow per image sampled under `asked`; `key` are ColorRow's fields that say of which net. Raises
+    as `check_multisets`.
+    """
+    counts = counter(images)
+    found = found_colors(counts).cpu()
+    right = placed(found, asked)
+    return [
+        ColorRow(
+            **key, k=int(asked[i].sum()), sample=i, count=int(counts.count[i]), placed=int(right[i]),
+            plausibility=round(float(counts.plausibility[i]), 4), asked=encode(asked[i].tolist()), found=encode(found[i].tolist()),
+        ) for i in range(len(images))
+    ]  # fmt: skip
+
+
+def chance_placed(asked: Sequence[int], objects: int) -> float:
+    """How many objects of `objects` randomly colored ones match the condition on average: no net that ignores
+    it does better.
+
+    For K asked colors, one each, K (1 - (7/8)^objects). Raises ValueError for a number of objects below 0.
+    """
+    if objects < 0:
+        raise ValueError(f"objects must be >= 0, got {objects}")
+    p = [math.comb(objects, n) * (1 / N) ** n * (1 - 1 / N) ** (objects - n) for n in range(objects + 1)]
+    return sum(min(n, int(a)) * weight for a in asked for n, weight in enumerate(p))
+
+
+def covered(colors: int, objects: int) -> Float[np.ndarray, "colors+1"]:
+    """Probability that `objects` randomly colored objects show exactly 0, 1, ... of `colors` given colors."""
+    chance = np.zeros(colors + 1)
+    chance[0] = 1
+    for _ in range(objects):
+        new = np.arange(colors, -1, -1) / N  # how likely one more object shows one more of them
+        chance = chance * (1 - new) + np.concatenate([[0], (chance * new)[:-1]])
+    return chance
+
+
+@cache
+def table() -> dict[tuple[int, int], Float[np.ndarray, "obeyed placed"]]:
+    """{(K, objects): probability of `placed` given `obeyed`}, exact: objects obey one asked color each, all
+    others are of random colors.
+
+    The null of "conditions obeyed" for colors, as `obeyed.table` is for places; families that ask for each
+    color at most once.
+    """
+    found = {}
+    for k in range(1, LARGEST_K + 1):
+        for objects in range(MOST + 1):
+            rows = np.zeros((k + 1, k + 1))
+            for obeyed in range(k + 1):
+                told = min(obeyed, objects)  # more than there are objects cannot obey
+                rows[obeyed, told:] = covered(k - told, objects - told)
+            found[k, objects] = rows
+    return found
+
+
+def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interval:
+    """How many of K asked colors one net's samples obey on average, whatever else they show, with its
+    bootstrap interval (App. E.4).
+
+    Samples are taken for a mixture of scenes as in `evaluation.obeyed`. Raises ValueError without rows of
+    that K, for another K than 1..8, and for families that ask for a color twice.
+    """
+    mine = [row for row in rows if row.k == k]
+    if not mine or not 1 <= k <= LARGEST_K:
+        raise ValueError(
+            f"conditions obeyed need rows of K = {k}, within 1..{LARGEST_K}; there are {sorted({row.k for row in rows})}"
+        )
+    if any(decode(row.asked).max() > 1 for row in mine):
+        raise ValueError(
+            "conditions obeyed are counted where each color is asked for once; this family repeats colors"
+        )
+    kinds, counts = np.unique([(row.placed, row.count) for row in mine], axis=0, return_counts=True)
+    likelihood = np.array([table()[k, min(max(count, place), MOST)][:, place] for place, count in kinds])
+    draws = np.random.default_rng(seed).multinomial(len(mine), counts / len(mine), RESAMPLES)
+    samples = np.concatenate([counts[None], draws]).astype(float)
+    each = np.minimum(np.arange(k + 1)[None], kinds[:, 1:])
+    obeyed = (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / len(mine)
+    return bounded(obeyed[0], obeyed[1:], len(mine), float(k))
+
+
+def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor, "scenes 8"]:
+    """Objects per color of each scene; with `outside` also those whose centers lie outside the image."""
+    counts = torch.zeros(len(scenes), N)
+    for i, scene in enumerate(scenes):
+        for o, (x, y) in zip(scene.objects, project(scene), strict=True):
+            counts[i, COLORS.index(o.color)] += outside or (0 <= x < 1 and 0 <= y < 1)
+    return counts
+
+
+def colored_scenes(asked: Float[Tensor, "samples 8"], seed: int = 0) -> list[Scene]:
+    """A held-out CLEVR scene for each condition, that shows it: all centers inside the image, colors as
+    asked, all else random.
+    """
+    scenes = []
+    for i, counts in enumerate(asked.long().tolist()):
+        colors = [color for color, n in zip(COLORS, counts, strict=True) for _ in range(n)]
+        scene = sample_scene(HELD_OUT + seed, i, len(colors), visibility=False, require_centers_inside=True)
+        order = np.random.default_rng([seed, i]).permutation(len(colors))
+        objects = tuple(replace(o, color=colors[j]) for o, j in zip(scene.objects, order, strict=True))
+        scenes.append(replace(scene, objects=objects))
+    return scenes
+
+
+class Ceiling(NamedTuple):
+    """What the counter makes of renders that show exactly what was asked: the most that any net could get
+    from it.
+    """
+
+    exact: Interval  # share of images whose multiset of colors is read exactly
+    placed: Interval  # share of asked objects that are read in their color
+    plausible: Interval
+
+
+def ceiling(counter: ObjectCounter, family: str, k: int, samples: int, seed: int = 0) -> Ceiling:
+    """The counter on renders of the conditions themselves, to be shown in every color figure. Raises as
+    `conditions`, and for k = 0.
+    """
+    if k < 1 or samples < 1:
+        raise ValueError(
+            f"a ceiling needs at least one object and one sample, got K = {k} and {samples} samples"
+        )
+    asked = conditions(family, k, samples, seed)
+    shown = from_uint8(render(colored_scenes(asked, seed), counter.config.resolution)).permute(0, 3, 1, 2)
+    counts = counter(shown)
+    found = found_colors(counts).cpu()
+    plausible = (counts.plausibility.cpu() >= PLAUSIBLE).double().numpy()
+    shares = (
+        (found == asked).all(1).double().numpy(),
+        (placed(found, asked) / k).double().numpy(),
+        plausible,
+    )
+    return Ceiling(*(interval(share, seed=seed, share=True) for share in shares))

@@ -1,0 +1,131 @@
+"""F5 as rows: directions of eq. (3) added and removed at one layer while a trained net samples (section 4).
+
+    python -m lcs_utils.evaluation.feature_causal exp1 exp2 --layers encoder.2.scale decoder.0.scale
+
+Rows are those of `net_features`, in the same file: sigma 0 and inputs "samples" say that they are about
+finished images.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+from lcs_utils import checkpoints, paths
+from lcs_utils.diffusion import karras_sigmas
+from lcs_utils.evaluation.feature_nets import (
+    Subject,
+    condition_kind,
+    near_places,
+    singles,
+    subject,
+    untrained_twin,
+)
+from lcs_utils.evaluation.net_features import COMMAND, FeatureRow, path
+from lcs_utils.evaluation.rates import interval
+from lcs_utils.evaluation.rows import STANDARD
+from lcs_utils.experiments import PRESETS
+from lcs_utils.features import causal
+from lcs_utils.features.capture import find_layers
+
+IMAGES = 16
+CONTEXT, ADDED = (
+    (0, 1, 2),
+    2,
+)  # Choice: three conditions, as many as in training, the last of which is told or not
+
+
+def judge_of(of: Subject, count=None) -> causal.Judge:
+    """Pictures near the places of a location net; of a color net `count` says how many objects of each color
+    an image shows.
+
+    Raises ValueError for a color net without `count`.
+    """
+    if count is not None:
+        return causal.by_counts(count)
+    if condition_kind(of.module.config.cond_dim) == "color":
+        raise ValueError(
+            f"{of.net} takes colors, which have no place: pass a function that counts them, such as `color.found_colors`"
+        )
+    return causal.near_places(near_places(of.resolution))
+
+
+def causal_rows(
+    of: Subject, preset: str, layers: Iterable[str], sigma_data: float, context: Sequence[int] = CONTEXT, j: int = ADDED,
+    images: int = IMAGES, steps: int = STANDARD[2], alpha: float = 1.0, count=None, seed: int = 0,
+) -> list[FeatureRow]:  # fmt: skip
+    """Effect and leak of adding alpha d_j and of removing span(d_j) at each layer by itself, with all
+    controls and intervals over images.
+
+    Directions are measured on other noise than the samples that they are added to. Raises ValueError as
+    `judge_of`, `features.causal.directions` and `features.causal.interventions`, before any sampling where it
+    can.
+    """
+    judge, cond = judge_of(of, count), singles(of.module.config.cond_dim)
+    names = [causal.one_layer(of.module, layer) for layer in layers]
+    generator = torch.Generator().manual_seed(seed)
+    fit, noise = torch.randn(2, images, 3, of.resolution, of.resolution, generator=generator)
+    sigmas = karras_sigmas(steps)
+    twin = untrained_twin(of, sigma_data)
+    rows = []
+    for layer in names:
+        found = causal.directions(of.denoise, of.module, layer, cond, fit, sigmas)
+        fresh = causal.directions(twin.denoise, twin.module, layer, cond, fit, sigmas).scaled_as(found)
+        results = causal.interventions(
+            of.denoise, of.module, found, cond, context, j, noise, sigmas, judge, alpha, fresh, seed=seed
+        )
+        for result in results:
+            for name in ("effect", "leak"):
+                value = interval(getattr(result, name).double().numpy(), seed=seed)
+                how = (
+                    layer,
+                    "flat",
+                    0.0,
+                    "samples",
+                    "first",
+                    images,
+                    f"{result.intervention}_{name}",
+                    len(context),
+                    result.control,
+                )
+                rows.append(FeatureRow(preset, of.net, of.weights, *how, *value))
+    return rows
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.feature_causal", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("nets", nargs="+", help="checkpoints that take locations")
+    parser.add_argument("--layers", nargs="+", help="one at a time (default: all MCScale)")
+    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--images", type=int, default=IMAGES)
+    parser.add_argument("--alpha", type=float, default=1.0, help="times the mean difference that is added")
+    parser.add_argument("--rows", type=Path, help="a CSV of your own (default: the preset's)")
+    args = parser.parse_args(arguments)
+    try:
+        for net in args.nets:
+            of, file = subject(net, args.preset), args.rows or path(args.preset)
+            layers = args.layers or list(find_layers(of.module, "MCScale"))
+            rows = causal_rows(
+                of, args.preset, layers, PRESETS[args.preset].sigma_data, images=args.images, alpha=args.alpha
+            )
+            with paths.exclusive(file):
+                mine = {(row.net, row.layer, row.inputs) for row in rows}
+                kept = [
+                    row
+                    for row in paths.read_rows(file, FeatureRow)
+                    if (row.net, row.layer, row.inputs) not in mine
+                ]
+                paths.write_rows(file, COMMAND, FeatureRow, kept + rows)
+            for row in rows:
+                print(
+                    f"{net} {row.layer} {row.measure:14} {row.control or 'd_j':10} {row.value:6.2f} [{row.low:.2f}, {row.high:.2f}]"
+                )
+    except (ValueError, OSError, RuntimeError, checkpoints.CheckpointError) as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

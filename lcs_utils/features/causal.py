@@ -1,0 +1,225 @@
+"""F5: do the directions of eq. (3) cause what they stand for? Features of one layer are moved along them
+while sampling.
+
+Directions belong to a noise level: they are measured on states of sampling under no condition, at each level
+that a sampler visits.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from lcs_utils.diffusion import Denoiser, final, sample
+from lcs_utils.features.capture import capture, find_layers
+
+# What an intervention did: (changed, plain, full, j) -> effect and leak of each image, where `full` was sampled with condition j.
+Judge = Callable[[Tensor, Tensor, Tensor, int], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]]
+
+
+def one_layer(net: nn.Module, layer: str) -> str:
+    """The name of a layer that exists and is one. Raises ValueError as `find_layers`, and where it is
+    several.
+    """
+    names = list(find_layers(net, layer))
+    if len(names) > 1:
+        raise ValueError(f"an intervention is on one layer, {layer!r} is {len(names)}: {', '.join(names)}")
+    return names[0]
+
+
+@contextmanager
+def changed(net: nn.Module, layer: str, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """While the context lasts the layer's output is change(output). Raises as `one_layer`."""
+    handle = net.get_submodule(one_layer(net, layer)).register_forward_hook(
+        lambda module, inputs, output: change(output)
+    )
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """d_j of one layer at every noise level of a sampler, and the mean feature under no condition: the middle
+    of a removal.
+    """
+
+    layer: str
+    sigmas: Float[Tensor, "levels"]
+    d: Float[Tensor, "levels n ..."]
+    baseline: Float[Tensor, "levels ..."]
+
+    def at(self, sigma: float) -> int:
+        """The level nearest to a noise level, on a logarithmic scale."""
+        return int(
+            (self.sigmas.log() - torch.tensor(float(sigma), dtype=self.sigmas.dtype).log()).abs().argmin()
+        )
+
+    def scaled_as(self, other: "Directions") -> "Directions":
+        """These directions with the lengths of another net's, level by level and condition by condition."""
+        dims = tuple(range(2, self.d.ndim))
+        length = lambda d: d.square().sum(dims, keepdim=True).sqrt()
+        return Directions(
+            self.layer, self.sigmas, self.d / length(self.d).clamp(min=1e-12) * length(other.d), self.baseline
+        )
+
+    def at_random(self, generator: torch.Generator) -> "Directions":
+        """Random vectors of the same lengths, one a condition, the same at every level."""
+        noise = torch.randn(self.d.shape[1:], generator=generator).to(self.d.dtype).expand_as(self.d)
+        return Directions(self.layer, self.sigmas, noise, self.baseline).scaled_as(self)
+
+
+@torch.no_grad()
+def directions(
+    denoise: Denoiser, net: nn.Module, layer: str, singles: Float[Tensor, "n cond"], noise: Float[Tensor, "batch ..."],
+    sigmas: Float[Tensor, "levels"], solver: str = "dpmpp_2m",
+) -> Directions:  # fmt: skip
+    """Mean differences of one layer, eq. (3), over states of sampling under no condition from unit `noise`,
+    at all `sigmas` > 0.
+
+    Raises ValueError as `one_layer` and `diffusion.sample`, and for conditions that the layer does not hear.
+    """
+    layer, nothing = one_layer(net, layer), torch.zeros_like(singles[:1])
+    steps, x = (
+        sample(denoise, noise, sigmas, nothing.expand(len(noise), -1), solver),
+        noise * float(sigmas[0]),
+    )
+    found, baseline = [], []
+    for sigma in sigmas[:-1].tolist():
+        means = []
+        for cond in (nothing[0], *singles):
+            with capture(net, layer) as outputs:
+                denoise(x, x.new_full((len(x),), sigma), cond.expand(len(x), -1))
+            means.append(outputs[layer][0].mean(0))
+        found.append(torch.stack(means[1:]) - means[0])
+        baseline.append(means[0])
+        x = next(steps).x_t
+    d = torch.stack(found)
+    silent = (d.flatten(2).norm(dim=2) == 0).any(0).nonzero().flatten().tolist()
+    if silent:
+        raise ValueError(
+            f"layer {layer!r} does not hear conditions {silent}: their mean difference vectors are zero"
+        )
+    return Directions(layer, sigmas[:-1], d, torch.stack(baseline))
+
+
+def adding(denoise: Denoiser, net: nn.Module, found: Directions, j: int, alpha: float = 1.0) -> Denoiser:
+    """The denoiser with alpha d_j added to the layer's output at every noise level."""
+
+    def run(x_t, sigma, cond):
+        shift = alpha * found.d[found.at(float(sigma[0])), j]
+        with changed(net, found.layer, lambda z: z + shift.to(z.dtype)):
+            return denoise(x_t, sigma, cond)
+
+    return run
+
+
+def removing(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> Denoiser:
+    """The denoiser without the layer's share along d_j: z - d ((z - baseline) . d) / |d|^2.
+
+    Choice: measured from the mean feature under no condition, so that what every image has along d_j stays.
+    """
+
+    def run(x_t, sigma, cond):
+        level = found.at(float(sigma[0]))
+        unit = torch.nn.functional.normalize(found.d[level, j].flatten(), dim=0)
+
+        def project(z):
+            along = (z - found.baseline[level].to(z.dtype)).flatten(1) @ unit.to(z.dtype)
+            return z - (along[:, None] * unit.to(z.dtype)).reshape(z.shape)
+
+        with changed(net, found.layer, project):
+            return denoise(x_t, sigma, cond)
+
+    return run
+
+
+class Effect(NamedTuple):
+    """What one intervention did to each image: effect on the condition it stands for, and leak into
+    everything else.
+    """
+
+    intervention: str
+    control: str
+    effect: Float[Tensor, "batch"]
+    leak: Float[Tensor, "batch"]
+
+
+def interventions(
+    denoise: Denoiser, net: nn.Module, found: Directions, singles: Float[Tensor, "n cond"], context: Sequence[int], j: int,
+    noise: Float[Tensor, "batch ..."], sigmas: Float[Tensor, "levels"], judge: Judge, alpha: float = 1.0,
+    untrained: Directions | None = None, solver: str = "dpmpp_2m", seed: int = 0,
+) -> list[Effect]:  # fmt: skip
+    """Add alpha d_j while sampling under `context` without j, and remove span(d_j) under `context`, from the
+    same noise.
+
+    Controls: "condition" tells the net j itself; "random" a vector of d_j's length; "another" the direction
+    of a condition outside `context`; "untrained" the directions of an untrained net, as long as the net's
+    own. A removal's effect is the change that it undoes: as telling j would, with the sign turned. Raises
+    ValueError for j outside `context`, and where no condition lies outside it.
+    """
+    context, others = sorted(set(context)), sorted(set(range(len(singles))) - set(context))
+    if j not in context:
+        raise ValueError(f"condition {j} is not active and cannot be removed; active are {context}")
+    if not others or max(context) >= len(singles):
+        raise ValueError(
+            f"the context must leave out one of the {len(singles)} conditions, 0..{len(singles) - 1}; got {context}"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    random = found.at_random(generator)
+
+    def draw(denoise, members):
+        cond = singles[sorted(members)].sum(0).expand(len(noise), -1)
+        return final(sample(denoise, noise, sigmas, cond, solver)).clamp(-1, 1)
+
+    without = [c for c in context if c != j]
+    plain, full = draw(denoise, without), draw(denoise, context)
+    add = lambda of, c: draw(adding(denoise, net, of, c, alpha), without)
+    remove = lambda of, c: draw(removing(denoise, net, of, c), context)
+    adds = {"": (found, j), "random": (random, j), "another": (found, others[0])} | (
+        {"untrained": (untrained, j)} if untrained else {}
+    )
+    results = [Effect("add", "condition", *judge(full, plain, full, j))]
+    results += [Effect("add", name, *judge(add(*which), plain, full, j)) for name, which in adds.items()]
+    results.append(Effect("remove", "condition", *judge(plain, full, plain, j)))
+    return results + [
+        Effect("remove", name, *judge(remove(*which), full, plain, j)) for name, which in adds.items()
+    ]
+
+
+def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
+    """A judge of pictures: `places[j]` are the pixels near condition j's place.
+
+    effect: the change there along the one that telling j (or not telling it) makes, 1 for the same; leak: the
+    change of all other pixels, relative to the size of that one.
+    """
+
+    def judge(image, plain, full, j):
+        inside = places[j].to(image.dtype)
+        change, true = image - plain, full - plain
+        size = (inside * true.square()).flatten(1).sum(1).clamp(min=1e-12)
+        effect = (inside * change * true).flatten(1).sum(1) / size
+        leak = (((1 - inside) * change.square()).flatten(1).sum(1) / size).sqrt()
+        return effect, leak
+
+    return judge
+
+
+def by_counts(count: Callable[[Tensor], Float[Tensor, "batch n"]]) -> Judge:
+    """A judge of objects: `count` says how many of each condition an image shows, such as colors.
+
+    effect: the change of j's count, in objects (of a removal: how many fewer); leak: the sum of the absolute
+    changes of all others.
+    """
+
+    def judge(image, plain, full, j):
+        change = count(image).double() - count(plain).double()
+        sign = torch.sign((count(full).double() - count(plain).double())[:, j].mean())
+        return change[:, j] * (sign if sign != 0 else 1), change.abs().sum(1) - change[:, j].abs()
+
+    return judge

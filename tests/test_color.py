@@ -1,0 +1,170 @@
+"""Colors without places: success, chance and conditions obeyed, against counting by hand; each with a case
+that must fail.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
+from lcs_utils.evaluation import color, rates
+from lcs_utils.evaluation.color import ColorRow
+from lcs_utils.evaluation.counter import Counts
+from lcs_utils.experiments import Experiment
+
+TOLD = Experiment("color_1-3", objects=(1, 3), condition="color")
+
+
+def counts_of(colors, plausibility=1.0):
+    """A counter that sees these colors in every image, whatever the image."""
+    seen = torch.tensor([[COLORS.index(c) for c in colors]])
+
+    def counter(images):
+        n, m = len(images), len(colors)
+        full = torch.full((n,), m), torch.rand(n, m, 2), torch.zeros(n, 256, dtype=torch.bool)
+        return Counts(*full, torch.full((n,), plausibility), torch.ones(n), seen.expand(n, -1))
+
+    return counter
+
+
+def rows_of(colors, asked, **more):
+    key = dict(net="color_1-3", weights="", counted_by="", seed=0, solver="dpmpp_2m", steps=14) | more
+    return color.color_rows(torch.zeros(len(asked), 3, 4, 4), counts_of(colors), asked, **key)
+
+
+def test_placed_and_extras_are_those_of_the_multisets():
+    found = torch.tensor([[2, 0, 1, 0, 0, 0, 3, 0.0]])
+    asked = torch.tensor([[1, 1, 1, 0, 0, 0, 2, 0.0]])
+    assert color.placed(found, asked).tolist() == [4] and color.extras(found, asked).tolist() == [2]
+    assert int(found.sum()) == 4 + 2  # every object is one or the other
+    assert color.placed(found, found).tolist() == [6] and color.extras(found, found).tolist() == [0]
+
+
+def test_success_follows_the_rules_of_places():
+    """With K = 5 beyond three in training: four of five suffice, three do not; three colors asked need all
+    three.
+    """
+    asked = color.conditions("colors", 5, 1)
+    right = ["blue", "brown", "cyan", "gray", "green"]
+    for seen, good in (
+        (right, True),
+        (right[:4], True),
+        (right[:3], False),
+        (right[:3] + ["red", "red"], False),
+    ):
+        (row,) = rows_of(seen, asked)
+        assert rates.success(row, TOLD) is good and rates.paper_success(row, TOLD) is good
+    three = color.conditions("colors", 3, 1)
+    assert rates.success(rows_of(right[:3], three)[0], TOLD) and not rates.success(
+        rows_of(right[:2], three)[0], TOLD
+    )
+    (row,) = rows_of(["blue"] * 3, three)  # as many objects, of one color
+    assert (row.placed, row.extras) == (1, 2) and not rates.success(row, TOLD)
+
+
+def test_families_ask_for_what_they_say():
+    first = color.conditions("colors", 3, 2)
+    assert first.tolist() == [[1, 1, 1, 0, 0, 0, 0, 0]] * 2
+    subsets = color.conditions("subsets", 3, 64)
+    assert (
+        set(subsets.sum(1).tolist()) == {3} and float(subsets.max()) == 1 and len(subsets.unique(dim=0)) > 20
+    )
+    assert torch.equal(
+        subsets[:5], color.conditions("subsets", 3, 5)
+    )  # more samples begin with the same ones
+    repeated = color.conditions("repeated", 3, 64)
+    assert set(repeated.max(1).values.tolist()) == {3} and set(repeated.sum(1).tolist()) == {3}
+    assert len(repeated.argmax(1).unique()) == 8
+
+
+def test_chance_is_what_random_colors_give():
+    assert color.chance_placed([1] * 4 + [0] * 4, 4) == pytest.approx(4 * (1 - (7 / 8) ** 4))
+    assert color.chance_placed([1] * 8, 8) == pytest.approx(5.25, abs=0.01)
+    drawn = np.random.default_rng(0).integers(8, size=(40_000, 5))
+    counts = torch.tensor(np.stack([(drawn == c).sum(1) for c in range(8)], 1)).float()
+    asked = torch.tensor([3, 1, 0, 0, 2, 0, 0, 0.0]).expand(len(counts), -1)
+    assert color.chance_placed(asked[0].tolist(), 5) == pytest.approx(
+        float(color.placed(counts, asked).double().mean()), abs=0.02
+    )
+    seen = (counts[:, :6] > 0).sum(1)
+    assert color.covered(6, 5) == pytest.approx(
+        [float((seen == c).double().mean()) for c in range(7)], abs=0.01
+    )
+
+
+def test_the_table_is_a_law_and_random_scenes_obey_nothing():
+    for (k, objects), rows in color.table().items():
+        assert rows.sum(1) == pytest.approx(np.ones(k + 1))
+        assert (rows[0] @ np.arange(k + 1)) == pytest.approx(
+            color.chance_placed([1] * k + [0] * (8 - k), objects)
+        )
+    rng = np.random.default_rng(0)
+    asked = color.conditions("subsets", 4, 300)
+
+    def net(obeys):
+        """Five objects a sample, `obeys` of them of asked colors, the others of random ones."""
+        rows = []
+        for i, of in enumerate(asked.numpy()):
+            colors = [*rng.choice(np.flatnonzero(of), obeys, replace=False), *rng.integers(8, size=5 - obeys)]
+            (row,) = rows_of([COLORS[c] for c in colors], asked[i : i + 1])
+            rows.append(row._replace(sample=i))
+        return rows
+
+    for obeys in (0, 2, 4):
+        rows = net(obeys)
+        found = color.conditions_obeyed(rows, 4)
+        assert abs(found.value - obeys) < 0.35 and found.low - 0.1 <= obeys <= found.high + 0.1
+        if not obeys:
+            assert np.mean([row.placed for row in rows]) > 1.8  # which colors alone would take for two obeyed
+
+
+def test_objects_outside_the_image_are_counted_only_where_asked():
+    inside = SceneObject("cube", "small", "metal", "red", (0.0, 0.0, 0.35), 0.0)
+    outside = SceneObject("cube", "small", "metal", "blue", (2.6, 2.9, 0.35), 0.0)
+    scene = Scene((inside, outside))
+    x = color.project(scene)
+    assert 0 <= x[0].min() and x[0].max() < 1 and not (0 <= x[1].min() and x[1].max() < 1)
+    both, seen = color.scene_counts([scene], outside=True)[0], color.scene_counts([scene])[0]
+    assert both.sum() == 2 and seen.sum() == 1 and seen[COLORS.index("red")] == 1
+
+
+def test_scenes_show_what_was_asked():
+    asked = color.conditions("subsets", 4, 6)
+    scenes = color.colored_scenes(asked)
+    assert torch.equal(color.scene_counts(scenes), asked) and torch.equal(
+        color.scene_counts(scenes, outside=True), asked
+    )
+    assert len({o.coords for scene in scenes for o in scene.objects}) == 24
+
+
+def test_multisets_are_written_and_read():
+    assert color.decode(color.encode([0, 1, 0, 0, 12, 0, 0, 3])).tolist() == [0, 1, 0, 0, 12, 0, 0, 3]
+    (row,) = rows_of(["red", "red"], color.conditions("repeated", 2, 1))
+    assert color.decode(row.found)[COLORS.index("red")] == 2 and row.k == 2
+    assert ColorRow._fields[:11] == rates.Row._fields[:11]  # so that rules written for places hold for colors
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda: color.conditions("places", 3, 1),
+            "unknown family of color conditions 'places'; allowed: colors",
+        ),
+        (lambda: color.conditions("colors", 9, 1), "K must be 0..8, got 9"),
+        (lambda: color.placed(torch.ones(1, 8), torch.ones(2, 8)), r"got \[1, 8\] and \[2, 8\]"),
+        (lambda: color.placed(-torch.ones(1, 8), torch.ones(1, 8)), "counts of colors are >= 0, got -1"),
+        (lambda: color.encode([1, 2]), r"8 counts >= 0 .*, got \[1, 2\]"),
+        (lambda: color.decode("a b"), "written as 8 counts >= 0, got 'a b'"),
+        (lambda: color.chance_placed([1], -1), "objects must be >= 0, got -1"),
+        (lambda: color.conditions_obeyed([], 3), "need rows of K = 3"),
+        (
+            lambda: color.conditions_obeyed(rows_of(["red"], color.conditions("repeated", 2, 3)), 2),
+            "this family repeats colors",
+        ),
+        (lambda: color.ceiling(None, "colors", 0, 4), "at least one object and one sample, got K = 0"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
