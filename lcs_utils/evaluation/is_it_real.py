@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
-from lcs_utils.evaluation.rates import Interval, LargestK, interval
+from lcs_utils.evaluation.rates import Interval, interval
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import COLORS
