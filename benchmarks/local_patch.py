@@ -18,6 +18,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--loop", type=int, default=1, help="cells that the loop takes at a time; more only to be quick")
     args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -26,7 +27,7 @@ def main(arguments=None):
     x_t, sigma, cond = torch.randn(n, 3, size.resolution, size.resolution), torch.ones(n), torch.zeros(n, 256)
     seconds = {}
     with torch.no_grad():
-        for name, chunk in (("batched", 2048), ("one cell at a time", 1)):
+        for name, chunk in (("batched", 2048), ("one cell at a time", args.loop)):
             denoise = LocalPatchDenoiser(net, EXP3.radius, chunk=chunk, sigma_data=size.sigma_data)
             denoise(x_t[:1], sigma[:1], cond[:1])
             start = time.process_time()
