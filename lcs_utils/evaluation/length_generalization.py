@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, paths
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.conditions import GRID_SIZE
-from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
+from lcs_utils.diffusion import SOLVERS, Denoiser, final, from_uint8, karras_sigmas, sample
 from lcs_utils.evaluation import conditioning, families, interventions, placement
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
@@ -202,6 +202,25 @@ def measure(
         keep_sheet(net, preset, place, key)
 
 
+def count_sheet(net: str, preset: str = "tiny") -> None:
+    """Count the samples that the net's sheet shows, for which its weights are not needed, where these are not counted yet.
+
+    Raises FileNotFoundError or ValueError as `read_sheet`.
+    """
+    sheet, path = read_sheet(net, preset), rows_path(preset)
+    side = next(iter(sheet.samples.values())).shape[-1]
+    counter = ObjectCounter.from_pretrained(counter_folder(side))
+    key = {name: sheet.about[name] for name in ("net", "weights", "seed", "solver", "steps")}
+    key |= {"preset": preset, "family": "test", "counted_by": counter_hash(side)}
+    counted = [row for k, x in sheet.samples.items() for row in count_rows(from_uint8(x), counter, k, **key)]
+    with paths.exclusive(path):
+        stored = [row for row in read_rows(path) if row.net != net or row.counted_by == key["counted_by"]]
+        there = {(row.net, row.weights, row.family, row.seed, row.solver, row.steps, row.k, row.sample) for row in stored}
+        now = [r for r in counted if (r.net, r.weights, r.family, r.seed, r.solver, r.steps, r.k, r.sample) not in there]
+        write_rows(stored + now, path)
+    print(f"{net}: {len(now)} samples of its sheet counted", flush=True)
+
+
 def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
     """Show the first samples of every K that are kept at `place(k)` (App. E.2), the ones that were counted."""
     ks = [k for k in range(LARGEST_K + 1) if kept_samples(place(k)) >= ACROSS]
@@ -225,6 +244,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--seed", type=int, default=STANDARD[0])
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda (where a few counts may differ)")
     parser.add_argument("--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items())))
+    parser.add_argument("--sheet", action="store_true", help="count the samples of the net's sheet in data/samples; needs no weights")
     parser.add_argument("--rows", help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)")
     args = parser.parse_args(arguments)
     try:
@@ -239,6 +259,9 @@ def main(arguments=None) -> None:
         for net in args.nets:
             interventions.split(net)
         for net in args.nets:
+            if args.sheet:
+                count_sheet(net, args.preset)
+                continue
             measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
     except (ValueError, OSError, checkpoints.CheckpointError) as error:
         parser.error(str(error))
