@@ -73,7 +73,7 @@ def test_training_free_exp3_length_generalizes_and_a_global_window_does_not():
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(3, 16), 1), r"2 images and grids \[3, 16\]"),
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 15), 1), "square grid"),
         (lambda: patch_denoiser(torch.zeros(2, 3, 9, 9), torch.zeros(2, 16), 1), "grid_size 4 does not divide .* 9"),
-        (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), -1), "got 1e-06, -1"),
+        (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), -1), "radius must be >= 0, got -1"),
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), 1, flip=0.7), "flip < 0.5"),
         (lambda: two(torch.zeros(9)), r"\[16\] or \[1, 16\], got \[9\]"),
     ],

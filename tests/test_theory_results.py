@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lcs_utils import features
-from lcs_utils.theory import results
+from lcs_utils.theory import feature_space, results
 from lcs_utils.theory.cpc import (
     ConditionalProjectiveComposition,
     CouplingMap,
@@ -107,7 +107,7 @@ def test_corollary_1_in_feature_space(name, J):
     fcpc = feature_cpc(MAPS[name])
     z = fcpc.features(J).sample(5, generator())
     sigma = torch.tensor([0.3, 0.5, 1.0, 3.0, 10.0], dtype=torch.float64)
-    assert results.corollary_1(fcpc, z, sigma, J).gap < 1e-7
+    assert feature_space.corollary_1(fcpc, z, sigma, J).gap < 1e-7
 
 
 def test_corollary_1_needs_the_feature_space():
@@ -131,10 +131,10 @@ def test_maps_invert_and_know_their_volume(name):
 def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     p = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]])
     sigmas = [0.05, 0.2, 1.0, 5.0, 25.0, 125.0]
-    commuting = results.claim_2(p, rotation(0.7), sigmas)
+    commuting = feature_space.claim_2(p, rotation(0.7), sigmas)
     assert max(abs(v) for v in commuting.laws + commuting.scores + commuting.denoisers) < 1e-10
     A = torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
-    other = results.claim_2(p, A, sigmas)
+    other = feature_space.claim_2(p, A, sigmas)
     assert all(a > b for a, b in zip(other.identity, other.identity[1:]))
     assert other.scores[2] > other.scores[3] > other.scores[4] > other.scores[5]
     assert other.denoisers[3] > other.denoisers[4] > other.denoisers[5] > 0
@@ -143,18 +143,21 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
 
 
-def test_a_cpc_fitted_to_one_and_two_conditions_knows_three_and_nothing_else_does():
+def test_a_fitted_cpc_is_right_at_three_conditions_for_a_cpc_and_wrong_at_all_counts_otherwise():
     shown = [(), (0,), (1,), (2,), (0, 1), (1, 2)]
-    error = lambda light, spill: results.fitted_error(*coupled_family(light, spill), shown, (0, 1, 2), 5000, generator())
-    assert error(0, 0) < 0.02 and error(0.5, 0) > 0.3 and error(0, 0.3) > 0.3
+    asked = [(0,), (0, 1), (0, 1, 2)]
+    errors = {c: results.fitted_errors(*coupled_family(*c), shown, asked, 5000, generator()) for c in [(0, 0), (0.5, 0), (0, 0.3)]}
+    assert max(errors[0, 0]) < 0.02 and errors[0.5, 0][2] > 0.3 and errors[0, 0.3][2] > 0.3
+    assert min(errors[0.5, 0][:2]) > 0.1 and min(errors[0, 0.3][:2]) > 0.1  # no CPC: wrong at counts that were shown, too
 
 
 def test_one_transform_is_enough_at_high_noise_and_for_rotations():
     z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
-    above, below = results.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)
+    above, below, moving = feature_space.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)
+    assert moving < 1e-3 < above[0]  # the time-dependent map needs no switch
     assert above[0] == pytest.approx(below[2]) and below[0] == pytest.approx(above[2])  # always, and never
     assert above[0] > 0.4 > 10 * above[1] and below[1] > 0.15 and above[2] < 1e-3
-    assert results.single_transform(z, rotation(0.7), [0.0], steps=100).left[0] < 1e-3
+    assert feature_space.single_transform(z, rotation(0.7), [0.0], steps=100).above[0] < 1e-3
 
 
 def mean_differences(family, conditions):
@@ -179,7 +182,7 @@ def test_equation_3_is_necessary_and_not_sufficient():
         (lambda: feature_cpc(CouplingMap()).pixels(("u",)), "only a LinearMap .* CouplingMap"),
         (lambda: coupled_family(-0.1, 0.0), "must be >= 0, got -0.1"),
         (lambda: coupled_family(0.1, 0.0)[0](frozenset([7])), "unknown conditions 7"),
-        (lambda: results.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]), "one Gaussian, got a mixture of 2"),
+        (lambda: feature_space.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]), "one Gaussian, got a mixture of 2"),
         (lambda: results.claim_1(mixture_3d(), mixture_3d(), 1.0), "at most 2 dimensions, got 3"),
         (lambda: features.cosine_similarity(torch.tensor([[1.0, 0.0], [0.0, 0.0]])), r"vectors \[1\] are zero"),
         (lambda: features.mean_difference_vectors([torch.zeros(2, 3)], torch.zeros(2, 4)), r"condition 0 .* \[2, 3\]"),
