@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import features
 from lcs_utils.theory import feature_space, results
@@ -86,6 +87,41 @@ def test_claim_1_derivative_is_minus_half_the_relative_fisher_information(name, 
     assert abs(sides.left - 2 * sides.right) > 1e-3 * abs(sides.right)  # without the half it would be false
 
 
+def test_claim_1_far_apart_is_right_or_refused():
+    for apart in (5.0, 50.0):
+        sides = results.claim_1(mixture_1d([-apart, apart]), mixture_1d([0.0, apart]), 0.01)
+        assert sides.gap < 1e-9 * abs(sides.right)
+    for apart, message in ((500.0, "half of them move a side"), (5000.0, "of p's mass")):
+        with pytest.raises(ValueError, match=message):
+            results.claim_1(mixture_1d([-apart, apart]), mixture_1d([0.0, apart]), 0.01)
+
+
+def test_eq_7_heat_equation():
+    p, q = pairs_of_distributions()["mixture 2d"]
+    x = p.sample(6, generator())
+    for law in (p, q):
+        for t in TS:
+            assert results.heat_equation(law, x, t).gap < 1e-9 / t
+    sides = results.heat_equation(p, x, 0.3)
+    assert float((sides.left - 2 * sides.right).abs().max()) > 0.1  # without the half it would be false
+
+
+def test_windows_grow_with_noise():
+    """N_i may change with t (Def. 1): for correlations that decay the denoiser needs more of the row at more noise."""
+    row = gaussian(torch.zeros(24), 0.9 ** (torch.arange(24)[:, None] - torch.arange(24)).abs())
+    radii = {s: results.smallest_window(row, s) for s in (0.05, 0.5, 2.0)}
+    assert list(radii.values()) == sorted(set(radii.values()))
+    errors = [results.window_error(row, 2.0, r) for r in (0, 2, 5, 23)]
+    assert errors == sorted(errors, reverse=True) and errors[-1] < 1e-12 < 0.3 < errors[0]
+    white = gaussian(torch.zeros(4), torch.eye(4))
+    assert results.smallest_window(white, 2.0) == 0
+
+
+def test_gaps_are_measured_in_float64():
+    assert results.Sides(1.0, 1.0 + 1e-9).gap == pytest.approx(1e-9, rel=1e-6)
+    assert results.Sides([1.0, 2.0], [1.0, 2.0 + 1e-9]).gap == pytest.approx(1e-9, rel=1e-6)
+
+
 def feature_cpc(transform):
     means = torch.tensor([[0.0, 1.0], [0.5, -1.0]])
     background = GaussianMixture([0.5, 0.5], means, 0.5 * torch.eye(2).repeat(2, 1, 1))
@@ -108,6 +144,20 @@ def test_corollary_1_in_feature_space(name, J):
     z = fcpc.features(J).sample(5, generator())
     sigma = torch.tensor([0.3, 0.5, 1.0, 3.0, 10.0], dtype=torch.float64)
     assert feature_space.corollary_1(fcpc, z, sigma, J).gap < 1e-7
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("sigma", [1e-3, 0.02])
+def test_corollary_1_below_any_fixed_grid(name, sigma):
+    """At little noise the integrand is far narrower than the density, and far off it sits in the density's tail."""
+    fcpc = feature_cpc(MAPS[name])
+    z = torch.tensor([[0.3, 1.2], [9.0, -7.0]], dtype=torch.float64)
+    sides = feature_space.corollary_1(fcpc, z, torch.full((2,), sigma, dtype=torch.float64), ("u", "v"))
+    assert sides.gap < 1e-8 * float(sides.right.abs().max())
+    with pytest.raises(ValueError, match="rounding"):
+        feature_space.corollary_1(fcpc, z, torch.full((2,), 1e-9, dtype=torch.float64), ("u", "v"))
+    with pytest.raises(ValueError, match="9 points do not resolve"):
+        feature_space.corollary_1(fcpc, z, torch.full((2,), sigma, dtype=torch.float64), ("u", "v"), points=9)
 
 
 def test_corollary_1_needs_the_feature_space():
@@ -141,6 +191,48 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     limit = kl(gaussian([0.0, 0.0], torch.eye(2)), gaussian([0.0, 0.0], A @ A.T)).value
     assert other.laws == sorted(other.laws) and other.laws[-1] == pytest.approx(limit, rel=1e-3)  # this one grows
     assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
+
+
+def test_claim_2_readings_against_the_laws_themselves():
+    """Each reading from denoisers and densities of the two laws, not from the formulas of claim_2."""
+    p, A = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    sigma, level = 0.7, torch.full((5,), 0.7, dtype=torch.float64)
+    found = feature_space.claim_2(p, A, [sigma])
+    pushed = p.pushforward(A)
+    after, before = pushed.noised(sigma), p.noised(sigma).pushforward(A)
+    # both denoisers of A x are affine, so a mean over N_t[A # p] needs its center and one point along each axis
+    z = torch.cat([after.mean[None], after.mean + torch.linalg.cholesky(after.cov).T])
+
+    def mean_square(gap):
+        return float(gap[0].square().sum() + (gap[1:] - gap[0]).square().sum())
+
+    x_t = torch.linalg.solve(A, z.T).T
+    denoisers = pushed.denoise(z, level[:3]) - p.denoise(x_t, level[:3]) @ A.T
+    assert found.denoisers[0] == pytest.approx(mean_square(denoisers), rel=1e-9)
+    assert found.scores[0] == pytest.approx(mean_square(after.score(z) - before.score(z)), rel=1e-9)
+    normal = {name: MultivariateNormal(d.mean, d.cov) for name, d in {"after": after, "before": before, "p": p.noised(sigma)}.items()}
+    assert found.identity[0] == pytest.approx(float(kl_divergence(normal["after"], normal["p"])), rel=1e-9)
+    assert found.laws[0] == pytest.approx(float(kl_divergence(normal["after"], normal["before"])), rel=1e-9)
+    assert found.identity[0] != pytest.approx(float(kl_divergence(normal["p"], normal["after"])), rel=0.05)
+
+
+def test_the_time_dependent_map_carries_one_law_to_the_other():
+    z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    x = z.pushforward(torch.linalg.inv(A))
+    torch.testing.assert_close(feature_space.time_dependent_map(z, A, 0.0), A)
+    for sigma in (0.3, 2.0):
+        A_t = feature_space.time_dependent_map(z, A, sigma)
+        torch.testing.assert_close(A_t @ x.noised(sigma).cov @ A_t.T, z.noised(sigma).cov)
+        assert float((A_t - A).abs().max()) > 0.05  # it depends on time
+    far = feature_space.time_dependent_map(z, A, 1e4)
+    torch.testing.assert_close(far @ far.T, torch.eye(2, dtype=torch.float64), atol=1e-6, rtol=0)
+    turn = rotation(0.7)
+    torch.testing.assert_close(feature_space.time_dependent_map(z, turn, 3.0), turn)  # orthogonal maps commute with noise
+
+
+def test_off_diagonal_is_the_mean_of_the_pairs():
+    assert features.off_diagonal(torch.tensor([[1.0, -0.5], [0.5, 1.0]])) == 0.5
+    assert features.off_diagonal(torch.eye(3) + 0.25 * (1 - torch.eye(3))) == pytest.approx(0.25)
 
 
 def test_a_fitted_cpc_is_right_at_three_conditions_for_a_cpc_and_wrong_at_all_counts_otherwise():

@@ -131,6 +131,7 @@ class Blobs:
 
         Raises ValueError for images of another size and for a sigma that is not >= 0 and [batch].
         """
+        check_tensor("images", x, (None, 3, self.resolution, self.resolution))
         check_levels(sigma, len(x))
         cells = self.to_cells(x.double())[:, :, None]
         variance = expand(sigma.double(), cells) ** 2 + self.noise**2

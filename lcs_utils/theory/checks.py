@@ -17,8 +17,8 @@ LOUDEST = 1e40  # of a noise level
 
 
 def shown(value: Any) -> str:
-    """`value` as an error names it: its repr, cut at 80 characters."""
-    text = repr(value)
+    """`value` as an error names it: its repr in one line, cut at 80 characters."""
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -84,14 +84,13 @@ def as_real(name: str, value: Any, ndim: int) -> Tensor:
 def check_points(x: Any, n: int, sigma: Any = None, name: str = "x") -> Tensor:
     """Points [batch n] and, if given, their noise levels [batch], each >= 0; returns the points."""
     check_tensor(name, x, (None, n))
-    check_levels(sigma, len(x))
+    if sigma is not None:
+        check_levels(sigma, len(x))
     return x
 
 
 def check_levels(sigma: Any, batch: int, above: bool = False) -> None:
-    """Noise levels [batch] >= 0 (> 0 if `above`), or None."""
-    if sigma is None:
-        return
+    """Noise levels [batch] >= 0 (> 0 if `above`)."""
     check_tensor("sigma", sigma, (batch,))
     wrong = sigma[((sigma <= 0) if above else (sigma < 0)) | (sigma > LOUDEST)]
     if len(wrong):

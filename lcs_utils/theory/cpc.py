@@ -104,8 +104,8 @@ def blockwise(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> 
     Raises ValueError for conditions of J that M lacks, and for overlapping M_j.
     """
     p = law(family, check_conditions(J))
-    order = [j for j in M if j in set(J)]
     rest = background_pixels(M, p.n, J)
+    order = [j for j in M if j in set(J)]
     blocks = tuple(tuple(M[j]) for j in order) + ((rest,) if rest else ())
     return Product(blocks, tuple(p.marginal(b) for b in blocks))
 

@@ -89,7 +89,7 @@ def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable
     Raises ValueError for overlapping M_j and unknown J.
     """
     N, L = map(list, lemma_1_subsets(M, n, J))
-    uncontrolled = background_pixels(M, n, M)
+    uncontrolled = background_pixels(M, n, list(M))
     for i in uncontrolled:
         N[i] = uncontrolled
     for k in set(M) - set(J):

@@ -116,6 +116,7 @@ def converse(
     """
     alone, blocks = 0.0, [check_list("a block", block, 1) for block in check_list("blocks", blocks, 1)]
     start = check_tensor("start", start, (None,)).double()
+    stop = check_tensor("stop", stop, (len(start),)).double()
     if sorted(check_indices([i for block in blocks for i in block], len(start), "block indices")) != list(range(len(start))):
         raise ValueError(f"blocks must cover range({len(start)}), got {shown(blocks)}")
     for block in blocks:
@@ -281,5 +282,6 @@ def window_error(p: Distribution, sigma: float, radius: int) -> float:
 
 def smallest_window(p: Distribution, sigma: float, tolerance: float = 0.01) -> int:
     """The smallest radius whose `window_error` is at most `tolerance` in (0, 1): N_i that change with t (Def. 1)."""
+    check_distribution("p", p)
     check_number("tolerance", tolerance, 0, 1, above=True)
     return next(r for r in range(p.n) if window_error(p, sigma, r) <= tolerance or r == p.n - 1)

@@ -173,10 +173,6 @@ def two_layer_velocity(
 ) -> Float[Tensor, "*starts dim dim"]:
     """dW/dt of the symmetric two-layer model as matrices: A W + W A - W A W - 1/2 (A W^2 + W^2 A)."""
     check(W, a)
-    return _velocity(W, a)
-
-
-def _velocity(W: Tensor, a: Tensor) -> Tensor:
     pair = a[:, None] + a
     return pair * W - (W * a) @ W - 0.5 * pair * (W @ W)
 
@@ -195,7 +191,7 @@ def two_layer_velocity_autograd(U: Float[Tensor, "dim inner"], a: Float[Tensor, 
 def two_layer_flow(
     W0: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"], times: Float[Tensor, "times"]
 ) -> Iterator[Float[Tensor, "*starts dim dim"]]:
-    """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4.
+    """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4 on U with W = U U^T.
 
     Choice: at most 0.2 / (max(a) max(1, |W|)) per step, |W| the largest row sum: the flow is quadratic in W, so a large
     start needs small steps until it has shrunk. Finer ones change w by less than 1e-4. Raises ValueError unless times
@@ -209,29 +205,37 @@ def two_layer_flow(
     size = W0.abs().max() if W0.numel() else W0.new_zeros(())
     if (W0 - W0.mT).abs().max() > 1e-9 * size:
         raise ValueError("W0 must be symmetric: the model is W = U U^T")
-    if (least := float(torch.linalg.eigvalsh(W0).min())) < -1e-9 * float(size):
+    values, vectors = torch.linalg.eigh(W0.double())
+    if (least := float(values.min())) < -1e-9 * float(size):
         raise ValueError(f"W0 must have no negative eigenvalue: the model is W = U U^T, got {least:.3g}")
-    W, fastest = W0.double(), float(a.max())
+    a, fastest = a.double(), float(a.max())
     if moments[-1] * fastest / 0.2 > MOST_STEPS:
         raise ValueError(f"times must end by {0.2 * MOST_STEPS / fastest:g} for these rates, got {moments[-1]:g}")
+    W, U = W0.double(), vectors * values.clamp(min=0).sqrt()[..., None, :]  # W itself would lose its sign to rounding
     for earlier, later in zip(moments, moments[1:]):
         left = later - earlier
         while left > 0:
             longest = 0.2 / max(fastest * max(1.0, float(W.abs().sum(-1).max())), 1e-300)
             steps = max(1, math.ceil(left / longest))
-            h = left / steps
-            W = _runge_kutta(W, a, h)
-            left = 0.0 if steps == 1 else left - h
+            U = _runge_kutta(U, a, left / steps)
+            W = U @ U.mT
+            left = 0.0 if steps == 1 else left - left / steps
         yield W
 
 
-def _runge_kutta(W: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"], h: float) -> Tensor:
+def _factor_velocity(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"]) -> Tensor:
+    """dU/dt = A U - 1/2 (A W + W A) U for W = U U^T."""
+    W, pulled = U @ U.mT, a[:, None] * U
+    return pulled - 0.5 * (a[:, None] * (W @ U) + W @ pulled)
+
+
+def _runge_kutta(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"], h: float) -> Tensor:
     """One step of order 4 of length h."""
-    k1 = _velocity(W, a)
-    k2 = _velocity(W + h / 2 * k1, a)
-    k3 = _velocity(W + h / 2 * k2, a)
-    k4 = _velocity(W + h * k3, a)
-    return W + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    k1 = _factor_velocity(U, a)
+    k2 = _factor_velocity(U + h / 2 * k1, a)
+    k3 = _factor_velocity(U + h / 2 * k2, a)
+    k4 = _factor_velocity(U + h * k3, a)
+    return U + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
 def random_starts(
