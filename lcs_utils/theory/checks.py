@@ -168,3 +168,20 @@ def check_generator(generator: Any) -> torch.Generator:
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"generator must be a torch.Generator, got {shown(generator)}")
     return generator
+
+
+def check_times(times: Any) -> list[float]:
+    """Times >= 0 as a list. Raises ValueError for others, and for none."""
+    listed = check_tensor("times", times, (None,)).tolist()
+    if not listed or min(listed) < 0:
+        raise ValueError(f"times must increase from >= 0, got {shown(listed)}")
+    return listed
+
+
+def check_curve(loss: Any) -> Tensor:
+    """A curve with points and without NaN or infinity."""
+    if not isinstance(loss, Tensor):
+        raise TypeError(f"loss must be a tensor, got {shown(loss)}")
+    if loss.ndim == 0 or loss.shape[-1] == 0:
+        raise ValueError(f"loss must hold at least one time, got shape {list(loss.shape)}")
+    return check_entries("loss", loss)

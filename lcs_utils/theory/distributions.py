@@ -38,7 +38,7 @@ Sigma = Float[Tensor, "batch"] | None
 class GaussianMixture:
     """sum_k weights[k] N(means[k], covs[k]) on R^n, at least one component, weights > 0 with sum 1.
 
-    Raises ValueError for a singular covariance (an eigenvalue below 1e-12), naming it.
+    Raises ValueError naming a singular covariance (an eigenvalue below 1e-12).
     """
 
     weights: Float[Tensor, "k"]
@@ -173,8 +173,7 @@ class Product:
         if len(blocks) != len(factors):
             raise ValueError(f"need one factor for each block, got {len(blocks)} blocks and {len(factors)} factors")
         most = sum(map(len, blocks)) + max((i for b in blocks for i in b if isinstance(i, int)), default=0) + 1
-        blocks = tuple(tuple(check_indices(block, most, "block indices")) for block in blocks)
-        object.__setattr__(self, "blocks", blocks)
+        object.__setattr__(self, "blocks", tuple(tuple(check_indices(b, most, "block indices")) for b in blocks))
         object.__setattr__(self, "factors", factors)
         flat = sorted(i for block in self.blocks for i in block)
         shared = sorted({a for a, b in zip(flat, flat[1:]) if a == b})
@@ -310,8 +309,8 @@ def kl(p: Distribution, q: Distribution, samples: int = 20_000, generator: torch
 def gaussian_kl(mean: Tensor, cov: Tensor, other_mean: Tensor, other_cov: Tensor) -> Tensor:
     """KL(N(mean, cov) || N(other_mean, other_cov)) in closed form, differentiable."""
     inverse, gap = torch.linalg.inv(other_cov), mean - other_mean
-    logdet = torch.logdet(other_cov) - torch.logdet(cov)
-    return (torch.trace(inverse @ cov) - len(mean) + gap @ inverse @ gap + logdet) / 2
+    volumes = torch.logdet(other_cov) - torch.logdet(cov)
+    return (torch.trace(inverse @ cov) - len(mean) + gap @ inverse @ gap + volumes) / 2
 
 
 def check_mass(name: str, density: Float[Tensor, "points"], cell: float) -> None:
@@ -319,16 +318,3 @@ def check_mass(name: str, density: Float[Tensor, "points"], cell: float) -> None
     mass = float(density.sum() * cell)
     if not abs(mass - 1) < 1e-6:
         raise ValueError(f"the grid holds {mass:.6g} of {name}'s mass: take more points, or distributions less far apart")
-
-
-def grid_kl(p_log: Float[Tensor, "points"], q_log: Float[Tensor, "points"], cell: float) -> float:
-    """KL(p || q) by the trapezoidal rule from log densities on an equidistant grid with cells of volume `cell`.
-
-    For smooth densities that vanish at the border the rule converges faster than any power, so this is exact to
-    rounding in one or two dimensions. Raises ValueError unless p's mass on the grid is 1 and log densities are finite.
-    """
-    check_tensor("p_log", p_log, (None,))
-    check_tensor("q_log", q_log, (len(p_log),))
-    p = p_log.exp()
-    check_mass("p", p, check_number("cell", cell, 0, above=True))
-    return float((p * (p_log - q_log)).sum() * cell)

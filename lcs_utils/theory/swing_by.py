@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lcs_utils.theory.checks import check_count, check_entries, check_generator, check_list, check_number, check_tensor, shown
+from lcs_utils.theory.checks import check_count, check_curve, check_entries, check_generator, check_list, check_number
+from lcs_utils.theory.checks import check_tensor, check_times, shown
 
 MOST_STEPS = 1_000_000  # of one flow
 
@@ -69,10 +70,7 @@ class Sim:
 
 
 def identity_loss(W: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"]) -> Tensor:
-    """L = 1/2 ||(W - I) A^(1/2)||_F^2, the population's mean of 1/2 ||W x - x||^2.
-
-    Raises ValueError unless W is dim x dim and the rates are >= 0.
-    """
+    """L = 1/2 ||(W - I) A^(1/2)||_F^2, the population's mean of 1/2 ||W x - x||^2; W and a as in `check`."""
     check(W, a)
     return 0.5 * ((W - torch.eye(len(a), dtype=a.dtype)) ** 2 * a).sum()
 
@@ -320,20 +318,3 @@ def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> 
     if bool((a < 0).any()):
         raise ValueError(f"rates must be >= 0, got {a.min().item():g}")
     check_entries("W", W)
-
-
-def check_times(times: Float[Tensor, "times"]) -> list[float]:
-    """Times >= 0 as a list. Raises ValueError for others, and for none."""
-    listed = check_tensor("times", times, (None,)).tolist()
-    if not listed or min(listed) < 0:
-        raise ValueError(f"times must increase from >= 0, got {shown(listed)}")
-    return listed
-
-
-def check_curve(loss: Float[Tensor, "*lead times"]) -> Tensor:
-    """A curve with points and without NaN or infinity."""
-    if not isinstance(loss, Tensor):
-        raise TypeError(f"loss must be a tensor, got {shown(loss)}")
-    if loss.ndim == 0 or loss.shape[-1] == 0:
-        raise ValueError(f"loss must hold at least one time, got shape {list(loss.shape)}")
-    return check_entries("loss", loss)
