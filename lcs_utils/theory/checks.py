@@ -144,12 +144,12 @@ def check_list(name: str, values: Any, least: int = 0) -> list:
 
 
 def check_conditions(J: Any, known: Iterable | None = None) -> frozenset:
-    """A set of conditions J as a frozenset; text is one name, not a set of letters.
+    """A set of conditions J (a mapping: its keys) as a frozenset; text is one name, not a set of letters.
 
     Raises TypeError for text and for what is no set of names, ValueError naming the conditions that are not `known`.
     """
     try:
-        conditions = frozenset(check_list("a set of conditions J", J))
+        conditions = frozenset(check_list("a set of conditions J", list(J) if isinstance(J, Mapping) else J))
     except TypeError:
         raise TypeError(f"a set of conditions J must be a set, list or tuple of names, got {shown(J)}") from None
     if known is not None and not conditions <= set(known):
