@@ -138,6 +138,17 @@ def test_fig2_exp1_is_local_in_pixels_exp2_is_not_and_the_count_is_the_reason():
     assert float(sensitivity(TINY, grid_of(TINY, [0]), 4, labels="one")[far].max()) > 1e-4
 
 
+def test_what_composes_is_local_at_labels_and_counts_between_them():
+    """Read as 'each' the one-label model composes; at unlabeled cells it still looks for the extras everywhere, Exp. 1 nowhere."""
+    nine = grid_of(SMALL, SPOTS)
+    for cell, local in ((SPOTS[4], True), (14, False)):
+        elsewhere = torch.arange(SMALL.cells) != cell
+        assert float(sensitivity(SMALL, nine, cell, labels="all")[elsewhere].max()) == 0
+        each = sensitivity(SMALL, nine, cell, labels="one", reading="each")
+        assert (float(each[elsewhere].sum() / each.sum()) < 1e-9) == local
+        assert local or float(each[elsewhere].sum() / each.sum()) > 0.02
+
+
 def test_fig2_conditions_act_locally_in_exp1_and_everywhere_in_exp2():
     x, level, _ = noisy(SMALL, 1, 2.0, seed=5)
     with_all, without_last = grid_of(SMALL, SPOTS), grid_of(SMALL, SPOTS[:-1])

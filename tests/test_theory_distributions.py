@@ -5,7 +5,7 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import diffusion
-from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian, grid_kl, kl
+from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian, kl
 
 SIGMAS = (0.01, 0.3, 2.0, 40.0)
 
@@ -75,12 +75,6 @@ def test_kl_closed_form_against_torch_and_monte_carlo():
     assert sampled.error > 0 and abs(sampled.value - exact.value) < 4 * sampled.error
     wrong = kl(split, EXAMPLES["mixture"], 20_000, torch.Generator().manual_seed(0))
     assert abs(wrong.value - exact.value) > 4 * wrong.error
-
-
-def test_grid_kl_is_exact_for_a_gaussian():
-    p, q = gaussian([0.0], [[1.0]]), gaussian([0.5], [[2.0]])
-    x = torch.linspace(-12, 12, 601, dtype=torch.float64)[:, None]
-    assert grid_kl(p.log_prob(x), q.log_prob(x), 24 / 600) == pytest.approx(kl(p, q).value, abs=1e-12)
 
 
 def test_images_keep_their_shape_and_dtype():

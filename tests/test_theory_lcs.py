@@ -17,6 +17,8 @@ from lcs_utils.theory.lcs import (
     local_conditional_denoiser,
     local_conditional_score,
     local_conditional_score_reference,
+    sum_of_scores,
+    window_subsets,
 )
 
 LEVELS = diffusion.karras_sigmas(20)[:-1].tolist()
@@ -170,12 +172,40 @@ def test_lcs_is_a_denoiser_that_samples_the_cpc():
     assert kl(fitted, results.full_joint(cpc(["a"]))).value > 0.3
 
 
+def test_sums_of_scores_need_an_independent_background_and_the_local_score_does_not():
+    cpc = CPCS["gaussian"]
+    white = CPC(cpc.M, gaussian(torch.zeros(7), torch.eye(7)), cpc.concepts)
+    for law, exact in ((white, True), (cpc, False)):
+        x, sigma = noisy_points(law, cpc.M)
+        target = results.full_joint(law(cpc.M)).score(x, sigma)
+        local = local_conditional_score(law, x, sigma, law.subsets(cpc.M))
+        summed = sum_of_scores(law, x, sigma, cpc.M)
+        assert float((local - target).abs().max()) < 1e-9 * float(target.abs().max())
+        assert (float((summed - target).abs().max()) < 1e-9 * float(target.abs().max())) == exact
+    x, sigma = noisy_points(cpc, ["a"])
+    torch.testing.assert_close(sum_of_scores(cpc, x, sigma, ["a"]), cpc(["a"]).score(x, sigma))  # one condition: nothing is added
+
+
+def test_windows_may_change_with_the_noise():
+    row = gaussian(torch.zeros(9), correlated(9, 0.5))
+    radius = {0.1: 0, 3.0: 4}
+    denoise = local_conditional_denoiser(lambda J: row, lambda J, s: window_subsets(9, radius[s], J), by_noise=True)
+    sigma = torch.tensor([0.1, 3.0, 0.1, 3.0], dtype=torch.float64)
+    x = diffusion.add_noise(row.sample(4, generator()), sigma, generator())
+    for s, r in radius.items():
+        at = sigma == s
+        score = local_conditional_score(lambda J: row, x[at], sigma[at], window_subsets(9, r))
+        torch.testing.assert_close(denoise(x, sigma, ())[at], x[at] + s**2 * score)
+    fixed = local_conditional_denoiser(lambda J: row, lambda J: window_subsets(9, 0, J))
+    assert float((fixed(x, sigma, ()) - denoise(x, sigma, ()))[1].abs().max()) > 1e-3
+
+
 def standard_normal(n):
     return gaussian(torch.zeros(n), torch.eye(n))
 
 
-def lcs_at(subsets):
-    return local_conditional_score(CPCS["gaussian"], torch.zeros(1, 7), torch.ones(1), subsets)
+def lcs_at(subsets, width=7):
+    return local_conditional_score(CPCS["gaussian"], torch.zeros(1, width), torch.ones(1), subsets)
 
 
 def nine_conditions():
@@ -206,6 +236,7 @@ def test_length_generalization_from_one_and_two_conditions_to_nine():
         (lambda: CPC({"a": (0,)}, standard_normal(3), {}), "M has conditions"),
         (lambda: CPCS["gaussian"](["a", "z"]), r"unknown conditions 'z'; known are \['a', 'b', 'c'\]"),
         (lambda: CPCS["gaussian"].denoise(torch.zeros(1, 7), torch.ones(1), ["z"]), "unknown conditions 'z'"),
+        (lambda: lcs_at(CPCS["gaussian"].subsets(["a"]), width=9), r"\[any, 7\], got \[1, 9\]"),
         (lambda: lcs_at(Subsets(((1,),) * 7, (frozenset(),) * 7)), r"N\[0\] must hold pixel 0"),
         (lambda: fit_cpc([((), torch.zeros(2, 2))], {"a": (0,)}), r"no draws for \['a'\]"),
     ],

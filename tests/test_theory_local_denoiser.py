@@ -42,6 +42,25 @@ def test_slow_twin_agrees(radius, sigma):
     assert sigma < 1 or float((other - slow).abs().max()) > 1e-2  # conditions matter where pixels leave it open
 
 
+def test_counts_that_differ_by_two_weigh_twice():
+    """Two training images, told apart by their labels alone: at high noise D mixes them by the labels' distance."""
+    images = torch.stack([torch.full((3, 2, 2), -0.5), torch.full((3, 2, 2), 0.5)])
+    grids, asked, level = torch.tensor([[0.0], [1.0]]), torch.tensor([3.0]), torch.tensor([1e6])
+    odds = 0.4 / 0.6
+    weights = torch.tensor([odds**3, odds**2])
+    expected = float((weights / weights.sum()) @ torch.tensor([-0.5, 0.5]))
+    for build in (patch_denoiser, patch_denoiser_reference):
+        found = build(images, grids, 0, flip=0.4)(torch.zeros(1, 3, 2, 2), level, asked)
+        assert float(found.mean()) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_sigma_whose_square_is_no_float_gives_the_nearest_patch():
+    images, grids = training_set(5)
+    for sigma in (1e-30, 1e-6):
+        found = patch_denoiser(images, grids, 1)(images[:2] + 0.01, torch.full((2,), sigma), grids[:2])
+        torch.testing.assert_close(found, images[:2])
+
+
 def test_streaming_does_not_change_the_result():
     images, grids = training_set(50)
     x_t, level = 3 * torch.randn(3, 3, 12, 12, generator=generator()), torch.tensor([0.01, 1.0, 80.0])
@@ -73,7 +92,7 @@ def test_training_free_exp3_length_generalizes_and_a_global_window_does_not():
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(3, 16), 1), r"2 images and grids \[3, 16\]"),
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 15), 1), "square grid"),
         (lambda: patch_denoiser(torch.zeros(2, 3, 9, 9), torch.zeros(2, 16), 1), "grid_size 4 does not divide .* 9"),
-        (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), -1), "got 1e-06, -1"),
+        (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), -1), "radius must be >= 0, got -1"),
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), 1, flip=0.7), "flip < 0.5"),
         (lambda: two(torch.zeros(9)), r"\[16\] or \[1, 16\], got \[9\]"),
     ],

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import features
-from lcs_utils.theory import results
+from lcs_utils.theory import feature_space, results
 from lcs_utils.theory.cpc import (
     ConditionalProjectiveComposition,
     CouplingMap,
@@ -86,6 +87,41 @@ def test_claim_1_derivative_is_minus_half_the_relative_fisher_information(name, 
     assert abs(sides.left - 2 * sides.right) > 1e-3 * abs(sides.right)  # without the half it would be false
 
 
+def test_claim_1_far_apart_is_right_or_refused():
+    for apart in (5.0, 50.0):
+        sides = results.claim_1(mixture_1d([-apart, apart]), mixture_1d([0.0, apart]), 0.01)
+        assert sides.gap < 1e-9 * abs(sides.right)
+    for apart, message in ((500.0, "half of them move a side"), (5000.0, "of p's mass")):
+        with pytest.raises(ValueError, match=message):
+            results.claim_1(mixture_1d([-apart, apart]), mixture_1d([0.0, apart]), 0.01)
+
+
+def test_eq_7_heat_equation():
+    p, q = pairs_of_distributions()["mixture 2d"]
+    x = p.sample(6, generator())
+    for law in (p, q):
+        for t in TS:
+            assert results.heat_equation(law, x, t).gap < 1e-9 / t
+    sides = results.heat_equation(p, x, 0.3)
+    assert float((sides.left - 2 * sides.right).abs().max()) > 0.1  # without the half it would be false
+
+
+def test_windows_grow_with_noise():
+    """N_i may change with t (Def. 1): for correlations that decay the denoiser needs more of the row at more noise."""
+    row = gaussian(torch.zeros(24), 0.9 ** (torch.arange(24)[:, None] - torch.arange(24)).abs())
+    radii = {s: results.smallest_window(row, s) for s in (0.05, 0.5, 2.0)}
+    assert list(radii.values()) == sorted(set(radii.values()))
+    errors = [results.window_error(row, 2.0, r) for r in (0, 2, 5, 23)]
+    assert errors == sorted(errors, reverse=True) and errors[-1] < 1e-12 < 0.3 < errors[0]
+    white = gaussian(torch.zeros(4), torch.eye(4))
+    assert results.smallest_window(white, 2.0) == 0
+
+
+def test_gaps_are_measured_in_float64():
+    assert results.Sides(1.0, 1.0 + 1e-9).gap == pytest.approx(1e-9, rel=1e-6)
+    assert results.Sides([1.0, 2.0], [1.0, 2.0 + 1e-9]).gap == pytest.approx(1e-9, rel=1e-6)
+
+
 def feature_cpc(transform):
     means = torch.tensor([[0.0, 1.0], [0.5, -1.0]])
     background = GaussianMixture([0.5, 0.5], means, 0.5 * torch.eye(2).repeat(2, 1, 1))
@@ -107,7 +143,21 @@ def test_corollary_1_in_feature_space(name, J):
     fcpc = feature_cpc(MAPS[name])
     z = fcpc.features(J).sample(5, generator())
     sigma = torch.tensor([0.3, 0.5, 1.0, 3.0, 10.0], dtype=torch.float64)
-    assert results.corollary_1(fcpc, z, sigma, J).gap < 1e-7
+    assert feature_space.corollary_1(fcpc, z, sigma, J).gap < 1e-7
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("sigma", [1e-3, 0.02])
+def test_corollary_1_below_any_fixed_grid(name, sigma):
+    """At little noise the integrand is far narrower than the density, and far off it sits in the density's tail."""
+    fcpc = feature_cpc(MAPS[name])
+    z = torch.tensor([[0.3, 1.2], [9.0, -7.0]], dtype=torch.float64)
+    sides = feature_space.corollary_1(fcpc, z, torch.full((2,), sigma, dtype=torch.float64), ("u", "v"))
+    assert sides.gap < 1e-8 * float(sides.right.abs().max())
+    with pytest.raises(ValueError, match="rounding"):
+        feature_space.corollary_1(fcpc, z, torch.full((2,), 1e-9, dtype=torch.float64), ("u", "v"))
+    with pytest.raises(ValueError, match="9 points do not resolve"):
+        feature_space.corollary_1(fcpc, z, torch.full((2,), sigma, dtype=torch.float64), ("u", "v"), points=9)
 
 
 def test_corollary_1_needs_the_feature_space():
@@ -116,8 +166,8 @@ def test_corollary_1_needs_the_feature_space():
     x = p.sample(10, generator(), ("u", "v"))
     level = torch.full((10,), 0.5, dtype=torch.float64)
     blocks = {"u": (0,), "v": (1,)}
-    local = local_conditional_score(p.pixels, x, level, lemma_1_subsets(blocks, 2, blocks))
-    assert float((local - p.pixels(blocks).score(x, level)).abs().max()) > 0.3
+    local = local_conditional_score(p.pixels, x, level, lemma_1_subsets(blocks, 2, list(blocks)))
+    assert float((local - p.pixels(list(blocks)).score(x, level)).abs().max()) > 0.3
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -131,10 +181,10 @@ def test_maps_invert_and_know_their_volume(name):
 def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     p = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]])
     sigmas = [0.05, 0.2, 1.0, 5.0, 25.0, 125.0]
-    commuting = results.claim_2(p, rotation(0.7), sigmas)
+    commuting = feature_space.claim_2(p, rotation(0.7), sigmas)
     assert max(abs(v) for v in commuting.laws + commuting.scores + commuting.denoisers) < 1e-10
     A = torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
-    other = results.claim_2(p, A, sigmas)
+    other = feature_space.claim_2(p, A, sigmas)
     assert all(a > b for a, b in zip(other.identity, other.identity[1:]))
     assert other.scores[2] > other.scores[3] > other.scores[4] > other.scores[5]
     assert other.denoisers[3] > other.denoisers[4] > other.denoisers[5] > 0
@@ -143,18 +193,63 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
 
 
-def test_a_cpc_fitted_to_one_and_two_conditions_knows_three_and_nothing_else_does():
+def test_claim_2_readings_against_the_laws_themselves():
+    """Each reading from denoisers and densities of the two laws, not from the formulas of claim_2."""
+    p, A = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    sigma, level = 0.7, torch.full((5,), 0.7, dtype=torch.float64)
+    found = feature_space.claim_2(p, A, [sigma])
+    pushed = p.pushforward(A)
+    after, before = pushed.noised(sigma), p.noised(sigma).pushforward(A)
+    # both denoisers of A x are affine, so a mean over N_t[A # p] needs its center and one point along each axis
+    z = torch.cat([after.mean[None], after.mean + torch.linalg.cholesky(after.cov).T])
+
+    def mean_square(gap):
+        return float(gap[0].square().sum() + (gap[1:] - gap[0]).square().sum())
+
+    x_t = torch.linalg.solve(A, z.T).T
+    denoisers = pushed.denoise(z, level[:3]) - p.denoise(x_t, level[:3]) @ A.T
+    assert found.denoisers[0] == pytest.approx(mean_square(denoisers), rel=1e-9)
+    assert found.scores[0] == pytest.approx(mean_square(after.score(z) - before.score(z)), rel=1e-9)
+    normal = {name: MultivariateNormal(d.mean, d.cov) for name, d in {"after": after, "before": before, "p": p.noised(sigma)}.items()}
+    assert found.identity[0] == pytest.approx(float(kl_divergence(normal["after"], normal["p"])), rel=1e-9)
+    assert found.laws[0] == pytest.approx(float(kl_divergence(normal["after"], normal["before"])), rel=1e-9)
+    assert found.identity[0] != pytest.approx(float(kl_divergence(normal["p"], normal["after"])), rel=0.05)
+
+
+def test_the_time_dependent_map_carries_one_law_to_the_other():
+    z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    x = z.pushforward(torch.linalg.inv(A))
+    torch.testing.assert_close(feature_space.time_dependent_map(z, A, 0.0), A)
+    for sigma in (0.3, 2.0):
+        A_t = feature_space.time_dependent_map(z, A, sigma)
+        torch.testing.assert_close(A_t @ x.noised(sigma).cov @ A_t.T, z.noised(sigma).cov)
+        assert float((A_t - A).abs().max()) > 0.05  # it depends on time
+    far = feature_space.time_dependent_map(z, A, 1e4)
+    torch.testing.assert_close(far @ far.T, torch.eye(2, dtype=torch.float64), atol=1e-6, rtol=0)
+    turn = rotation(0.7)
+    torch.testing.assert_close(feature_space.time_dependent_map(z, turn, 3.0), turn)  # orthogonal maps commute with noise
+
+
+def test_off_diagonal_is_the_mean_of_the_pairs():
+    assert features.off_diagonal(torch.tensor([[1.0, -0.5], [0.5, 1.0]])) == 0.5
+    assert features.off_diagonal(torch.eye(3) + 0.25 * (1 - torch.eye(3))) == pytest.approx(0.25)
+
+
+def test_a_fitted_cpc_is_right_at_three_conditions_for_a_cpc_and_wrong_at_all_counts_otherwise():
     shown = [(), (0,), (1,), (2,), (0, 1), (1, 2)]
-    error = lambda light, spill: results.fitted_error(*coupled_family(light, spill), shown, (0, 1, 2), 5000, generator())
-    assert error(0, 0) < 0.02 and error(0.5, 0) > 0.3 and error(0, 0.3) > 0.3
+    asked = [(0,), (0, 1), (0, 1, 2)]
+    errors = {c: results.fitted_errors(*coupled_family(*c), shown, asked, 5000, generator()) for c in [(0, 0), (0.5, 0), (0, 0.3)]}
+    assert max(errors[0, 0]) < 0.02 and errors[0.5, 0][2] > 0.3 and errors[0, 0.3][2] > 0.3
+    assert min(errors[0.5, 0][:2]) > 0.1 and min(errors[0, 0.3][:2]) > 0.1  # no CPC: wrong at counts that were shown, too
 
 
 def test_one_transform_is_enough_at_high_noise_and_for_rotations():
     z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
-    above, below = results.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)
+    above, below, moving = feature_space.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)
+    assert moving < 1e-3 < above[0]  # the time-dependent map needs no switch
     assert above[0] == pytest.approx(below[2]) and below[0] == pytest.approx(above[2])  # always, and never
     assert above[0] > 0.4 > 10 * above[1] and below[1] > 0.15 and above[2] < 1e-3
-    assert results.single_transform(z, rotation(0.7), [0.0], steps=100).left[0] < 1e-3
+    assert feature_space.single_transform(z, rotation(0.7), [0.0], steps=100).above[0] < 1e-3
 
 
 def mean_differences(family, conditions):
@@ -177,9 +272,9 @@ def test_equation_3_is_necessary_and_not_sufficient():
         (lambda: LinearMap([[1.0, 2.0], [2.0, 4.0]]), "must be invertible, .* singular value"),
         (lambda: LinearMap(torch.ones(2, 3)), r"matrix \[2, 3\]"),
         (lambda: feature_cpc(CouplingMap()).pixels(("u",)), "only a LinearMap .* CouplingMap"),
-        (lambda: coupled_family(-0.1, 0.0), "must be >= 0, got -0.1"),
+        (lambda: coupled_family(-0.1, 0.0), r"must be >= 0 and <= 1e\+06, got -0.1"),
         (lambda: coupled_family(0.1, 0.0)[0](frozenset([7])), "unknown conditions 7"),
-        (lambda: results.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]), "one Gaussian, got a mixture of 2"),
+        (lambda: feature_space.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]), "one Gaussian, got a mixture of 2"),
         (lambda: results.claim_1(mixture_3d(), mixture_3d(), 1.0), "at most 2 dimensions, got 3"),
         (lambda: features.cosine_similarity(torch.tensor([[1.0, 0.0], [0.0, 0.0]])), r"vectors \[1\] are zero"),
         (lambda: features.mean_difference_vectors([torch.zeros(2, 3)], torch.zeros(2, 4)), r"condition 0 .* \[2, 3\]"),

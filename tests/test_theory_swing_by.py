@@ -98,6 +98,24 @@ def test_flow_needs_no_finer_steps_and_learns_the_identity():
     assert torch.equal(coarse[0], W0) and (coarse[-1] - torch.eye(2, dtype=torch.float64)).abs().max() < 1e-3
 
 
+def test_large_starts_shrink_and_do_not_overflow():
+    a, times = torch.tensor([0.7], dtype=torch.float64), torch.tensor([1e-3, 0.1, 8.0], dtype=torch.float64)
+    for w0 in (5.0, 1e3, 1e9):
+        W = flow(torch.full((1, 1), w0), a, times)[:, 0, 0]
+        expected = 1 / (1 + (1 / w0 - 1) * torch.exp(-2 * a * times))  # dw/dt = 2 a w (1 - w)
+        assert ((W - expected) / expected).abs().max() < 1e-4
+    W = flow(1e6 * symmetric(3), torch.tensor([0.5, 2.0, 0.0]), torch.linspace(0, 30, 3))
+    assert bool(W.isfinite().all()) and (W[-1, :2, :2] - torch.eye(2, dtype=torch.float64)).abs().max() < 1e-3
+
+
+def test_off_diagonal_entries_rise_before_the_smaller_concept_and_after_the_larger():
+    a, times = torch.tensor([0.5, 2.0], dtype=torch.float64), torch.linspace(0, 12, 241, dtype=torch.float64)
+    W = flow(0.03 * torch.tensor([[1.0, 0.9], [0.9, 1.0]]), a, times)
+    first, second = sb.learning_times(W, times, 2).tolist()
+    peak = float(times[W[:, 0, 1].argmax()])
+    assert second < peak < first
+
+
 @pytest.mark.parametrize("coupling, turns", [(0.9, True), (0.0, False), (-0.9, False)])
 def test_swing_by_needs_a_positive_coupling(coupling, turns):
     """f_1 overshoots when w_12(0) > 0, then is suppressed; without coupling nothing turns."""
@@ -167,8 +185,8 @@ def test_descents_and_rise_of_known_curves():
         (lambda: sb.count_descents(torch.ones(2), 0.0), "tolerance must be > 0"),
         (lambda: sb.learning_times(torch.eye(2).double()[None], torch.zeros(1).double(), 3), "1..2, got 3"),
         (lambda: tc.Disks(pixels=10), "multiple of 4 and at least 8, got 10"),
-        (lambda: tc.Disks(separation=0.0), "separation must be in"),
-        (lambda: tc.Disks(diversity=0.5), "diversity must be in"),
+        (lambda: tc.Disks(separation=0.0), "separation must be > 0 and <= 1, got 0.0"),
+        (lambda: tc.Disks(diversity=0.5), "diversity must be >= 0 and <= 0.4, got 0.5"),
         (lambda: tc.Disks().concepts(torch.tensor([[0, 2]]), seeded()), "labels must be 0 or 1"),
         (lambda: next(tc.train(tc.Disks(), 0, (3, 2))), "checkpoints must be increasing"),
     ],
@@ -185,11 +203,36 @@ def test_concepts_read_from_pixels_are_those_drawn(separation):
         drawn = disks.concepts(torch.tensor(label).expand(200, 2), seeded())
         images = disks.images(drawn, seeded(1))
         assert images.shape == (200, 3, 12, 12) and images.min() == -1 and images.max() <= 1
-        assert (disks.read(images) - drawn).abs().mean(dim=0).max() < 0.1
+        assert (disks.read(images)[:, :2] - drawn).abs().mean(dim=0).max() < 0.1
         assert tc.accuracy(disks, images, label)["both"] == 1
         other = (1 - label[0], label[1])
         assert tc.accuracy(disks, images, other)["both"] == 0 and tc.accuracy(disks, images, other)["color"] == 1
     assert disks.read(-torch.ones(1, 3, 12, 12))[0, 1] == 0.5  # no disk: no color either
+
+
+def test_the_classifier_can_say_neither():
+    disks = tc.Disks()
+    for image in (torch.randn(300, 3, 12, 12, generator=seeded()), 2 * torch.rand(300, 3, 12, 12, generator=seeded()) - 1):
+        assert (disks.classify(image) == tc.NEITHER).all() and tc.accuracy(disks, image, (1, 1))["disk"] == 0
+    assert (disks.classify(-torch.ones(1, 3, 12, 12)) == tc.NEITHER).all()
+    # a small blue disk among so much scatter that only a third of the bright pixels are its own: as bright as a large one
+    image = disks.images(torch.tensor([[0.0, 1.0]]), seeded())
+    own = int((image[0] > 0).any(0).sum())
+    dark = (image[0] < -0.9).all(0).nonzero()
+    for row, column in dark[torch.randperm(len(dark), generator=seeded())[: 2 * own]].tolist():
+        image[0, 2, row, column] = 1.0
+    assert disks.classify(image).tolist() == [[tc.NEITHER, tc.NEITHER]]
+    between = disks.images(torch.tensor([[0.5, 1.0], [1.0, 0.5]]), seeded())
+    assert disks.classify(between).tolist() == [[tc.NEITHER, 1], [1, tc.NEITHER]]
+
+
+def test_a_study_that_was_stopped_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(tc, "CHECKPOINTS", (0,))
+    monkeypatch.setattr(tc, "measure", lambda disks, seed, checkpoints=(0,): iter([tc.Accuracy(0.1, seed, 0, "00", *[0.5] * 6)]))
+    rows = tc.stored(tc.Disks(), 3)
+    monkeypatch.setattr(tc, "measure", None)  # not measured again
+    assert tc.stored(tc.Disks(), 3) == rows and rows[0].seed == 3
 
 
 def test_disk_net_starts_as_the_best_linear_denoiser():

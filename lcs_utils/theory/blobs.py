@@ -23,6 +23,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from lcs_utils.diffusion import Denoiser, expand
+from lcs_utils.theory.checks import (
+    check_count,
+    check_generator,
+    check_levels,
+    check_list,
+    check_number,
+    check_tensor,
+    shown,
+)
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 
@@ -41,7 +50,13 @@ def log_symmetric(log_l: Float[Tensor, "... w"], degree: int) -> list[Float[Tens
     """Logs of the elementary symmetric polynomials e_0 .. e_degree of exp(log_l) along the last axis.
 
     e_s = sum over all sets of s cells of the product of their likelihood ratios: how probable s objects are. O(w s).
+    `degree` >= 0; log_l holds at least one number in its last axis.
     """
+    check_count("degree", degree)
+    if not isinstance(log_l, Tensor) or not log_l.is_floating_point():
+        raise TypeError(f"log_l must be a floating-point tensor, got {shown(log_l)}")
+    if log_l.ndim == 0 or log_l.shape[-1] == 0:
+        raise ValueError(f"log_l must hold numbers along its last axis, got shape {list(log_l.shape)}")
     logs = [torch.zeros_like(log_l[..., 0])]
     prefix = torch.zeros_like(log_l)  # log e_s of the cells before each cell
     for _ in range(degree):
@@ -56,7 +71,8 @@ def log_symmetric(log_l: Float[Tensor, "... w"], degree: int) -> list[Float[Tens
 class Blobs:
     """The toy's scenes: grid_size^2 cells of cell x cell pixels, count_law[k - 1] = P(k objects).
 
-    Raises ValueError for a count law that does not sum to 1 or allows more objects than there are cells.
+    `noise` > 0; the palette holds at least one color of three bytes. Raises ValueError for a count law that is negative,
+    does not sum to 1 or allows more objects than there are cells.
     """
 
     grid_size: int = 16
@@ -66,7 +82,16 @@ class Blobs:
     palette: tuple[tuple[int, int, int], ...] = PALETTE
 
     def __post_init__(self):
-        if abs(sum(self.count_law) - 1) > 1e-9 or len(self.count_law) > self.cells:
+        check_count("grid_size", self.grid_size, 1)
+        check_count("cell", self.cell, 1)
+        check_number("noise", self.noise, 0, 1e6, above=True)
+        law = [check_number("a chance in count_law", p, 0, 1) for p in check_list("count_law", self.count_law, 1)]
+        for color in check_list("palette", self.palette, 1):
+            if len(check_list("a color", color)) != 3:
+                raise ValueError(f"a color must be three bytes, got {shown(color)}")
+            for byte in color:
+                check_count("a byte of a color", byte, 0, 255)
+        if abs(sum(law) - 1) > 1e-9 or len(law) > self.cells:
             raise ValueError(f"count_law must sum to 1 over at most {self.cells} objects, got {self.count_law}")
 
     @property
@@ -90,17 +115,24 @@ class Blobs:
         return torch.cat([ground[None], blobs]).flatten(1)
 
     def to_cells(self, x: Shaped[Tensor, "batch 3 h w"]) -> Shaped[Tensor, "batch cells d"]:
-        """Images as flattened cells, row by row."""
+        """Images as flattened cells, row by row. Raises ValueError for images of another size."""
+        check_tensor("images", x, (None, 3, self.resolution, self.resolution))
         return rearrange(x, "b c (i p) (j q) -> b (i j) (c p q)", p=self.cell, q=self.cell)
 
     def to_image(self, cells: Float[Tensor, "batch cells d"]) -> Float[Tensor, "batch 3 h w"]:
-        """The inverse of `to_cells`."""
+        """The inverse of `to_cells`. Raises ValueError for other shapes."""
+        check_tensor("cells", cells, (None, self.cells, 3 * self.cell**2))
         return rearrange(cells, "b (i j) (c p q) -> b c (i p) (j q)", i=self.grid_size, p=self.cell, q=self.cell)
 
     def evidence(
         self, x: Float[Tensor, "batch 3 h w"], sigma: Float[Tensor, "batch"]
     ) -> tuple[Float[Tensor, "batch cells"], Float[Tensor, "batch cells d"]]:
-        """Per cell: log p_t(x | object) - log p_t(x | empty), and the posterior mean of a blob, colors averaged."""
+        """Per cell: log p_t(x | object) - log p_t(x | empty), and the posterior mean of a blob, colors averaged.
+
+        Raises ValueError for images of another size and for a sigma that is not >= 0 and [batch].
+        """
+        check_tensor("images", x, (None, 3, self.resolution, self.resolution))
+        check_levels(sigma, len(x))
         cells = self.to_cells(x.double())[:, :, None]
         variance = expand(sigma.double(), cells) ** 2 + self.noise**2
         logits = -((cells - self.means).square().sum(-1) / (2 * variance[..., 0]))
@@ -114,7 +146,9 @@ class Blobs:
     def scenes(
         self, batch: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "batch 3 h w"], Bool[Tensor, "batch cells"]]:
-        """Images in [-1, 1] and their occupied cells."""
+        """Images in [-1, 1] and their occupied cells, `batch` >= 1 of them."""
+        check_count("batch", batch, 1)
+        check_generator(generator)
         law = torch.tensor(self.count_law)
         counts = 1 + torch.multinomial(law, batch, replacement=True, generator=generator)
         ranks = torch.rand(batch, self.cells, generator=generator).argsort(1).argsort(1)
@@ -137,7 +171,10 @@ class Blobs:
 
 def check_grids(blobs: Blobs, cond: Tensor, batch: int) -> Bool[Tensor, "batch cells"]:
     """Location grids [batch cells] or [cells] as booleans. Raises ValueError naming both sizes."""
-    cond = torch.as_tensor(cond)
+    try:
+        cond = torch.as_tensor(cond)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"cond must be a grid of counts, got {shown(cond)}") from None
     if cond.shape not in ((blobs.cells,), (batch, blobs.cells)):
         raise ValueError(f"cond must have shape [{blobs.cells}] or [{batch}, {blobs.cells}], got {list(cond.shape)}")
     return (cond > 0).expand(batch, -1)
@@ -185,7 +222,9 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
     """
     if labels not in LABELS or reading not in READINGS:
         raise ValueError(f"labels must be one of {LABELS} and reading of {READINGS}, got {labels!r} and {reading!r}")
-    if radius is not None and radius < 0:
+    if not isinstance(blobs, Blobs):
+        raise TypeError(f"blobs must be Blobs, got {shown(blobs)}")
+    if radius is not None and check_count("radius", radius, -1) < 0:
         raise ValueError(f"radius must be >= 0 cells, got {radius}")
     window, degree = _windows(blobs, radius), len(blobs.count_law) - 1
     unseen = blobs.cells - 1 - (window < blobs.cells).sum(1)
@@ -219,6 +258,7 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
         return torch.where(labeled.any(-1) | grid, seen, unlabeled)
 
     def denoise(x_t, sigma, cond):
+        check_tensor("x_t", x_t, (None, 3, blobs.resolution, blobs.resolution))
         grid = check_grids(blobs, cond, len(x_t))
         log_l, blob = blobs.evidence(x_t, sigma)
         p = grid.double() if labels == "all" else presence(log_l, grid)
@@ -235,8 +275,13 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
 
     Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them ("each").
     Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m - K cells
-    one with probability E[k - 1] / (m - 1).
+    one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no or too many labels.
     """
+    check_count("labeled", labeled, 1, blobs.cells)
+    if reading not in READINGS:
+        raise ValueError(f"reading must be one of {READINGS}, got {shown(reading)}")
+    if blobs.cells == 1:
+        return 1.0
     extras = sum(p * k for k, p in enumerate(blobs.count_law))
     if local:
         return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
@@ -246,8 +291,14 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
 def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
     """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by scene.
 
-    The slow twin of `denoiser`: one component per set of occupied cells and coloring, for tiny grids.
+    The slow twin of `denoiser`: one component per set of occupied cells and coloring, for tiny grids. Raises ValueError
+    for a label outside the grid and for more than 20,000 components.
     """
+    if label is not None:
+        check_count("label", label, 0, blobs.cells - 1)
+    colors, most = len(blobs.palette), len(blobs.count_law)
+    if (total := sum(math.comb(blobs.cells, k) * colors**k for k in range(1, most + 1))) > 20_000:
+        raise ValueError(f"{total:,} scenes are too many to enumerate, at most 20,000 are")
     weights, means = [], []
     for k, p in enumerate(blobs.count_law, 1):
         for J in combinations(range(blobs.cells), k):

@@ -1,8 +1,9 @@
 """Exact distributions in float64: Gaussian mixtures and products of them over disjoint blocks of pixels.
 
 Each is a denoiser in the sense of `lcs_utils.diffusion`, so the sampler and eqs. (9)-(10) run on it unchanged.
-All methods take `sigma=None` (no noise) or `sigma` of shape [batch]: log_prob and score are then those of
-p_t = p * N(0, sigma^2 I).
+All methods take `sigma=None` (no noise) or `sigma` >= 0 of shape [batch]: log_prob and score are then those of
+p_t = p * N(0, sigma^2 I). Entries are finite and at most 1e100 in size, noise levels at most 1e40. Everything else
+raises ValueError, or TypeError for what is no tensor of real numbers.
 """
 
 import math
@@ -15,42 +16,49 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.theory.checks import (
+    as_real,
+    check_count,
+    check_flat,
+    check_generator,
+    check_indices,
+    check_list,
+    check_number,
+    check_points,
+    check_sigma,
+    check_tensor,
+    shown,
+)
+
 LOG_2PI = math.log(2 * math.pi)
 Sigma = Float[Tensor, "batch"] | None
 
 
-def check_indices(idx: Sequence[int], n: int) -> list[int]:
-    """`idx` as a list of distinct integers in [0, n). Raises ValueError naming those that are not."""
-    idx = [int(i) for i in idx]
-    outside = sorted({i for i in idx if not 0 <= i < n})
-    if outside:
-        raise ValueError(f"indices {outside} are outside [0, {n})")
-    repeated = sorted({i for i in idx if idx.count(i) > 1}) if len(set(idx)) < len(idx) else []
-    if repeated:
-        raise ValueError(f"indices {repeated} are given more than once")
-    return idx
-
-
 @dataclass(frozen=True, eq=False)
 class GaussianMixture:
-    """sum_k weights[k] N(means[k], covs[k]) on R^n. Raises ValueError for a singular covariance, naming it."""
+    """sum_k weights[k] N(means[k], covs[k]) on R^n, at least one component, weights > 0 with sum 1.
+
+    Raises ValueError naming a singular covariance (an eigenvalue below 1e-12).
+    """
 
     weights: Float[Tensor, "k"]
     means: Float[Tensor, "k n"]
     covs: Float[Tensor, "k n n"]
 
     def __post_init__(self):
-        for name in ("weights", "means", "covs"):
-            object.__setattr__(self, name, torch.as_tensor(getattr(self, name), dtype=torch.float64))
+        for ndim, name in enumerate(("weights", "means", "covs"), 1):
+            object.__setattr__(self, name, as_real(name, getattr(self, name), ndim))
         k, n = self.means.shape
         if self.weights.shape != (k,) or self.covs.shape != (k, n, n):
             given = [list(t.shape) for t in (self.weights, self.means, self.covs)]
             raise ValueError(f"need weights [k], means [k, n], covs [k, n, n], got {given}")
+        if k == 0 or n == 0:
+            raise ValueError(f"need at least one component in at least one dimension, got means {[k, n]}")
         if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
         object.__setattr__(self, "weights", self.weights / self.weights.sum())  # float32 input sums to 1 +- 1e-7
         shifted = self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)
-        failed = torch.linalg.cholesky_ex(shifted).info if n else torch.zeros(k)
+        failed = torch.linalg.cholesky_ex(shifted).info
         symmetric = torch.isclose(self.covs, self.covs.mT, atol=1e-9).flatten(1).all(1)
         for i in ((failed > 0) | ~symmetric).nonzero().flatten().tolist():
             smallest = float(torch.linalg.eigvalsh(self.covs[i]).min())
@@ -74,6 +82,7 @@ class GaussianMixture:
 
     def _project(self, x: Tensor, sigma: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """x in principal axes [batch k n], its variances [batch k n] and log weights + log densities [batch k]."""
+        check_points(x, self.n, sigma)
         variances, axes = self._axes
         y = torch.einsum("bkn,knm->bkm", x.double()[:, None] - self.means, axes)
         v = variances.expand(len(x), -1, -1) if sigma is None else variances + sigma.double()[:, None, None] ** 2
@@ -94,13 +103,15 @@ class GaussianMixture:
 
     def denoise(self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None) -> Tensor:
         """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or images)."""
-        y, v, logits = self._project(x_t.reshape(len(x_t), -1), sigma)
+        y, v, logits = self._project(check_flat(x_t, self.n, sigma), sigma)
         variances, axes = self._axes
         each = self.means + torch.einsum("bkm,knm->bkn", y * variances / v, axes)
         return torch.einsum("bk,bkn->bn", logits.softmax(-1), each).reshape(x_t.shape).to(x_t.dtype)
 
     def sample(self, batch: int, generator: torch.Generator) -> Float[Tensor, "batch n"]:
-        """`batch` independent draws."""
+        """`batch` >= 1 independent draws."""
+        check_count("batch", batch, 1)
+        check_generator(generator)
         which = torch.multinomial(self.weights, batch, replacement=True, generator=generator)
         eps = torch.randn(batch, self.n, generator=generator, dtype=torch.float64)
         variances, axes = self._axes
@@ -108,7 +119,8 @@ class GaussianMixture:
 
     def noised(self, sigma: float) -> "GaussianMixture":
         """p_t = p * N(0, sigma^2 I), sigma >= 0 a standard deviation."""
-        return GaussianMixture(self.weights, self.means, self.covs + sigma**2 * torch.eye(self.n, dtype=torch.float64))
+        variance = check_sigma(sigma) ** 2
+        return GaussianMixture(self.weights, self.means, self.covs + variance * torch.eye(self.n, dtype=torch.float64))
 
     def marginal(self, idx: Sequence[int]) -> "GaussianMixture":
         """The distribution of x[idx], coordinates in the order of idx."""
@@ -116,8 +128,12 @@ class GaussianMixture:
         return GaussianMixture(self.weights, self.means[:, idx], self.covs[:, idx][:, :, idx])
 
     def pushforward(self, matrix: Float[Tensor, "m n"], shift: Float[Tensor, "m"] | float = 0.0) -> "GaussianMixture":
-        """The distribution of matrix @ x + shift."""
-        matrix = torch.as_tensor(matrix, dtype=torch.float64)
+        """The distribution of matrix @ x + shift. Raises ValueError unless the matrix is [m n] of full rank m."""
+        matrix = check_tensor("matrix", as_real("matrix", matrix, 2), (None, self.n))
+        if isinstance(shift, Tensor):
+            check_tensor("shift", shift, (len(matrix),))
+        else:
+            check_number("shift", shift)
         covs = matrix @ self.covs @ matrix.T
         return GaussianMixture(self.weights, self.means @ matrix.T + shift, (covs + covs.mT) / 2)
 
@@ -135,7 +151,9 @@ class GaussianMixture:
 
 def gaussian(mean: Tensor | Sequence[float], cov: Tensor | Sequence[Sequence[float]]) -> GaussianMixture:
     """N(mean, cov): a mixture of one component, whose KL divergences are exact."""
-    mean, cov = (torch.as_tensor(t, dtype=torch.float64) for t in (mean, cov))
+    mean, cov = as_real("mean", mean, 1), as_real("cov", cov, 2)
+    if cov.shape != (len(mean), len(mean)):
+        raise ValueError(f"need a mean [n] and a cov [n, n], got {list(mean.shape)} and {list(cov.shape)}")
     return GaussianMixture(torch.ones(1, dtype=torch.float64), mean[None], cov[None])
 
 
@@ -143,13 +161,20 @@ def gaussian(mean: Tensor | Sequence[float], cov: Tensor | Sequence[Sequence[flo
 class Product:
     """prod_k factors[k](x[blocks[k]]), the blocks disjoint and together all of range(n).
 
-    Raises ValueError naming the indices that two blocks share or none holds.
+    Raises ValueError naming the indices that two blocks share or none holds, TypeError for a factor that is none.
     """
 
     blocks: tuple[tuple[int, ...], ...]
     factors: tuple[Any, ...]
 
     def __post_init__(self):
+        blocks = [check_list("a block", block) for block in check_list("blocks", self.blocks, 1)]
+        factors = tuple(check_distribution("a factor", factor) for factor in check_list("factors", self.factors))
+        if len(blocks) != len(factors):
+            raise ValueError(f"need one factor for each block, got {len(blocks)} blocks and {len(factors)} factors")
+        most = sum(map(len, blocks)) + max((i for b in blocks for i in b if isinstance(i, int)), default=0) + 1
+        object.__setattr__(self, "blocks", tuple(tuple(check_indices(b, most, "block indices")) for b in blocks))
+        object.__setattr__(self, "factors", factors)
         flat = sorted(i for block in self.blocks for i in block)
         shared = sorted({a for a, b in zip(flat, flat[1:]) if a == b})
         if shared:
@@ -178,20 +203,22 @@ class Product:
 
     def log_prob(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch"]:
         """log p_t(x): isotropic noise keeps the blocks independent."""
+        check_points(x, self.n, sigma)
         return sum(f.log_prob(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors))
 
     def score(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch n"]:
         """grad_x log p_t(x)."""
+        check_points(x, self.n, sigma)
         return self._joined([f.score(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors)])
 
     def denoise(self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None) -> Tensor:
         """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or images)."""
-        x = x_t.reshape(len(x_t), -1)
+        x = check_flat(x_t, self.n, sigma)
         parts = [f.denoise(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors)]
         return self._joined(parts).reshape(x_t.shape)
 
     def sample(self, batch: int, generator: torch.Generator) -> Float[Tensor, "batch n"]:
-        """`batch` independent draws."""
+        """`batch` >= 1 independent draws."""
         return self._joined([f.sample(batch, generator) for f in self.factors])
 
     def noised(self, sigma: float) -> "Product":
@@ -207,7 +234,12 @@ class Product:
         return Product(blocks, factors)
 
     def joint(self) -> GaussianMixture:
-        """The same distribution as one mixture on R^n: its components are all combinations of the factors'."""
+        """The same distribution as one mixture on R^n: its components are all combinations of the factors'.
+
+        Raises ValueError for more than 100,000 of them.
+        """
+        if (count := math.prod(len(factor.weights) for factor in self.factors)) > 100_000:
+            raise ValueError(f"the joint has {count:,} components, at most 100,000 are held")
         weights, means, covs = torch.ones(1), torch.zeros(1, 0), torch.zeros(1, 0, 0)
         for factor in self.factors:
             a, b = len(weights), len(factor.weights)
@@ -235,6 +267,15 @@ class Product:
 Distribution = GaussianMixture | Product
 
 
+def check_distribution(name: str, value: Any, n: int | None = None) -> Distribution:
+    """A GaussianMixture or Product, on R^n if `n` is given. Raises TypeError or ValueError."""
+    if not isinstance(value, Distribution):
+        raise TypeError(f"{name} must be a GaussianMixture or a Product, got {shown(value)}")
+    if n is not None and value.n != n:
+        raise ValueError(f"{name} must live in R^{n}, got R^{value.n}")
+    return value
+
+
 class Estimate(NamedTuple):
     """A number and its standard error, 0 for a closed form."""
 
@@ -245,30 +286,35 @@ class Estimate(NamedTuple):
 def kl(p: Distribution, q: Distribution, samples: int = 20_000, generator: torch.Generator | None = None) -> Estimate:
     """KL(p || q) >= 0 in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo with its error.
 
-    Raises ValueError for different dimensions, and for a Monte Carlo estimate without a generator.
+    `samples` >= 2. Raises ValueError for different dimensions, and for a Monte Carlo estimate without a generator.
     """
+    check_distribution("p", p)
+    check_distribution("q", q)
+    check_count("samples", samples, 2)
     if p.n != q.n:
         raise ValueError(f"p lives in R^{p.n} and q in R^{q.n}")
     if isinstance(p, Product) and isinstance(q, Product) and p.blocks == q.blocks:
         parts = [kl(a, b, samples, generator) for a, b in zip(p.factors, q.factors)]
         return Estimate(sum(e.value for e in parts), math.hypot(*(e.error for e in parts)))
     if p.is_gaussian and q.is_gaussian:
-        inverse = torch.linalg.inv(q.cov)
-        gap = p.mean - q.mean
-        logdet = torch.logdet(q.cov) - torch.logdet(p.cov)
-        return Estimate(float((torch.trace(inverse @ p.cov) - p.n + gap @ inverse @ gap + logdet) / 2), 0.0)
+        return Estimate(max(0.0, float(gaussian_kl(p.mean, p.cov, q.mean, q.cov))), 0.0)
     if generator is None:
         raise ValueError("KL between mixtures is estimated from samples: pass a torch.Generator")
+    check_generator(generator)
     x = p.sample(samples, generator)
     ratio = p.log_prob(x) - q.log_prob(x)
     return Estimate(float(ratio.mean()), float(ratio.std() / samples**0.5))
 
 
-def grid_kl(p_log: Float[Tensor, "points"], q_log: Float[Tensor, "points"], cell: float) -> float:
-    """KL(p || q) by the trapezoidal rule from log densities on an equidistant grid with cells of volume `cell`.
+def gaussian_kl(mean: Tensor, cov: Tensor, other_mean: Tensor, other_cov: Tensor) -> Tensor:
+    """KL(N(mean, cov) || N(other_mean, other_cov)) in closed form, differentiable."""
+    inverse, gap = torch.linalg.inv(other_cov), mean - other_mean
+    volumes = torch.logdet(other_cov) - torch.logdet(cov)
+    return (torch.trace(inverse @ cov) - len(mean) + gap @ inverse @ gap + volumes) / 2
 
-    For smooth densities that vanish at the border the rule converges faster than any power, so this is exact to
-    rounding in one or two dimensions.
-    """
-    p = p_log.exp()
-    return float((p * (p_log - q_log)).sum() * cell)
+
+def check_mass(name: str, density: Float[Tensor, "points"], cell: float) -> None:
+    """Raise ValueError unless a density sums to 1 over a grid: otherwise the grid is too coarse for it, or too small."""
+    mass = float(density.sum() * cell)
+    if not abs(mass - 1) < 1e-6:
+        raise ValueError(f"the grid holds {mass:.6g} of {name}'s mass: take more points, or distributions less far apart")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import torch
@@ -9,7 +10,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils.diffusion import Denoiser, expand
-from lcs_utils.theory.distributions import Distribution
+from lcs_utils.theory.checks import (
+    check_conditions,
+    check_count,
+    check_flat,
+    check_indices,
+    check_list,
+    check_points,
+    shown,
+)
+from lcs_utils.theory.distributions import Distribution, check_distribution
 
 Conditions = frozenset  # J, a set of condition names
 Family = Callable[[Conditions], Distribution]  # J -> p(x | c_J), defined for every J, seen in training or not
@@ -22,29 +32,40 @@ class Subsets(NamedTuple):
     L: tuple[Conditions, ...]
 
 
-def check_disjoint(M: Mapping[Any, tuple[int, ...]], n: int) -> None:
-    """Raise ValueError naming pixels of `M` that two conditions claim, or that are outside [0, n)."""
+def check_disjoint(M: Mapping[Any, tuple[int, ...]], n: int) -> dict[Any, tuple[int, ...]]:
+    """`M` with tuples of pixels. Raises ValueError naming pixels that two conditions claim, or that are outside [0, n).
+
+    TypeError for an M that is no mapping of conditions to sequences of pixels.
+    """
+    if not isinstance(M, Mapping):
+        raise TypeError(f"M must map conditions to pixels, got {shown(M)}")
     owner: dict[int, Any] = {}
     for j, pixels in M.items():
-        for i in pixels:
+        for i in check_list(f"M[{j!r}]", pixels, 1):
+            if isinstance(i, bool) or not isinstance(i, Integral):
+                raise TypeError(f"M[{j!r}] must hold whole numbers, got {shown(i)}")
             if not 0 <= i < n:
                 raise ValueError(f"M[{j!r}] holds pixel {i}, outside [0, {n})")
             if i in owner:
                 raise ValueError(f"M[{owner[i]!r}] and M[{j!r}] overlap: both hold pixel {i}")
             owner[i] = j
+    return {j: tuple(int(i) for i in pixels) for j, pixels in M.items()}
 
 
-def check_known(J: Iterable, known: Iterable) -> Conditions:
-    """`J` as a frozenset. Raises ValueError naming the conditions of J that are not among `known`."""
-    unknown = sorted(repr(j) for j in set(J) - set(known))
-    if unknown:
-        raise ValueError(f"unknown conditions {', '.join(unknown)}; known are {sorted(known, key=repr)}")
-    return frozenset(J)
+def law(family: Family, J: Iterable) -> Distribution:
+    """p(x | c_J). Raises TypeError for a family that is no function, or gives no distribution."""
+    if not callable(family):
+        raise TypeError(f"a family must be a function of a set of conditions, got {shown(family)}")
+    return check_distribution(f"the family at {set(J) or '{}'}", family(frozenset(J)))
 
 
 def background_pixels(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> tuple[int, ...]:
-    """M_J^c = [n] minus the union of M_j over j in J: a pixel of M_k is background when k is not in J."""
-    held = {i for j in J for i in M[j]}
+    """M_J^c = [n] minus the union of M_j over j in J: a pixel of M_k is background when k is not in J.
+
+    Raises ValueError for overlapping M_j and unknown J.
+    """
+    M = check_disjoint(M, check_count("n", n, 1))
+    held = {i for j in check_conditions(J, M) for i in M[j]}
     return tuple(i for i in range(n) if i not in held)
 
 
@@ -53,11 +74,9 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
 
     Raises ValueError for overlapping M_j and unknown J.
     """
-    check_disjoint(M, n)
-    J = check_known(J, M)
     rest = background_pixels(M, n, J)
     N, L = [rest] * n, [frozenset()] * n
-    for j in J:
+    for j in check_conditions(J):
         for i in M[j]:
             N[i], L[i] = tuple(M[j]), frozenset([j])
     return Subsets(tuple(N), tuple(L))
@@ -67,9 +86,10 @@ def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable
     """Another reading of Lemma 1, whose cases are lost to us: a pixel of M_k looks at M_k (with no condition) also when k is not in J.
 
     Exact only if the background itself factorizes over the M_k; `results.lemma_1` with these subsets shows the difference.
+    Raises ValueError for overlapping M_j and unknown J.
     """
     N, L = map(list, lemma_1_subsets(M, n, J))
-    uncontrolled = background_pixels(M, n, M)
+    uncontrolled = background_pixels(M, n, list(M))
     for i in uncontrolled:
         N[i] = uncontrolled
     for k in set(M) - set(J):
@@ -78,13 +98,25 @@ def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable
     return Subsets(tuple(N), tuple(L))
 
 
+def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
+    """N_i = the pixels within `radius` >= 0 of i in a row of n, L_i = J: the windows of a local score on a line."""
+    check_count("n", n, 1)
+    check_count("radius", radius)
+    N = tuple(tuple(range(max(0, i - radius), min(n, i + radius + 1))) for i in range(n))
+    return Subsets(N, (check_conditions(J),) * n)
+
+
 def _groups(subsets: Subsets) -> dict[tuple, list[int]]:
     """Pixels that share N and L, so that each distinct marginal is evaluated once."""
+    if not isinstance(subsets, tuple) or len(subsets) != 2 or len(subsets[0]) != len(subsets[1]) or not subsets[0]:
+        raise ValueError(f"subsets must be Subsets with one N and one L for each pixel, got {shown(subsets)}")
     groups: dict[tuple, list[int]] = {}
-    for i, key in enumerate(zip(*subsets)):
-        if i not in key[0]:
-            raise ValueError(f"N[{i}] must hold pixel {i} itself, got {key[0]}")
-        groups.setdefault(key, []).append(i)
+    for i, (N, L) in enumerate(zip(*subsets)):
+        N = check_list(f"N[{i}]", N, 1)
+        if i not in N:
+            raise ValueError(f"N[{i}] must hold pixel {i} itself, got {shown(N)}")
+        check_indices(N, len(subsets[0]), f"N[{i}]")
+        groups.setdefault((tuple(N), check_conditions(L)), []).append(i)
     return groups
 
 
@@ -93,39 +125,78 @@ def local_conditional_score(
 ) -> Float[Tensor, "batch n"]:
     """Def. 1, eq. (1): s[i] = d/dx_i log p_t(x_{N_i} | c_{L_i}), t = sigma^2.
 
-    `subsets` may differ between noise levels: pass those for this sigma. Raises ValueError if i is not in N[i].
+    `subsets` may differ between noise levels: pass those for this sigma. Raises ValueError if i is not in N[i], and for
+    an x of another width than `subsets` or the family has.
     """
-    out = torch.empty_like(x)
-    for (N, L), pixels in _groups(subsets).items():
-        score = family(L).marginal(N).score(x[:, list(N)], sigma)
+    groups = _groups(subsets)
+    check_points(x, len(subsets.N), sigma)
+    out = torch.empty(x.shape, dtype=torch.float64, device=x.device)
+    for (N, L), pixels in groups.items():
+        p = check_distribution("a law of the family", law(family, L), len(subsets.N))
+        score = p.marginal(N).score(x[:, list(N)], sigma)
         out[:, pixels] = score[:, [N.index(i) for i in pixels]]
-    return out
+    return out.to(x.dtype) if x.is_floating_point() else out
 
 
 def local_conditional_score_reference(
     family: Family, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], subsets: Subsets
 ) -> Float[Tensor, "batch n"]:
     """The slow twin of `local_conditional_score`, eq. (1) word for word: one pixel at a time, by autograd."""
+    check_points(x, len(subsets.N), sigma)
     columns = []
     for i, (N, L) in enumerate(zip(*subsets)):
-        near = x[:, list(N)].detach().requires_grad_()
-        log_p = family(L).marginal(N).log_prob(near, sigma)
+        near = x[:, list(N)].detach().double().requires_grad_()
+        log_p = law(family, L).marginal(N).log_prob(near, sigma)
         columns.append(torch.autograd.grad(log_p.sum(), near)[0][:, N.index(i)])
     return torch.stack(columns, -1)
 
 
-def local_conditional_denoiser(family: Family, subsets_of: Callable[[Conditions], Subsets]) -> Denoiser:
-    """The denoiser x_t + sigma^2 s of the LCS with subsets `subsets_of(J)`; its cond is J. Def. 1 made samplable."""
+def sum_of_scores(
+    family: Family, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], J: Iterable
+) -> Float[Tensor, "batch n"]:
+    """The explicit composition of scores, s = s_b + sum_{j in J} (s_j - s_b) with s_b = grad log p_t(x | {}).
+
+    Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC it is the score
+    if the background, too, is independent between the M_j; otherwise Lemma 1's score is, and this is not.
+    """
+    base = law(family, ())
+    check_points(x, base.n, sigma)
+    start = base.score(x, sigma)
+    return start + sum((law(family, [j]).score(x, sigma) - start for j in check_conditions(J)), torch.zeros_like(start))
+
+
+def local_conditional_denoiser(
+    family: Family, subsets_of: Callable[..., Subsets], by_noise: bool = False
+) -> Denoiser:
+    """The denoiser x_t + sigma^2 s of the LCS with subsets `subsets_of(J)`; its cond is J. Def. 1 made samplable.
+
+    With `by_noise` the subsets are `subsets_of(J, sigma)`: N_i and L_i may change with t, as Def. 1 allows. Raises
+    TypeError for a J that is text or no set, ValueError for an x_t of another size than the subsets.
+    """
+    if not callable(subsets_of):
+        raise TypeError(f"subsets_of must be a function that returns Subsets, got {shown(subsets_of)}")
 
     @lru_cache(maxsize=64)
-    def parts(J: Conditions):
-        groups = _groups(subsets_of(J)).items()
-        return [(list(N), pixels, [N.index(i) for i in pixels], family(L).marginal(N)) for (N, L), pixels in groups]
+    def parts(J: Conditions, *level: float):
+        subsets = subsets_of(J, *level)
+        groups = _groups(subsets).items()
+        each = [(list(N), pixels, [N.index(i) for i in pixels], law(family, L).marginal(N)) for (N, L), pixels in groups]
+        return len(subsets.N), each
 
     def denoise(x_t, sigma, cond):
-        x = x_t.reshape(len(x_t), -1)
+        J = check_conditions(cond)
+        if by_noise:
+            levels = sigma.unique().tolist()
+            if len(levels) > 1:
+                out = torch.empty_like(x_t)
+                for level in levels:
+                    rows = sigma == level
+                    out[rows] = denoise(x_t[rows], sigma[rows], J)
+                return out
+        n, each = parts(J, *(levels if by_noise else ()))
+        x = check_flat(x_t, n, sigma)
         out = torch.empty_like(x)
-        for N, pixels, at, marginal in parts(frozenset(cond)):
+        for N, pixels, at, marginal in each:
             near = x[:, N]
             out[:, pixels] = (near + expand(sigma, near) ** 2 * marginal.score(near, sigma))[:, at].to(x.dtype)
         return out.reshape(x_t.shape)

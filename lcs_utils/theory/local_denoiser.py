@@ -13,12 +13,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils.diffusion import Denoiser
+from lcs_utils.theory.checks import check_count, check_levels, check_number, check_tensor, shown
 
+QUIETEST = 1e-12  # a smaller sigma is taken for this one: its square is no float32, and no two float32 patches are that near
 CHUNK_ELEMENTS = 2**24  # distances held at once: 64 MiB, whatever the number of training images
 
 
 def box_sum(maps: Float[Tensor, "rows columns *rest"], radius: int) -> Float[Tensor, "rows columns *rest"]:
-    """Sums over the (2 radius + 1)^2 neighborhoods of the first two axes, clipped at the border."""
+    """Sums over the (2 radius + 1)^2 neighborhoods of the first two axes, radius >= 0, clipped at the border."""
+    if not isinstance(maps, Tensor):
+        raise TypeError(f"maps must be a tensor, got {shown(maps)}")
+    if maps.ndim < 2:
+        raise ValueError(f"maps must have shape [rows, columns, ...], got {list(maps.shape)}")
+    check_count("radius", radius)
     for axis in (0, 1):
         out, size = maps.clone(), maps.shape[axis]
         for shift in range(1, min(radius, size - 1) + 1):
@@ -37,19 +44,25 @@ def patch_denoiser(
 ) -> Denoiser:
     """D(x_t)[cell] = sum_y w(y) y[cell], y over the training patches of `radius` cells around that cell.
 
-    w(y) ~ exp(-||x_t - y||^2 / (2 sigma^2)) (flip / (1 - flip))^(number of differing counts), both over the patch, so
+    w(y) ~ exp(-||x_t - y||^2 / (2 sigma^2)) (flip / (1 - flip))^(sum of |count - count of y|), both over the patch, so
     it is eq. (1)'s denoiser for the training set with N and L the patch. `images` in [-1, 1]; cond and `grids` hold
-    counts [batch cells]. Exact: log-sum-exp over all patches, streamed in bounded memory.
+    counts [batch cells]: a 2 where y has 0 differs twice, as two labels would. sigma > 0. Log-sum-exp over all patches,
+    streamed in bounded memory, in float32.
     Choice: a label disagrees with probability `flip`, so a combination of conditions that no training patch shows
     falls back to the nearest ones. Raises ValueError naming both numbers when shapes do not fit.
     """
+    check_tensor("images", images, (None, 3, None, None))
+    check_tensor("grids", grids, (None, None))
+    check_number("flip", flip)
+    check_count("radius", radius)
+    check_count("chunk_elements", chunk_elements, 1)
     n, side = len(images), math.isqrt(grids.shape[1])
-    if len(grids) != n or n == 0 or side**2 != grids.shape[1]:
+    if len(grids) != n or n == 0 or side == 0 or side**2 != grids.shape[1]:
         raise ValueError(f"need one square grid for each image, got {n} images and grids {list(grids.shape)}")
     if images.shape[-1] % side or images.shape[-2] != images.shape[-1]:
         raise ValueError(f"grid_size {side} does not divide resolution {images.shape[-2]} x {images.shape[-1]}")
-    if not 0 < flip < 0.5 or radius < 0:
-        raise ValueError(f"need 0 < flip < 0.5 and radius >= 0, got {flip}, {radius}")
+    if not 0 < flip < 0.5:
+        raise ValueError(f"need 0 < flip < 0.5, got {flip}")
     cell, mismatch = images.shape[-1] // side, math.log((1 - flip) / flip)
 
     def to_cells(x):
@@ -59,13 +72,14 @@ def patch_denoiser(
 
     @torch.no_grad()
     def denoise(x_t, sigma, cond):
-        batch = len(x_t)
+        check_tensor("x_t", x_t, (None, *images.shape[1:]))
+        check_levels(sigma, batch := len(x_t), above=True)
         cond = torch.as_tensor(cond)
         if cond.shape not in ((side**2,), (batch, side**2)):
             raise ValueError(f"cond must have shape [{side**2}] or [{batch}, {side**2}], got {list(cond.shape)}")
         x = to_cells(x_t.float())
         near = rearrange(cond.float().expand(batch, -1), "b (i j) -> i j b", i=side)[..., None]
-        scale = (0.5 / sigma.float() ** 2)[:, None]
+        scale = (0.5 / sigma.double().clamp(min=QUIETEST) ** 2).float()[:, None]
         top = torch.full((side, side, batch, 1), -torch.inf, device=x.device)
         total, mean = torch.zeros_like(top), torch.zeros_like(x)
         step = max(1, chunk_elements // (side**2 * batch))
@@ -103,7 +117,7 @@ def patch_denoiser_reference(
                     for k in range(n):
                         far = (x_t[b][:, *cut].double() - images[k][:, *cut].double()).square().sum()
                         differing = (cond[b][at].double() - grids[k].reshape(side, side)[at].double()).abs().sum()
-                        logits.append(-far / (2 * sigma[b].double() ** 2) - mismatch * differing)
+                        logits.append(-far / (2 * sigma[b].double().clamp(min=QUIETEST) ** 2) - mismatch * differing)
                     weights = torch.stack(logits).softmax(0).to(x_t.dtype)
                     center = slice(i * cell, (i + 1) * cell), slice(j * cell, (j + 1) * cell)
                     out[b][:, *center] = torch.einsum("k,kcpq->cpq", weights, images[:, :, *center].to(x_t.dtype))

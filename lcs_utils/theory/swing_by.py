@@ -5,6 +5,7 @@ centers. Everything follows from the rates a_p = sigma_p^2 + mu_p^2 / s, float64
 The equations are reconstructed from a digest of the paper; every one is checked against autograd in the tests.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,11 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from lcs_utils.theory.checks import check_count, check_curve, check_entries, check_generator, check_list, check_number
+from lcs_utils.theory.checks import check_tensor, check_times, shown
+
+MOST_STEPS = 1_000_000  # of one flow
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,10 @@ class Sim:
     dim: int
 
     def __post_init__(self):
+        for name in ("mu", "sigma"):
+            values = [check_number(f"a value of {name}", v, -1e6, 1e6) for v in check_list(name, getattr(self, name))]
+            object.__setattr__(self, name, tuple(values))
+        check_count("dim", self.dim)
         if not self.mu or len(self.mu) != len(self.sigma):
             raise ValueError(f"need one sigma per mu, at least one, got {len(self.mu)} mu and {len(self.sigma)} sigma")
         if min(self.mu) <= 0 or min(self.sigma) < 0:
@@ -34,7 +44,10 @@ class Sim:
             raise ValueError(f"dim must be at least the number of clusters {len(self.mu)}, got {self.dim}")
 
     def on_axes(self, values: tuple[float, ...]) -> Float[Tensor, "dim"]:
-        """The s values on the first s axes, zero on the others."""
+        """The s values on the first s axes, zero on the others. Raises ValueError for more values than dimensions."""
+        values = tuple(check_number("a value", v) for v in check_list("values", values))
+        if len(values) > self.dim:
+            raise ValueError(f"at most {self.dim} values fit, got {len(values)}")
         return torch.nn.functional.pad(torch.tensor(values, dtype=torch.float64), (0, self.dim - len(values)))
 
     @property
@@ -48,19 +61,32 @@ class Sim:
         return self.on_axes(self.mu)
 
     def sample(self, count: int, generator: torch.Generator) -> Float[Tensor, "points dim"]:
-        """`count` points of every cluster, cluster by cluster: s * count in all."""
+        """`count` >= 1 points of every cluster, cluster by cluster: s * count in all."""
+        check_count("count", count, 1)
+        check_generator(generator)
         centers = torch.diag(self.target)[: len(self.mu)].repeat_interleave(count, dim=0)
         eps = torch.randn(centers.shape, generator=generator, dtype=torch.float64)
         return centers + self.on_axes(self.sigma) * eps
 
 
 def identity_loss(W: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"]) -> Tensor:
-    """L = 1/2 ||(W - I) A^(1/2)||_F^2, the population's mean of 1/2 ||W x - x||^2."""
+    """L = 1/2 ||(W - I) A^(1/2)||_F^2, the population's mean of 1/2 ||W x - x||^2; W and a as in `check`."""
+    check(W, a)
     return 0.5 * ((W - torch.eye(len(a), dtype=a.dtype)) ** 2 * a).sum()
 
 
 def ood_loss(outputs: Float[Tensor, "*lead dim"], target: Float[Tensor, "dim"]) -> Float[Tensor, "*lead"]:
-    """||f(x_b) - x_b||^2 / ||x_b||^2: 0 when composed, 1 for an output of zero."""
+    """||f(x_b) - x_b||^2 / ||x_b||^2: 0 when composed, 1 for an output of zero.
+
+    Raises ValueError for a target of zero and for outputs of another dimension.
+    """
+    check_tensor("target", target, (None,))
+    if not isinstance(outputs, Tensor):
+        raise TypeError(f"outputs must be a tensor, got {shown(outputs)}")
+    if outputs.ndim == 0 or outputs.shape[-1] != len(target):
+        raise ValueError(f"outputs must end in {len(target)} like the target, got {list(outputs.shape)}")
+    if not bool(target.any()):
+        raise ValueError("the target must not be zero: the error is in units of its length")
     return ((outputs - target) ** 2).sum(dim=-1) / (target**2).sum()
 
 
@@ -69,10 +95,14 @@ def descend(
 ) -> Iterator[Tensor]:
     """Gradient descent by autograd: yields the start and the parameter after each of `steps` steps.
 
-    `loss` may draw a new batch at each call, which makes this SGD. Raises ValueError unless rate > 0.
+    `loss` may draw a new batch at each call, which makes this SGD. Raises ValueError unless rate > 0 and steps >= 0.
     """
-    if not rate > 0:
-        raise ValueError(f"the learning rate must be > 0, got {rate:g}")
+    if not isinstance(parameter, Tensor) or not parameter.is_floating_point():
+        raise TypeError(f"the parameter must be a floating-point tensor, got {shown(parameter)}")
+    if not callable(loss):
+        raise TypeError(f"loss must be a function of the parameter, got {shown(loss)}")
+    check_number("the learning rate", rate, 0, above=True)
+    check_count("steps", steps)
     yield parameter
     for _ in range(steps):
         variable = parameter.detach().requires_grad_()
@@ -82,9 +112,12 @@ def descend(
 
 
 def sample_loss(x: Float[Tensor, "points dim"], batch: int, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
-    """W -> mean of 1/2 ||W x - x||^2 over a new random batch of `x` at each call, for `descend`."""
-    if not 1 <= batch <= len(x):
-        raise ValueError(f"batch must be in 1..{len(x)}, got {batch}")
+    """W -> mean of 1/2 ||W x - x||^2 over a new random batch of `x` at each call, for `descend`.
+
+    Raises ValueError unless 1 <= batch <= points.
+    """
+    check_count("batch", batch, 1, len(check_tensor("x", x, (None, None))))
+    check_generator(generator)
 
     def loss(W):
         points = x[torch.randint(len(x), (batch,), generator=generator)]
@@ -99,9 +132,10 @@ def one_layer(
     """W(t) of f(x) = W x under gradient flow, in closed form: entry ki is 1_{k=i}(1 - e^{-a_i t}) + e^{-a_i t} w_ki(0).
 
     Applied to z this is f(W(t), z)_k of arXiv 2410.08309. Entries do not act on each other: each goes to its end monotonically.
-    An output, a sum of entries with different rates, can still turn, from starts that are not small.
+    An output, a sum of entries with different rates, can still turn, from starts that are not small. times >= 0.
     """
     check(W0, a)
+    check_times(times)
     decay = torch.exp(-times[:, None] * a)[:, None, :]  # [times 1 dim]
     return torch.eye(len(a), dtype=a.dtype) * (1 - decay) + decay * W0
 
@@ -136,12 +170,17 @@ def two_layer_velocity(
     W: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"]
 ) -> Float[Tensor, "*starts dim dim"]:
     """dW/dt of the symmetric two-layer model as matrices: A W + W A - W A W - 1/2 (A W^2 + W^2 A)."""
+    check(W, a)
     pair = a[:, None] + a
     return pair * W - (W * a) @ W - 0.5 * pair * (W @ W)
 
 
 def two_layer_velocity_autograd(U: Float[Tensor, "dim inner"], a: Float[Tensor, "dim"]) -> Float[Tensor, "dim dim"]:
-    """dW/dt for W = U U^T when dU/dt = -1/2 grad_U L, by autograd: the oracle of `two_layer_terms`."""
+    """dW/dt for W = U U^T when dU/dt = -1/2 grad_U L, by autograd: the oracle of `two_layer_terms`.
+
+    Raises ValueError unless U has as many rows as there are rates >= 0.
+    """
+    check_tensor("U", U, (len(check_tensor("a", a, (None,))), None))
     variable = U.detach().requires_grad_()
     (gradient,) = torch.autograd.grad(identity_loss(variable @ variable.T, a), variable)
     return -0.5 * (gradient @ U.T + U @ gradient.T)
@@ -150,28 +189,51 @@ def two_layer_velocity_autograd(U: Float[Tensor, "dim inner"], a: Float[Tensor, 
 def two_layer_flow(
     W0: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"], times: Float[Tensor, "times"]
 ) -> Iterator[Float[Tensor, "*starts dim dim"]]:
-    """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4.
+    """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4 on U with W = U U^T.
 
-    Choice: at most 0.2 / max(a) per step; finer steps change w by less than 1e-4. Raises ValueError unless times
-    increase from >= 0, W0 is symmetric and every a >= 0.
+    Choice: at most 0.2 / (max(a) max(1, |W|)) per step, |W| the largest row sum: the flow is quadratic in W, so a large
+    start needs small steps until it has shrunk. Finer ones change w by less than 1e-4. Raises ValueError unless times
+    increase from >= 0, W0 is symmetric without negative eigenvalues (it is U U^T) and every a >= 0, and for times that
+    need more than a million steps.
     """
     check(W0, a)
-    if (W0 - W0.mT).abs().max() > 1e-9 * W0.abs().max():
-        raise ValueError("W0 must be symmetric: the model is W = U U^T")
-    moments = [0.0, *times.tolist()]
+    moments = [0.0, *check_times(times)]
     if any(later < earlier for earlier, later in zip(moments, moments[1:])):
-        raise ValueError("times must increase from >= 0")
-    W = W0
+        raise ValueError(f"times must increase from >= 0, got {shown(moments[1:])}")
+    size = W0.abs().max() if W0.numel() else W0.new_zeros(())
+    if (W0 - W0.mT).abs().max() > 1e-9 * size:
+        raise ValueError("W0 must be symmetric: the model is W = U U^T")
+    values, vectors = torch.linalg.eigh(W0.double())
+    if (least := float(values.min())) < -1e-9 * float(size):
+        raise ValueError(f"W0 must have no negative eigenvalue: the model is W = U U^T, got {least:.3g}")
+    a, fastest = a.double(), float(a.max())
+    if moments[-1] * fastest / 0.2 > MOST_STEPS:
+        raise ValueError(f"times must end by {0.2 * MOST_STEPS / fastest:g} for these rates, got {moments[-1]:g}")
+    W, U = W0.double(), vectors * values.clamp(min=0).sqrt()[..., None, :]  # W itself would lose its sign to rounding
     for earlier, later in zip(moments, moments[1:]):
-        steps = max(1, int(torch.ceil((later - earlier) * a.max() / 0.2)))
-        h = (later - earlier) / steps
-        for _ in range(steps if later > earlier else 0):
-            k1 = two_layer_velocity(W, a)
-            k2 = two_layer_velocity(W + h / 2 * k1, a)
-            k3 = two_layer_velocity(W + h / 2 * k2, a)
-            k4 = two_layer_velocity(W + h * k3, a)
-            W = W + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        left = later - earlier
+        while left > 0:
+            longest = 0.2 / max(fastest * max(1.0, float(W.abs().sum(-1).max())), 1e-300)
+            steps = max(1, math.ceil(left / longest))
+            U = _runge_kutta(U, a, left / steps)
+            W = U @ U.mT
+            left = 0.0 if steps == 1 else left - left / steps
         yield W
+
+
+def _factor_velocity(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"]) -> Tensor:
+    """dU/dt = A U - 1/2 (A W + W A) U for W = U U^T."""
+    W, pulled = U @ U.mT, a[:, None] * U
+    return pulled - 0.5 * (a[:, None] * (W @ U) + W @ pulled)
+
+
+def _runge_kutta(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"], h: float) -> Tensor:
+    """One step of order 4 of length h."""
+    k1 = _factor_velocity(U, a)
+    k2 = _factor_velocity(U + h / 2 * k1, a)
+    k3 = _factor_velocity(U + h / 2 * k2, a)
+    k4 = _factor_velocity(U + h * k3, a)
+    return U + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
 def random_starts(
@@ -181,22 +243,32 @@ def random_starts(
 
     Choice: the paper's start is not known to us. The 1 / dim keeps w_pp(0) near scale^2 in every dimension.
     """
-    if not scale > 0:
-        raise ValueError(f"scale must be > 0, got {scale:g}")
+    check_count("count", count, 1)
+    check_count("dim", dim, 1)
+    check_number("scale", scale, 0, 1e6, above=True)
+    check_generator(generator)
     U = scale * torch.randn(count, dim, dim, generator=generator, dtype=torch.float64)
     U = U.abs() if positive else U
     return U @ U.mT / dim
 
 
 def rise(loss: Float[Tensor, "*lead times"]) -> Float[Tensor, "*lead"]:
-    """The largest amount by which a curve ever exceeds its running minimum; 0 exactly when it never rises."""
+    """The largest amount by which a curve ever exceeds its running minimum; 0 exactly when it never rises.
+
+    Raises ValueError for a curve without points or with NaN.
+    """
+    check_curve(loss)
     return (loss - loss.cummin(dim=-1).values).amax(dim=-1)
 
 
 def count_descents(loss: Float[Tensor, "times"], tolerance: float = 1e-3) -> int:
-    """How many separate falls of more than `tolerance` a curve has; swing-by shows as 2 or more."""
-    if not tolerance > 0:
-        raise ValueError(f"tolerance must be > 0, got {tolerance:g}")
+    """How many separate falls of more than `tolerance` a curve has; swing-by shows as 2 or more.
+
+    Raises ValueError for a curve without points or with NaN, and unless tolerance > 0.
+    """
+    check_number("tolerance", tolerance, 0, above=True)
+    if check_curve(loss).ndim != 1:
+        raise ValueError(f"loss must be one curve [times], got shape {list(loss.shape)}")
     falls, falling, extreme = 0, False, float(loss[0])
     for value in loss.tolist():
         if falling:
@@ -215,10 +287,12 @@ def learning_times(
 ) -> Float[Tensor, "concepts"]:
     """When each of the first `concepts` diagonal entries first reaches 1/2: the order in which concepts are learned.
 
-    Linear between `times`; infinity for a concept that is never learned.
+    Linear between `times`; infinity for a concept that is never learned. Raises ValueError unless there is a W for each
+    time and 1 <= concepts <= dim.
     """
-    if not 1 <= concepts <= W.shape[-1]:
-        raise ValueError(f"concepts must be in 1..{W.shape[-1]}, got {concepts}")
+    times_given = check_times(times)
+    check_tensor("W", W, (len(times_given), None, None))
+    check_count("concepts", concepts, 1, W.shape[-1])
     reached = []
     for w in W.diagonal(dim1=-2, dim2=-1)[:, :concepts].T:
         above = (w >= 0.5).nonzero()
@@ -233,8 +307,14 @@ def learning_times(
 
 
 def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> None:
-    """Raise ValueError unless W is [.. dim dim] for the dim of the rates `a`, which must be >= 0."""
+    """Raise ValueError unless W is [.. dim dim], finite, for the dim of the rates `a`, which must be >= 0."""
+    check_tensor("the rates a", a, (None,))
+    if not isinstance(W, Tensor):
+        raise TypeError(f"W must be a tensor, got {shown(W)}")
+    if len(a) == 0:
+        raise ValueError("there must be at least one rate, got none")
     if W.shape[-2:] != (len(a), len(a)):
         raise ValueError(f"W must be {len(a)} x {len(a)} to fit {len(a)} rates, got {W.shape[-2]} x {W.shape[-1]}")
     if bool((a < 0).any()):
         raise ValueError(f"rates must be >= 0, got {a.min().item():g}")
+    check_entries("W", W)

@@ -1,14 +1,15 @@
 """The bridge from Swing-by dynamics (arXiv 2410.08309) to this project: a diffusion model of two concepts in training.
 
 A disk has a size and a color; the net sees labels 00, 01 and 10 and is asked for 11 all along its training. The
-sampler is `lcs_utils.diffusion.sample`; concepts are read from pixels by a formula, so no classifier can be wrong.
-Remake the stored rows with `python -m lcs_utils.theory.two_concepts`.
+sampler is `lcs_utils.diffusion.sample`; concepts are read from pixels by the best-fitting disk, and an image in which no
+disk fits shows neither value. Remake the stored rows with `python -m lcs_utils.theory.two_concepts`.
 """
 
 import argparse
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -18,10 +19,14 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from lcs_utils import diffusion, paths
+from lcs_utils.theory.checks import check_count, check_generator, check_list, check_number, check_tensor, shown
 
 LABELS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (size, color); the last one is never trained on
 ROWS = paths.COUNTS / "swing_by_two_concepts.csv"
-CHECKPOINTS = (0, 20, 40, 60, 80, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500)
+NEITHER = -1  # the class of a concept that an image does not show
+PLACES, GREEN = 0.12, 0.2  # how far from the middle a disk may lie, in sides; its green channel
+UNEXPLAINED = 0.5  # of a disk's energy: with more left over the image shows no disk
+CHECKPOINTS = (0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700, 800)
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,11 @@ class Disks:
     pixels: int = 12
 
     def __post_init__(self):
-        if self.pixels < 8 or self.pixels % 4:
+        check_count("pixels", self.pixels, 8)
+        if self.pixels % 4:
             raise ValueError(f"pixels must be a multiple of 4 and at least 8, got {self.pixels}")
-        if not 0 < self.separation <= 1:
-            raise ValueError(f"separation must be in (0, 1], got {self.separation:g}")
-        if not 0 <= self.diversity <= 0.4:
-            raise ValueError(f"diversity must be in [0, 0.4], got {self.diversity:g}")
+        check_number("separation", self.separation, 0, 1, above=True)
+        check_number("diversity", self.diversity, 0, 0.4)
 
     @property
     def radii(self) -> tuple[float, float]:
@@ -52,38 +56,85 @@ class Disks:
         return 0.17 * self.pixels, 0.30 * self.pixels
 
     def concepts(self, labels: Int[Tensor, "batch 2"], generator: torch.Generator) -> Float[Tensor, "batch 2"]:
-        """(size, color) values around the labels' 0 and 1, uniform within the diversity: what the net is told."""
+        """(size, color) values around the labels' 0 and 1, uniform within the diversity: what the net is told.
+
+        Raises ValueError for labels that are not [batch 2] of 0 and 1.
+        """
+        check_tensor("labels", labels, (None, 2))
+        check_generator(generator)
         if not bool(((labels == 0) | (labels == 1)).all()):
             raise ValueError(f"labels must be 0 or 1, got {sorted(set(labels.flatten().tolist()))}")
         return labels + self.diversity * (2 * torch.rand(labels.shape, generator=generator) - 1)
 
-    def images(self, concepts: Float[Tensor, "batch 2"], generator: torch.Generator) -> Float[Tensor, "batch 3 px px"]:
-        """One disk per (size, color), at a random place (+-12 % of the side), in [-1, 1]."""
-        uniform = 2 * torch.rand(len(concepts), 2, generator=generator) - 1
-        center = (self.pixels - 1) / 2 + 0.12 * self.pixels * uniform
+    def masks(self, size: Float[Tensor, "batch"], offset: Float[Tensor, "batch 2"]) -> Float[Tensor, "batch px px"]:
+        """Share of each pixel that a disk covers: its size in concept units, its center (row, column) in px off the middle."""
         small, large = self.radii
-        radius = small + (large - small) * concepts[:, 0]
+        radius = small + (large - small) * size
+        axis = torch.arange(self.pixels) - (self.pixels - 1) / 2
+        rows = (axis - offset[:, :1])[:, :, None]  # [batch px 1]
+        columns = (axis - offset[:, 1:])[:, None, :]  # [batch 1 px]
+        return (radius[:, None, None] + 0.5 - torch.hypot(rows, columns)).clamp(0, 1)
+
+    def images(self, concepts: Float[Tensor, "batch 2"], generator: torch.Generator) -> Float[Tensor, "batch 3 px px"]:
+        """One disk per (size, color), at a random place (+-12 % of the side), in [-1, 1].
+
+        Raises ValueError unless `concepts` is finite and [batch 2].
+        """
+        check_tensor("concepts", concepts, (None, 2))
+        check_generator(generator)
+        uniform = 2 * torch.rand(len(concepts), 2, generator=generator) - 1
+        inside = self.masks(concepts[:, 0], PLACES * self.pixels * uniform)
         hue = (0.5 + (concepts[:, 1] - 0.5) * self.separation).clamp(0, 1)
-        axis = torch.arange(self.pixels)
-        rows = (axis - center[:, :1])[:, :, None]  # [batch px 1]
-        columns = (axis - center[:, 1:])[:, None, :]  # [batch 1 px]
-        inside = (radius[:, None, None] + 0.5 - torch.hypot(rows, columns)).clamp(0, 1)
-        color = torch.stack([1 - hue, torch.full_like(hue, 0.2), hue], dim=1)  # channels always sum to 1.2
+        color = torch.stack([1 - hue, torch.full_like(hue, GREEN), hue], dim=1)  # channels always sum to 1.2
         return 2 * inside[:, None] * color[:, :, None, None] - 1
 
-    def read(self, images: Float[Tensor, "batch 3 px px"]) -> Float[Tensor, "batch 2"]:
-        """Size and color of each image in concept units: 0 and 1 are the two training values of each concept.
+    @cached_property
+    def _templates(self) -> tuple[Tensor, Tensor]:
+        """Sizes [t] and masks [t px px] of the disks that `read` tries: every 0.1 in size, every half pixel in place."""
+        reach = math.ceil(2 * PLACES * self.pixels) / 2
+        place = torch.arange(-reach, reach + 0.1, 0.5)
+        size, row, column = torch.cartesian_prod(torch.arange(-0.6, 1.65, 0.1), place, place).unbind(1)
+        return size, self.masks(size, torch.stack([row, column], 1))
 
-        Size is the radius of the area brighter than half a disk's brightness; color is the share of blue in it.
+    def read(self, images: Float[Tensor, "batch 3 px px"]) -> Float[Tensor, "batch 3"]:
+        """(size, color, unexplained) of the disk that fits each image best, by least squares.
+
+        Size and color are in concept units: 0 and 1 are the two training values. `unexplained` is the squared error that
+        is left, as a share of the disk's own energy: 0 for a disk, 1 for an empty image. Raises ValueError for other shapes.
         """
-        value = ((images + 1) / 2).clamp(0, 1)
-        bright = (value.sum(dim=1, keepdim=True) > 0.6).to(value.dtype)
-        area = bright.sum(dim=(1, 2, 3))
-        red, _, blue = (value * bright).sum(dim=(2, 3)).unbind(dim=1)
-        small, large = self.radii
-        size = ((area / math.pi).sqrt() - small) / (large - small)
-        share = torch.where(area > 0, blue / (red + blue).clamp(min=1e-6), 0.5)
-        return torch.stack([size, 0.5 + (share - 0.5) / self.separation], dim=1)
+        check_tensor("images", images, (None, 3, self.pixels, self.pixels))
+        value = ((images.double() + 1) / 2).clamp(0, 1)
+        size, masks = self._templates
+        masks = masks.double().flatten(1)
+        red, green, blue = (value.flatten(2) @ masks.T).unbind(1)  # [batch t]
+        area = masks.square().sum(1)
+        hue = (0.5 + (blue - red) / (2 * area)).clamp(0, 1)  # the best one for each template
+        energy = area * ((1 - hue) ** 2 + GREEN**2 + hue**2)
+        match = red * (1 - hue) + GREEN * green + blue * hue
+        error = value.square().sum((1, 2, 3))[:, None] - 2 * match + energy
+        best = error.argmin(1, keepdim=True)
+        hue, share = hue.gather(1, best), (error / energy).gather(1, best)
+        color = 0.5 + (hue - 0.5) / self.separation
+        return torch.cat([size.double()[best], color, share.clamp(min=0)], 1).to(images.dtype)
+
+    def classify(self, images: Float[Tensor, "batch 3 px px"]) -> Int[Tensor, "batch 2"]:
+        """Class 0 or 1 of size and color, or NEITHER: no disk fits, or its value lies between the two.
+
+        Choice: no disk if more than `UNEXPLAINED` of its energy is left over (drawn disks leave 0.1 or less, pure noise more
+        than 1); between, from 0.4 to 0.6, where no training image of a diversity up to 0.3 lies.
+        """
+        reading = self.read(images)
+        values = reading[:, :2]
+        undecided = ((values - 0.5).abs() < 0.0999) | (reading[:, 2:] > UNEXPLAINED)
+        return (values > 0.5).long().masked_fill(undecided, NEITHER)
+
+
+def check_label(label: tuple[int, int]) -> tuple[int, int]:
+    """One of `LABELS`. Raises ValueError for another, TypeError for what is no pair."""
+    label = tuple(check_list("label", label))
+    if label not in LABELS:
+        raise ValueError(f"label must be one of {LABELS}, got {shown(label)}")
+    return label
 
 
 class DiskNet(nn.Module):
@@ -141,7 +192,11 @@ def train(
     Choice: Adam at a constant rate, EDM's weighted loss, no EMA, because the dynamics of the raw weights are the
     subject. Raises ValueError unless the checkpoints increase from >= 0.
     """
-    if not checkpoints or checkpoints[0] < 0 or any(a >= b for a, b in zip(checkpoints, checkpoints[1:])):
+    checkpoints = tuple(check_count("a checkpoint", step) for step in check_list("checkpoints", checkpoints))
+    check_count("seed", seed)
+    check_count("batch", batch, 1)
+    check_number("lr", lr, 0, above=True)
+    if not checkpoints or any(a >= b for a, b in zip(checkpoints, checkpoints[1:])):
         raise ValueError(f"checkpoints must be increasing steps >= 0, got {checkpoints}")
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):  # nn.Module initializes from the global state
@@ -164,24 +219,32 @@ def train(
 
 
 def generate(net: DiskNet, disks: Disks, label: tuple[int, int], count: int = 64) -> Float[Tensor, "count 3 px px"]:
-    """`count` samples of one label by the shared sampler, always from the same noise, so checkpoints compare."""
+    """`count` >= 1 samples of one label by the shared sampler, always from the same noise, so checkpoints compare.
+
+    Raises ValueError for a label that does not exist.
+    """
+    check_label(label)
+    check_count("count", count, 1)
     noise = torch.randn(count, 3, disks.pixels, disks.pixels, generator=torch.Generator().manual_seed(0))
     sigmas = diffusion.karras_sigmas(10, sigma_min=0.01, sigma_max=20.0)
     return diffusion.final(diffusion.sample(net, noise, sigmas, torch.tensor(label).expand(count, 2), "dpmpp_2m"))
 
 
 def accuracy(disks: Disks, images: Float[Tensor, "batch 3 px px"], label: tuple[int, int]) -> dict[str, float]:
-    """Shares of images with the right size, color and both (nearer to the right training value), and medians."""
-    concepts = disks.read(images)
-    right = (concepts > 0.5) == torch.tensor(label, dtype=torch.bool)
-    size, color = right.double().mean(dim=0).tolist()
-    median = concepts.double().median(dim=0).values.tolist()
-    both = right.all(dim=1).double().mean().item()
-    return {"both": both, "size": size, "color": color, "median_size": median[0], "median_color": median[1]}
+    """Shares of images with the right size, color and both, and of those that show a disk; medians of the best fits.
+
+    An image that shows neither value of a concept is not right in it. Raises ValueError for a label that does not exist.
+    """
+    check_label(label)
+    size, color, unexplained = disks.read(images).double().unbind(1)
+    right = disks.classify(images) == torch.tensor(label)
+    shares = {"both": right.all(1), "size": right[:, 0], "color": right[:, 1], "disk": unexplained <= UNEXPLAINED}
+    medians = {"median_size": size.median().item(), "median_color": color.median().item()}
+    return {name: share.double().mean().item() for name, share in shares.items()} | medians
 
 
 class Accuracy(NamedTuple):
-    """One label at one moment of one training: shares of its samples with the right size, color and both, and medians."""
+    """One label at one moment of one training: shares of its samples with the right size, color and both, with a disk, medians."""
 
     diversity: float
     seed: int
@@ -190,6 +253,7 @@ class Accuracy(NamedTuple):
     both: float
     size: float
     color: float
+    disk: float
     median_size: float
     median_color: float
 
@@ -203,6 +267,16 @@ def measure(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS)
             yield Accuracy(*run, **{name: round(value, 4) for name, value in shares.items()})
 
 
+def stored(disks: Disks, seed: int) -> list[Accuracy]:
+    """`measure`, kept below runs/ once it is done, so that a study that was stopped goes on; another code measures anew."""
+    path = paths.RUNS / "two_concepts" / paths.sha256(__file__)[:12] / f"diversity{disks.diversity:g}_seed{seed}.csv"
+    rows = paths.read_rows(path, Accuracy)
+    if not rows:
+        rows = list(measure(disks, seed))
+        paths.write_rows(path, "python -m lcs_utils.theory.two_concepts", Accuracy, rows)
+    return rows
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Train every seed at every diversity and store the rows as CSV."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -213,7 +287,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {options.seeds}")
     runs = [(Disks(diversity=d), seed) for seed in range(options.seeds) for d in options.diversities]
-    rows = [row for disks, seed in tqdm(runs, desc="training runs") for row in measure(disks, seed)]
+    rows = [row for disks, seed in tqdm(runs, desc="training runs") for row in stored(disks, seed)]
     paths.write_rows(options.output, "python -m lcs_utils.theory.two_concepts", Accuracy, rows)
 
 
