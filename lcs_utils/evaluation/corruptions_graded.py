@@ -141,7 +141,7 @@ GRADED = {  # Choice: what the eye calls clean and broken at 32 and 64 px; noise
     "blur": Grade(out_of_focus, 0.4, 1.0, 2.5, 1.2),
     "fused": Grade(fused, 0.15, 0.5, 1.0, 0.15),
 }
-ODDS = {"speckle": 3, "confetti": 3, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 3}  # in training
+ODDS = {"speckle": 4, "confetti": 7, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 3}  # in training
 
 
 class Worn(NamedTuple):
@@ -154,7 +154,7 @@ class Worn(NamedTuple):
 
 
 def worn(name: str, images: Images, floor: Images, centers: Centers, generator: torch.Generator, strength: Strength | None = None) -> Worn:
-    """Images with the fault `name` of GRADED; by default a third each slight, in between and gross, uniform within.
+    """Images with the fault `name` of GRADED; by default a quarter slight, a quarter in between, half gross.
 
     A fault of gross strength that nobody notices, such as speckle on no object, says nothing about plausibility.
     Raises ValueError for an unknown fault.
@@ -164,8 +164,8 @@ def worn(name: str, images: Images, floor: Images, centers: Centers, generator: 
     grade = GRADED[name]
     if strength is None:
         edges = torch.tensor([0.0, grade.slight, grade.gross, grade.most])
-        third = torch.randint(3, (len(images), 1, 1, 1), generator=generator)
-        strength = edges[third] + (edges[third + 1] - edges[third]) * torch.rand(third.shape, generator=generator)
+        part = torch.randint(4, (len(images), 1, 1, 1), generator=generator).clamp_max(2)
+        strength = edges[part] + (edges[part + 1] - edges[part]) * torch.rand(part.shape, generator=generator)
     x = grade.fault(images, strength, floor, centers, generator).clamp(-1, 1)
     change = F.avg_pool2d((x - images).abs().mean(1, keepdim=True), 3, 1).amax((1, 2, 3))
     flat = strength.flatten()

@@ -31,8 +31,9 @@ from lcs_utils.resumable import Resumable
 
 BATCH = 32
 SMALL = 8  # of a batch, images reduced to half the size and enlarged again, as a 32 px image is for the 64 px counter
-CLEAN, WORN = 1 / 2, 1 / 4  # of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
+CLEAN, WORN = 1 / 2, 5 / 16  # of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
 SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, with their odds
+SHIFT = 0.05  # of the side: 3 px at 64 px
 KINDS_AT_ONCE = 3  # images in a group that is spoiled in the same way
 PEAK, RAMP, COOLDOWN, DECAY = 2e-3, 100, 0.3, 0.02  # learning rate, steps up, share of the run down to 0, weight decay
 EMA = 0.997
@@ -83,7 +84,7 @@ def some(kinds, n: int, generator: torch.Generator) -> list:
 
 
 def shown(images: Tensor, centers: Tensor, pool: Tensor, generator: torch.Generator) -> Shown:
-    """Images of one size in [-1, 1], spoiled: half slightly, a quarter by some strength, a quarter grossly.
+    """Images of one size in [-1, 1], spoiled: half slightly, most of the others by some strength, some grossly.
 
     `pool`: renders without objects. Choice: slight faults are on all of them, so that they tell nothing.
     """
@@ -161,6 +162,22 @@ def start(net: ObjectCounter, seed: int) -> State:
     return State(net=net, ema=copy.deepcopy(net), optimizer=optimizer, generator=generator, seen=seen)
 
 
+def shifted(batch: Data, generator: torch.Generator) -> Data:
+    """Half of the images moved by up to SHIFT of their side, borders repeated; objects whose center leaves them count no more.
+
+    Choice: cells and objects meet in all ways then, for scenes are dear to render and seen many times.
+    """
+    n, _, side, _ = batch.images.shape
+    most = round(SHIFT * side)
+    by = torch.randint(-most, most + 1, (n, 2), generator=generator)
+    by[torch.rand(n, generator=generator) < 0.5] = 0
+    wide = F.pad(batch.images, [most] * 4, mode="replicate")
+    images = [image[:, most - y : most - y + side, most - x : most - x + side] for image, (x, y) in zip(wide, by.tolist(), strict=True)]
+    centers = batch.centers + by[:, None] / side
+    inside = ((centers >= 0) & (centers < 1)).all(-1)
+    return Data(torch.stack(images), centers.masked_fill(~inside[..., None], torch.nan), batch.colors.masked_fill(~inside, -1))
+
+
 def draw_batch(scenes: Data, generator: torch.Generator, odds: Tensor | None = None) -> Data:
     """BATCH scenes, by `odds` if any. Choice: half of the images are mirrored, which only the direction of the light tells."""
     if odds is None:
@@ -170,7 +187,7 @@ def draw_batch(scenes: Data, generator: torch.Generator, odds: Tensor | None = N
     batch = scenes.take(index)
     batch.images[::2] = batch.images[::2].flip(-1)
     batch.centers[::2] = (torch.tensor([1.0, 0.0]) - batch.centers[::2]).abs()
-    return batch
+    return shifted(batch, generator)
 
 
 def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:

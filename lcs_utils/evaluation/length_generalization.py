@@ -25,6 +25,7 @@ from lcs_utils.evaluation import conditioning, interventions
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
+from lcs_utils.evaluation.counter import sizes as counter_sizes
 from lcs_utils.evaluation.rows import STANDARD, Row, match, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
@@ -111,10 +112,10 @@ def counter_hash(resolution: int = 32) -> str:
 
 def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
     """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes locations (App. E.1)."""
-    drawn, read = pipeline.config.resolution, counter.config.resolution
-    if drawn != read:
+    drawn, read = pipeline.config.resolution, counter_sizes(counter.config.resolution)
+    if drawn not in read:
         raise ValueError(
-            f"{net} draws images of {drawn} px and the counter reads {read} px; train one for it (of 16 times 2, 4, 8 ... px): "
+            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; train one for it (of 16 times 2, 4, 8 ... px): "
             f"python -m lcs_utils.evaluation.counter --resolution {drawn}"
         )
     if pipeline.config.grid_size != GRID_SIZE:
