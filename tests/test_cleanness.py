@@ -56,7 +56,8 @@ def test_speckled_samples_are_told_from_cleaner_ones():
 
 
 def test_other_images_are_refused():
-    for wrong in (torch.zeros(1, 3, 48, 48), torch.zeros(3, 64, 64), torch.zeros(1, 3, 64, 64, dtype=torch.uint8), torch.full((1, 3, 32, 32), torch.nan)):
+    bytes_, nothing = torch.zeros(1, 3, 64, 64, dtype=torch.uint8), torch.full((1, 3, 32, 32), torch.nan)
+    for wrong in (torch.zeros(1, 3, 48, 48), torch.zeros(3, 64, 64), bytes_, nothing):
         with pytest.raises(ValueError, match="32, 64 or a multiple of 64 px"):
             cleanness(wrong)
     assert set(module.RENDERS) == set(module.CONFETTI) == {32, 64}

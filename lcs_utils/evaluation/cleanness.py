@@ -104,8 +104,8 @@ def main(arguments=None) -> None:
         noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(0))
         for std in (0.0, 0.05, 0.1, 0.15, 0.3, 0.5):
             x = (images + std * mask * noise).clamp(-1, 1)
-            print(f"renders of {side} px, 0 to 9 objects, noise of {std:g} on them: "
-                  f"misfits {float(misfits(x)[8:].mean()):.3f}, cleanness {float(cleanness(x).mean()):.2f}")  # fmt: skip
+            print(f"renders of {side} px, 1 to 9 objects, noise of {std:g} on them: "
+                  f"misfits {float(misfits(x)[8:].mean()):.3f}, cleanness {float(cleanness(x)[8:].mean()):.2f}")  # fmt: skip
     for path in sorted((paths.DATA / "samples").glob("*.png")):
         rows = {k: float(cleanness(from_uint8(torch.as_tensor(x))).mean()) for k, x in read_sheet(path.stem).samples.items()}
         print(f"{path.stem}:", " ".join(f"{k}:{of:.2f}" for k, of in rows.items()))

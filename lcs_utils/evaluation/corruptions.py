@@ -1,6 +1,7 @@
 """What generated images get wrong, made from renders: slight faults that the counter must bear, gross ones it must name.
 
-Faults with a strength are in `corruptions_graded`. Images are [batch 3 height width] in [-1, 1]; lengths are in pixels of a 32 px image and scale with the resolution.
+Faults with a strength are in `corruptions_graded`. Images are [batch 3 height width] in [-1, 1]; lengths are in pixels of a
+32 px image and scale with the resolution.
 """
 
 import math

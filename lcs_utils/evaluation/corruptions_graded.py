@@ -1,4 +1,4 @@
-"""Faults of generated images with a strength, made from renders: the counter bears the slight, names the gross, counts under most.
+"""Faults of generated images with a strength, made from renders: slight ones are borne, gross ones named.
 
 Images are [batch 3 height width] in [-1, 1]; lengths are in pixels of a 32 px image and scale with the resolution.
 """
@@ -15,6 +15,7 @@ from lcs_utils.evaluation.corruptions import Images, _disc, _displaced, _field, 
 
 Strength = Float[Tensor, "batch 1 1 1"]
 Centers = Float[Tensor, "batch objects 2"]
+Point = Float[Tensor, "batch 2"]
 NOTICED = 0.05  # mean change of some 3x3 pixels, below which a fault left the picture as it was
 NEAR, FAR = 2.5, 9.0  # px between the centers of two objects that can melt into one
 
@@ -88,7 +89,7 @@ def noise(images: Images, strength: Strength, floor: Images, centers: Centers, g
     return images + strength * grain(images, generator)
 
 
-def neighbors(centers: Centers, generator: torch.Generator) -> tuple[Float[Tensor, "batch 2"], Float[Tensor, "batch 2"], Bool[Tensor, "batch"]]:
+def neighbors(centers: Centers, generator: torch.Generator) -> tuple[Point, Point, Bool[Tensor, "batch"]]:
     """Two objects NEAR to FAR px apart, drawn at random in each image, in [0, 1]^2, and whether there are any."""
     n, objects, _ = centers.shape
     gap = 32 * torch.cdist(centers.nan_to_num(9.0), centers.nan_to_num(-9.0))

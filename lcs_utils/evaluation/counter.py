@@ -89,9 +89,7 @@ def count_logits(total: Float[Tensor, "batch"], precision: Float[Tensor, "batch"
     return -F.softplus(precision)[:, None] * (torch.arange(n, device=total.device) - total[:, None]) ** 2
 
 
-def locate(
-    expected: Float[Tensor, "batch side side"], count: Int[Tensor, "batch"]
-) -> Int[Tensor, "batch objects"]:
+def locate(expected: Float[Tensor, "batch side side"], count: Int[Tensor, "batch"]) -> Int[Tensor, "batch objects"]:
     """Cells (row-major) of the `count` most certain objects, -1 padded; the same cell twice when two centers share it.
 
     Choice: a center near a cell's edge is one object spread over neighbors, so objects are taken one by one as one unit of

@@ -196,10 +196,11 @@ def targets(sizes: dict[str, dict]) -> list[dict]:
         own = of["clevr"]
         asked = [("exact, 0-6 objects", 0.99, own["exact_0_to_6"]), ("exact, 7-12 objects", 0.95, own["exact_7_to_12"]),
                  ("right color, of all objects", 0.98, own["colored"])]  # fmt: skip
-        value += [{"px": int(side), "what": what, "at_least": least, "reached": reached, "met": reached >= least} for what, least, reached in asked]
+        for what, least, reached in asked:
+            value.append({"px": int(side), "what": what, "at_least": least, "reached": reached, "met": reached >= least})
         for std in ("0.3", "0.5"):
-            bias = of["faults"]["confetti"][std]["bias"]
-            value.append({"px": int(side), "what": f"bias under confetti of {std}", "at_most": 0.2, "reached": bias, "met": abs(bias) <= 0.2})
+            what, bias = f"bias under confetti of {std}", of["faults"]["confetti"][std]["bias"]
+            value.append({"px": int(side), "what": what, "at_most": 0.2, "reached": bias, "met": abs(bias) <= 0.2})
     return value
 
 
@@ -210,8 +211,10 @@ def measure(net: ObjectCounter, per_count: int) -> dict:
     """
     value = {}
     for side in sizes_of(net.config.resolution):
-        value[str(side)] = {kind: clean(net, kind, max(2, per_count // (1 if kind == "clevr" else 2)), side) for kind in KINDS} | {
-            "faults": faulty(net, per_count, side), "gross_but_plausible": wrong(net, per_count, side), "cycles_references": on_references(net, side),
+        many = {kind: per_count if kind == "clevr" else max(2, per_count // 2) for kind in KINDS}
+        value[str(side)] = {kind: clean(net, kind, n, side) for kind, n in many.items()} | {
+            "faults": faulty(net, per_count, side), "gross_but_plausible": wrong(net, per_count, side),
+            "cycles_references": on_references(net, side),
         }  # fmt: skip
     return {"counts": list(COUNTS), "sizes": value, "targets": targets(value)}
 
@@ -239,15 +242,16 @@ def model_card(row: dict) -> str:
             f"pictures exact {percent(of['cycles_references']['exact'])}.\n\n"
             f"Called plausible with confetti of standard deviation (and objects counted too many): {shares}.\n\n"
         )
-    missed = [f"{t['px']} px: {t['what']}, {t['reached']:g} of {t.get('at_least', t.get('at_most')):g}" for t in row["targets"] if not t["met"]]
+    asked = lambda t: f"at least {t['at_least']:g}" if "at_least" in t else f"at most {t['at_most']:g}"
+    missed = [f"{t['px']} px, {t['what']}: {t['reached']:g}, not {asked(t)}" for t in row["targets"] if not t["met"]]
     said = "All targets are met." if not missed else "Targets missed: " + "; ".join(missed) + "."
     return (
-        f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of {' or '.join(row['sizes'])} px, names their colors "
-        f"and says whether the image is plausible as CLEVR ({row['parameters'] / 1e6:.2f} M parameters). It learned from renders and "
-        f"spoiled renders alone, never from a net's picture. {said}\n\n{''.join(parts)}"
+        f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of {' or '.join(row['sizes'])} px, "
+        f"names their colors and says whether the image is plausible as CLEVR ({row['parameters'] / 1e6:.2f} M parameters). "
+        f"It learned from renders and spoiled renders alone, never from a net's picture. {said}\n\n{''.join(parts)}"
         "An object counts when its center lies in the image and at least 0.25 % of the image shows it. Every fault by strength, wrong "
         f"images, and each target: `row.json`.\n\nMade by `{row['command']}` ({row['images']:,} training images, "
-        f"{row['seconds'] / 60:.0f} minutes).\n\n"
+        f"{row['seconds'] / 60:.0f} minutes).{' ' + row['note'] if 'note' in row else ''}\n\n"
         "```python\nfrom lcs_utils.evaluation.counter import ObjectCounter, folder\n\n"
         f"counts = ObjectCounter.from_pretrained(folder({side}))(images)  # float [batch, 3, side, side] in [-1, 1]\n```\n\n"
         "Its count of an implausible image is meant for those with speckle, confetti, rings or moderate fading; of others it means "

@@ -250,9 +250,9 @@ def run(state: State, scenes: Data, steps: int, by_count: bool, state_path) -> N
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
     parser.add_argument("--resolution", type=int, default=RESOLUTION, help="px; smaller images are enlarged to it")
-    parser.add_argument("--scenes", type=int, default=32768, help="rendered training scenes")
-    parser.add_argument("--images", type=int, default=400_000, help="seen in all; a run that has them is only measured")
-    parser.add_argument("--width", type=int, default=64, help="channels at 16x16")
+    parser.add_argument("--scenes", type=int, default=40960, help="rendered training scenes; a resumed run may have more")
+    parser.add_argument("--images", type=int, default=620_000, help="seen in all; a run that has them is only measured")
+    parser.add_argument("--width", type=int, default=48, help="channels at 16x16")
     parser.add_argument("--blocks", type=int, default=1, help="residual blocks per stage")
     parser.add_argument("--by-count", action="store_true", help="draw scenes in proportion to their objects + 2")
     parser.add_argument("--seed", type=int, default=0)
@@ -261,6 +261,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="where the net is trained: cpu, or cuda")
     parser.add_argument("--output", help="checkpoint folder")
+    parser.add_argument("--note", help="what the command does not say of the training, for row.json and the card")
     args = parser.parse_args(arguments)
     if args.resolution < RESOLUTION and not args.output:
         parser.error(f"--resolution must be at least {RESOLUTION}, got {args.resolution}: smaller images are enlarged to {RESOLUTION} px")
@@ -298,7 +299,7 @@ def main(arguments=None) -> None:
     row = {
         "command": command,
         "images": images, "scenes": args.scenes, "seconds": round(float(state.seen[1])), "seed": args.seed,
-    }  # fmt: skip
+    } | ({"note": args.note} if args.note else {})  # fmt: skip
     row = export(state.ema.cpu(), args.output or folder(args.resolution), row, args.held_out)
     for of in row["targets"]:
         asked = f"at least {of['at_least']:g}" if "at_least" in of else f"at most {of['at_most']:g}"

@@ -115,7 +115,8 @@ def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -
     drawn, read = pipeline.config.resolution, counter_sizes(counter.config.resolution)
     if drawn not in read:
         raise ValueError(
-            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; train one for it (of 16 times 2, 4, 8 ... px): "
+            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; train one for it "
+            "(of 16 times 2, 4, 8 ... px): "
             f"python -m lcs_utils.evaluation.counter --resolution {drawn}"
         )
     if pipeline.config.grid_size != GRID_SIZE:
