@@ -55,8 +55,8 @@ def test_rows_of_other_weights_stay_and_do_not_count(blender, tmp_path):
     paths.write_rows(path, "x", Compared, [other])
     measure(2, (1,), resolutions=(32,), path=path)
     assert sorted(read(path)) == sorted([mine, other]) and len(blender) == 2
-    assert accuracy(read(path), "counter", mine.weights, (1,)).cycles.value == mine.exact_cycles / 2
-    assert accuracy(read(path), "counter", other.weights, (1,)).cycles.value == 0
+    assert accuracy(read(path), "counter_32px", mine.weights, (1,)).cycles.value == mine.exact_cycles / 2
+    assert accuracy(read(path), "counter_32px", other.weights, (1,)).cycles.value == 0
 
 
 def row(objects, batch, cycles, fast, both, weights="a" * 12):
@@ -76,6 +76,8 @@ def test_rates_rest_on_whole_batches_and_differences_on_pairs():
     assert accuracy(rows, "counter", "b" * 12, (0, 1)) is None and accuracy([], "counter", "a" * 12, (0,)) is None
     (line,) = lines(rows, {"counter": "a" * 12}, [(0, 1), (0, 1, 2)])
     assert line.startswith("| counter | 0–1 | 200 | 95.0 [91.0, 97.3] | 97.0 [") and line.endswith(" | -2.0 [-4.4, 0.4] |")
+    (old,) = lines(rows, {"counter": "b" * 12}, [(0, 1)])  # the same rows once their counter has been replaced
+    assert old == line.replace("| counter |", f"| counter, weights {'a' * 12}, since replaced |")
 
 
 def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, capsys):
@@ -92,15 +94,25 @@ def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, c
 
 
 def test_the_report_by_count_draws_what_is_stored():
-    counter, digits = "counter64", counter_cycles.shipped((64,))["counter64"]
-    stored = json.loads((paths.CHECKPOINTS / counter / "row.json").read_text())
-    mine = [row(2, 0, 90, 95, 90, digits)._replace(counter=counter), row(3, 0, 80, 80, 80)._replace(counter=counter)]
+    name, digits = "counter_64px", counter_cycles.shipped((64,))["counter_64px"]
+    stored = json.loads((paths.CHECKPOINTS / "counter" / "row.json").read_text())["sizes"]["64"]
+    mine = [row(2, 0, 90, 95, 90, digits)._replace(counter=name), row(3, 0, 80, 80, 80)._replace(counter=name)]
     figure, found = counter_report.draw(mine, (64,))
     kinds = found[64]
     assert list(kinds[counter_report.CYCLES]) == [2]  # the row of other weights is not this counter's
     assert kinds[counter_report.CYCLES][2].value == 0.9 and kinds[counter_report.TWINS][2].value == 0.95
-    assert [of.value for of in kinds[counter_report.CLEAN].values()] == stored["exact"]
-    assert [[of.low, of.high] for of in kinds[counter_report.CLEAN].values()] == stored["interval"]
-    assert kinds["rough"][12].value == stored["perturbed"]["rough"]["exact_by_count"][12]
+    for kind in ("clevr", "crowded", "layout"):
+        assert [of.value for of in kinds[kind].values()] == stored[kind]["by_count"]["exact"]
+        assert [[of.low, of.high] for of in kinds[kind].values()] == stored[kind]["interval"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [counter_report.WORDS.get(kind, kind) for kind in kinds]
     assert counter_report.CYCLES not in counter_report.by_count([], 64)
+
+
+def test_stored_rows_of_replaced_counters_are_reported_as_theirs():
+    """Scenes that Cycles drew cannot be counted again without Blender: the rows name the counter that saw them."""
+    rows, shipped = read(), counter_cycles.shipped()
+    told = lines(rows, shipped)
+    replaced = {row.weights for row in rows} - set(shipped.values())
+    assert replaced
+    for weights in replaced:
+        assert len([line for line in told if f"weights {weights}, since replaced" in line]) == 3

@@ -1,6 +1,7 @@
 """What generated images get wrong, made from renders: slight faults that the counter must bear, gross ones it must name.
 
-Images are [batch 3 height width] in [-1, 1]; lengths are in pixels of a 32 px image and scale with the resolution.
+Faults with a strength are in `corruptions_graded`. Images are [batch 3 height width] in [-1, 1]; lengths are in pixels of a
+32 px image and scale with the resolution.
 """
 
 import math
@@ -75,21 +76,6 @@ def _displaced(images, field):
     return F.grid_sample(images, grid + (2 / 32 * field).permute(0, 2, 3, 1), padding_mode="reflection", align_corners=False)
 
 
-def rough(images: Images, generator: torch.Generator, empty: Pool, strength: float = 1.0) -> Images:
-    """What a small, briefly trained net draws: objects with ragged edges (to 0.7 px) and speckled, mottled surfaces (to 0.25).
-
-    Choice: such objects count and the image stays plausible; `empty` are renders without objects, to tell objects from floor.
-    """
-    n, _, side, _ = images.shape
-    floor = empty[torch.randint(len(empty), (n,), generator=generator)]
-    x = _displaced(images, _uniform(n, 0.0, 0.7 * strength, generator) * _field(images, side // 2, generator, channels=2))
-    mask = (4 * (x - floor).abs().mean(1, keepdim=True) - 0.4).clamp(0, 1)  # floors differ by a tenth
-    fine = torch.rand(n, 1, 1, 1, generator=generator) < 0.5
-    speckle = torch.where(fine, _field(images, side, generator), _field(images, side // 2, generator))
-    x = x + _uniform(n, 0.0, 0.25 * strength, generator) * mask * speckle
-    return blur(x, _uniform(n, 0.0, 0.4 * strength, generator)).clamp(-1, 1)
-
-
 def blurred(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Shapes lost: isotropic or sideways blur of 1 to 4 px."""
     stretch = 1.0 if torch.rand((), generator=generator) < 0.6 else 3.0
@@ -100,15 +86,6 @@ def noisy(images: Images, others: Images, empty: Images, generator: torch.Genera
     """Unfinished denoising: fine or coarse noise of 0.15 to 1."""
     side = images.shape[-1] // int(2 ** torch.randint(4, (), generator=generator))
     return images + _uniform(len(images), 0.15, 1.0, generator, log=True) * _field(images, side, generator)
-
-
-def faded(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
-    """Transparent objects: everything, or a disc or two, faded 35 to 75 % toward an empty scene."""
-    share = _uniform(len(images), 0.35, 0.75, generator)
-    if torch.rand((), generator=generator) < 0.5:
-        disc = _disc(images, _uniform(len(images), 3.0, 10.0, generator), generator)
-        share = share * torch.maximum(disc, _disc(images, _uniform(len(images), 3.0, 10.0, generator), generator))
-    return images.lerp(empty, share)
 
 
 def blended(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
@@ -164,9 +141,9 @@ def static(images: Images, others: Images, empty: Images, generator: torch.Gener
 
 
 GROSS: tuple[Callable, ...] = (
-    blurred, noisy, faded, blended, pasted, warped, ghosts, blobs, miscolored, static,
+    blurred, noisy, blended, pasted, warped, ghosts, blobs, miscolored, static,
 )  # fmt: skip
-HARD = (faded, blended, pasted)  # the kinds most like a scene, which training shows most
+HARD = (blended, pasted)  # the kinds most like a scene, which training shows most
 
 
 def gross(images: Images, generator: torch.Generator, empty: Pool, kinds=GROSS) -> tuple[Images, Bool[Tensor, "batch"]]:

@@ -2,7 +2,8 @@
 
     counts = ObjectCounter.from_pretrained("data/checkpoints/counter")(images)
 
-An object counts where its center lies in the image. The shipped net is trained by `lcs_utils.evaluation.counter_training`.
+Images smaller than the counter's own 64 px are enlarged first. An object counts where its center lies in the image. The
+shipped net learned from renders alone (`lcs_utils.evaluation.counter_training`): it never saw what any net draws.
 """
 
 import json
@@ -26,12 +27,28 @@ WEIGHTS = "diffusion_pytorch_model.safetensors"
 COMMAND = "python -m lcs_utils.evaluation.counter"
 AT_ONCE = 32  # images through the net together: their features then stay in the processor's cache, a third faster than 256
 LARGEST = 30  # counts above it, far beyond training, are reported as it
-FOLDER = paths.CHECKPOINTS / "counter"  # of 32 px, the nets' resolution
+RESOLUTION = 64  # px of the shipped counter, which also takes every smaller size
+FOLDER = paths.CHECKPOINTS / "counter"
 
 
-def folder(resolution: int = 32) -> Path:
-    """Where the shipped counter for a resolution is: data/checkpoints/counter, counter64 ..."""
-    return FOLDER if resolution == 32 else FOLDER.with_name(f"{FOLDER.name}{resolution}")
+def folder(resolution: int = RESOLUTION) -> Path:
+    """Where the counter for images of `resolution` px is: data/checkpoints/counter up to 64 px, then counter128 ..."""
+    return FOLDER if resolution <= RESOLUTION else FOLDER.with_name(f"{FOLDER.name}{resolution}")
+
+
+def sizes(resolution: int) -> tuple[int, ...]:
+    """Sides in px of the images that a counter of `resolution` takes: 32, 64 ... up to its own."""
+    return tuple(GRID_SIZE << level for level in range(1, (resolution // GRID_SIZE).bit_length()))
+
+
+def enlarged(images: Float[Tensor, "batch 3 side side"], resolution: int) -> Float[Tensor, "batch 3 resolution resolution"]:
+    """Images in [-1, 1] as a counter of `resolution` px reads them: smaller ones by bilinear interpolation, its own as they are.
+
+    In training as in use, so that a 32 px image looks to the net as it did when it learned.
+    """
+    if images.shape[-1] == resolution:
+        return images
+    return F.interpolate(images, size=(resolution, resolution), mode="bilinear", align_corners=False)
 
 
 class Counts(NamedTuple):
@@ -72,9 +89,7 @@ def count_logits(total: Float[Tensor, "batch"], precision: Float[Tensor, "batch"
     return -F.softplus(precision)[:, None] * (torch.arange(n, device=total.device) - total[:, None]) ** 2
 
 
-def locate(
-    expected: Float[Tensor, "batch side side"], count: Int[Tensor, "batch"]
-) -> Int[Tensor, "batch objects"]:
+def locate(expected: Float[Tensor, "batch side side"], count: Int[Tensor, "batch"]) -> Int[Tensor, "batch objects"]:
     """Cells (row-major) of the `count` most certain objects, -1 padded; the same cell twice when two centers share it.
 
     Choice: a center near a cell's edge is one object spread over neighbors, so objects are taken one by one as one unit of
@@ -117,12 +132,12 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     Full resolution -> 16x16 -> 8x8 -> 16x16, halving by strides with a residual block between. Under
     `torch.autocast("cpu", torch.bfloat16)` it counts nearly twice as fast on processors that compute in bfloat16 (ten times as
-    slowly on those without AVX-512), about one image in 200 otherwise than in float32, which the stored rows used. Raises
-    ValueError unless the resolution is 16 times 2, 4, 8 ...
+    slowly on those without AVX-512), a few images otherwise than in float32, which the stored rows used. Raises ValueError
+    unless the resolution is 16 times 2, 4, 8 ...
     """
 
     @register_to_config
-    def __init__(self, resolution: int = 32, width: int = 64, blocks: int = 1):
+    def __init__(self, resolution: int = RESOLUTION, width: int = 64, blocks: int = 1):
         super().__init__()
         levels = (resolution // GRID_SIZE).bit_length() - 1
         if levels < 1 or resolution != GRID_SIZE << levels:
@@ -143,10 +158,12 @@ class ObjectCounter(ModelMixin, ConfigMixin):
         self.up = nn.ConvTranspose2d(deep, width, 2, stride=2)
         self.last = nn.Sequential(*(Residual(width) for _ in range(blocks)), nn.BatchNorm2d(width), nn.ReLU())
         self.cell_head = nn.Conv2d(width, 5 + len(COLORS), 1)
+        with torch.no_grad():  # most cells are empty: hundreds of steps would go into learning only that
+            self.cell_head.bias[:3] = torch.tensor([0.975, 0.024, 0.001]).log()
         self.image_head = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Linear(width, 2))
 
     def read(self, images: Float[Tensor, "batch 3 height width"]) -> Reading:
-        """The raw outputs for images in [-1, 1]."""
+        """The raw outputs for images in [-1, 1] of the net's own size."""
         x = self.fine(self.stem(images.contiguous(memory_format=torch.channels_last)))
         x = self.last(x + self.up(self.coarse(self.down(x))))
         cells, image = self.cell_head(x).float(), self.image_head(torch.cat([x.mean((2, 3)), x.amax((2, 3))], 1)).float()
@@ -154,9 +171,10 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     @torch.no_grad()
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
-        """Counts of images in [-1, 1] (clamped). Raises ValueError for another resolution or another range."""
-        check_images(images, self.config.resolution)
-        parts = [self.read(part.clamp(-1, 1)) for part in images.split(AT_ONCE)]
+        """Counts of images in [-1, 1] (clamped) of any of `sizes`. Raises ValueError for another size or another range."""
+        side = self.config.resolution
+        check_images(images, side)
+        parts = [self.read(enlarged(part.clamp(-1, 1), side)) for part in images.split(AT_ONCE)]
         reading = Reading(*map(torch.cat, zip(*parts, strict=True)))
         expected = expected_objects(reading.occupancy)
         total = expected.sum((1, 2))
@@ -193,11 +211,13 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
 
 def check_images(images: Tensor, resolution: int) -> None:
-    """Raise ValueError unless `images` is a finite float batch [n 3 resolution resolution] in about [-1, 1]."""
-    if images.ndim != 4 or tuple(images.shape[1:]) != (3, resolution, resolution) or not images.is_floating_point():
+    """Raise ValueError unless `images` is a finite float batch [n 3 side side] in about [-1, 1], side in `sizes(resolution)`."""
+    shape, allowed = tuple(images.shape), sizes(resolution)
+    square = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and shape[2] in allowed
+    if not square or not images.is_floating_point():
         raise ValueError(
-            f"the counter takes float images [batch, 3, {resolution}, {resolution}] in [-1, 1], "
-            f"got {str(images.dtype).removeprefix('torch.')} {list(images.shape)}; other sizes have counters of their own, `folder(64)`"
+            f"this counter takes float images [batch, 3, side, side] in [-1, 1] with a side of {' or '.join(map(str, allowed))} px, "
+            f"got {str(images.dtype).removeprefix('torch.')} {list(shape)}; larger images have counters of their own, `folder(128)`"
         )
     if images.numel() and not float(images.abs().max()) <= 10:
         raise ValueError(f"the counter takes finite images in [-1, 1], got values up to {float(images.abs().max()):g}")

@@ -1,9 +1,10 @@
-"""The counters on crowded scenes that Blender's Cycles drew, and on the fast renderer's pictures of the same scenes.
+"""The counter on crowded scenes that Blender's Cycles drew, and on the fast renderer's pictures of the same scenes.
 
     python -m lcs_utils.evaluation.counter_cycles --per-count 2000    # needs bpy; about three hours of one core
 
-A hundred scenes at a time: what the shipped counters say of them becomes rows of data/counts/counter_cycles.csv at once, so that the
-hours can be spent in parts, on any machine, and the pictures need not be kept.
+A hundred scenes at a time: what the shipped counter says of them at each size becomes rows of data/counts/counter_cycles.csv at once,
+so that the hours can be spent in parts, on any machine, and the pictures need not be kept. Rows of counters that were replaced stay
+under their weights' hash and are reported as theirs.
 """
 
 import argparse
@@ -76,9 +77,17 @@ def numbers(cycles: Found, fast: Found) -> dict[str, int]:
     return value
 
 
+def name_at(side: int) -> str:
+    """What rows call the counter on images of `side` px."""
+    return f"{folder(side).name}_{side}px"
+
+
 def shipped(resolutions: Sequence[int] = RESOLUTIONS) -> dict[str, str]:
-    """{counter: first 12 digits of its weights' SHA-256}. Raises CheckpointError as `counter.verify`."""
-    return {folder(side).name: verify(folder(side))["sha256"][:12] for side in resolutions}
+    """{counter_32px ...: first 12 digits of its weights' SHA-256}, of the shipped counter for images of each size.
+
+    Raises CheckpointError as `counter.verify`.
+    """
+    return {name_at(side): verify(folder(side))["sha256"][:12] for side in resolutions}
 
 
 def measure(
@@ -108,8 +117,7 @@ def measure(
         images, _ = render_cycles(scenes, SIDE, threads=threads, prefilter="fast", masks=False)
         drawn = Labeled(images.transpose(0, 3, 1, 2), *labels(scenes))
         rows = []
-        for (name, digits), net in zip(weights.items(), nets, strict=True):
-            side = net.config.resolution
+        for (name, digits), net, side in zip(weights.items(), nets, resolutions, strict=True):
             said = numbers(look(net, reduced(drawn, side)), look(net, rendered(scenes, side)))
             rows.append(Compared(name, digits, LOOK, *of, version, **said))
         with paths.exclusive(path):
@@ -152,15 +160,19 @@ def accuracy(rows: Sequence[Compared], counter: str, weights: str, counts: Itera
 def lines(
     rows: Sequence[Compared], weights: dict[str, str], groups: Sequence[Iterable[int]] = (range(7), range(7, 13), COUNTS)
 ) -> list[str]:
-    """Markdown lines: of each counter and range of objects, images, percent exact by both renderers and their difference."""
+    """Markdown lines: of each counter and range of objects, images, percent exact by both renderers and their difference.
+
+    `weights` are of the shipped counter; rows of others say so.
+    """
     percent = lambda of: "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * v for v in of))
     found = []
-    for counter, digits in weights.items():
+    for counter, digits in sorted({row[:2] for row in rows}):
+        told = counter if weights.get(counter) == digits else f"{counter}, weights {digits}, since replaced"
         for counts in groups:
             value = accuracy(rows, counter, digits, counts)
             if value is not None:
                 said = " | ".join(map(percent, value[1:]))
-                found.append(f"| {counter} | {min(counts)}–{max(counts)} | {value.images:,} | {said} |")
+                found.append(f"| {told} | {min(counts)}–{max(counts)} | {value.images:,} | {said} |")
     return found
 
 

@@ -1,4 +1,4 @@
-"""How often each counter is exact, by number of objects: on renders, imperfect ones, and crowded scenes that Cycles drew (App. E.2)."""
+"""How often the counter is exact, by number of objects: on renders of each kind and size, and on scenes that Cycles drew (App. E.2)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,36 +6,37 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.counter import folder, verify
-from lcs_utils.evaluation.counter_accuracy import wilson
-from lcs_utils.evaluation.counter_cycles import RESOLUTIONS, Compared, accuracy
+from lcs_utils.evaluation.counter_cycles import RESOLUTIONS, Compared, accuracy, name_at
 from lcs_utils.evaluation.rates import Interval
 from lcs_utils.plotting import COLORS
 
-CLEAN, CYCLES, TWINS = "held-out renders", "crowded, by Cycles", "the same scenes, fast renderer"
+CYCLES, TWINS = "crowded, by Cycles", "the same scenes, fast renderer"
 STYLES = {  # color, marker, line
-    CLEAN: ("blue", "o", "-"), CYCLES: ("vermilion", "s", "-"), TWINS: ("black", "x", "--"),
-    "blur_0.8px": ("sky", "^", ":"), "noise_0.1": ("green", "v", ":"), "faded_50%": ("purple", "D", ":"), "rough": ("orange", "P", ":"),
+    "clevr": ("blue", "o", "-"), "layout": ("green", "v", ":"), "crowded": ("orange", "^", ":"),
+    CYCLES: ("vermilion", "s", "-"), TWINS: ("black", "x", "--"),
 }  # fmt: skip
-WORDS = {"blur_0.8px": "blurred by 0.8 px", "noise_0.1": "noise of 0.1", "faded_50%": "faded by half"}
+WORDS = {"clevr": "renders at CLEVR's distances", "layout": "renders of the test layouts", "crowded": "crowded renders"}
 
 
 def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, Interval]]:
-    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter for a resolution.
+    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter on images of a size.
 
-    Renders' shares stand in its row.json, those of Cycles in `rows`. Raises CheckpointError as `counter.verify`.
+    Renders' shares stand in its row.json, those of Cycles in `rows`, of which only its own enter: those of replaced counters are
+    in `counter_cycles.lines`. Raises CheckpointError as `counter.verify`.
     """
     row = verify(folder(resolution))
-    n, counts = row["held_out_per_count"], row["counts"]
-    share = lambda exact: {k: Interval(of, *wilson(of * n, n)) for k, of in zip(counts, exact, strict=True)}
-    found = {CLEAN: share(row["exact"])}
-    both = {k: of for k in counts if (of := accuracy(rows, folder(resolution).name, row["sha256"][:12], (k,)))}
+    counts, found = row["counts"], {}
+    for kind in WORDS:
+        of = row["sizes"][str(resolution)][kind]
+        found[kind] = {k: Interval(v, *ends) for k, v, ends in zip(counts, of["by_count"]["exact"], of["interval"], strict=True)}
+    both = {k: of for k in counts if (of := accuracy(rows, name_at(resolution), row["sha256"][:12], (k,)))}
     if both:
         found |= {CYCLES: {k: of.cycles for k, of in both.items()}, TWINS: {k: of.fast for k, of in both.items()}}
-    return found | {kind: share(row["perturbed"][kind]["exact_by_count"]) for kind in STYLES if kind in row["perturbed"]}
+    return found
 
 
 def draw(rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS) -> tuple[Figure, dict[int, dict[str, dict[int, Interval]]]]:
-    """Shares counted exactly against the number of objects, a panel per resolution, and the numbers behind it."""
+    """Shares counted exactly against the number of objects, a panel per size of images, and the numbers behind it."""
     found = {side: by_count(rows, side) for side in resolutions}
     figure, panels = plt.subplots(1, len(found), figsize=(4.3 * len(found), 3.9), sharey=True, squeeze=False)
     for panel, (side, kinds) in zip(panels[0], found.items(), strict=True):

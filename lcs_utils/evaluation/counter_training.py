@@ -20,20 +20,21 @@ from lcs_utils import paths
 from lcs_utils.checkpoints import CheckpointError
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import corruptions
+from lcs_utils.evaluation import corruptions, corruptions_graded
 from lcs_utils.evaluation.counter import (
-    COMMAND, LARGEST, ObjectCounter, Reading, count_logits, expected_objects, folder, verify,
+    COMMAND, LARGEST, RESOLUTION, ObjectCounter, Reading, count_logits, enlarged, expected_objects, folder, verify,
 )  # fmt: skip
 from lcs_utils.evaluation.counter_accuracy import export
 from lcs_utils.evaluation.counter_scenes import Labeled, training_data
-from lcs_utils.evaluation.redrawn import RESOLUTION as REDRAWN_RESOLUTION
-from lcs_utils.evaluation.redrawn import redrawn as redrawn_data
 from lcs_utils.models.unet import dtype_on
 from lcs_utils.resumable import Resumable
 
-BATCH = 64
-DRAWN, ROUGH, CLEAN, WORN = 14, 26, 38, 44  # of a batch, up to: redrawn, rough objects, slight faults, stronger ones
-SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, in equal shares
+BATCH = 32
+SMALL = 8  # of a batch, images reduced to half the size and enlarged again, as a 32 px image is for the 64 px counter
+CLEAN, WORN = 1 / 2, 5 / 16  # of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
+SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, with their odds
+SHIFT = 0.05  # of the side: 3 px at 64 px
+KINDS_AT_ONCE = 3  # images in a group that is spoiled in the same way
 PEAK, RAMP, COOLDOWN, DECAY = 2e-3, 100, 0.3, 0.02  # learning rate, steps up, share of the run down to 0, weight decay
 EMA = 0.997
 SAVE_EVERY = 60.0
@@ -68,37 +69,75 @@ def as_data(labeled: Labeled) -> Data:
     return Data(*map(torch.from_numpy, labeled))
 
 
-def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Generator) -> Losses:
-    """Likelihoods of cells, count, colors and plausibility, for a batch that is spoiled here but for its first DRAWN images.
+class Shown(NamedTuple):
+    """Images as the net sees them; where the true count is defined (`counted`), and where plausibility is `known`, it."""
 
-    Choice: grossly wrong images have no true count, so they train plausibility alone; moderately worn ones counts alone.
+    images: Tensor
+    counted: Tensor
+    known: Tensor
+    plausible: Tensor
+
+
+def some(kinds, n: int, generator: torch.Generator) -> list:
+    """`n` draws from `kinds`; each counts as often as it is listed."""
+    return [kinds[int(i)] for i in torch.randint(len(kinds), (n,), generator=generator)]
+
+
+def shown(images: Tensor, centers: Tensor, pool: Tensor, generator: torch.Generator) -> Shown:
+    """Images of one size in [-1, 1], spoiled: half slightly, most of the others by some strength, some grossly.
+
+    `pool`: renders without objects. Choice: slight faults are on all of them, so that they tell nothing.
     """
+    n = len(images)
+    clean, worn = round(CLEAN * n), round((CLEAN + WORN) * n)
+    floor = pool[torch.randint(len(pool), (n,), generator=generator)]
+    graded = [name for name, odds in corruptions_graded.ODDS.items() for _ in range(odds)]
+    parts = []
+    for part, name in zip(torch.arange(clean, worn).split(KINDS_AT_ONCE), some(graded, n, generator)):
+        parts.append(corruptions_graded.worn(name, images[part], floor[part], centers[part], generator))
+    wrong = images[worn:]
+    kinds = some(SPOILED, -(-len(wrong) // KINDS_AT_ONCE), generator)
+    gross, changed = corruptions.gross(wrong, generator, pool, kinds)
+    x = torch.cat([images[:clean], *(p.images for p in parts), gross])
+    yes, no = torch.ones(clean, dtype=torch.bool), torch.zeros(len(wrong), dtype=torch.bool)
+    columns = ([yes, *(p.counted for p in parts), no], [yes, *(p.known for p in parts), changed], [yes, *(p.plausible for p in parts), no])
+    return Shown(corruptions.slight(x, generator), *map(torch.cat, columns))
+
+
+def half(images: Tensor) -> Tensor:
+    """Images of half the side, by averaging areas."""
+    return F.avg_pool2d(images, 2)
+
+
+def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Generator) -> Losses:
+    """Likelihoods of cells, count, colors and plausibility, for a batch of renders that is spoiled here.
+
+    Choice: images without a true count train plausibility alone, and those neither clean nor broken counts alone; the
+    batch passes as one, so that batch normalization knows one mixture, of which the shares are the same at every step.
+    """
+    pool = empty[torch.randint(len(empty), (BATCH,), generator=generator)]
     x = from_uint8(batch.images)
-    spoiled, changed = corruptions.gross(x[WORN:], generator, empty, SPOILED)
-    worn = corruptions.slight(x[CLEAN:WORN], generator, 2.5)
-    like_samples = corruptions.rough(x[DRAWN:ROUGH], generator, empty)
-    parts = [x[:DRAWN], like_samples, x[ROUGH:CLEAN], spoiled]
-    slight = corruptions.slight(torch.cat(parts), generator)  # all of them, so that slight faults tell nothing
+    few = shown(half(x[:SMALL]), batch.centers[:SMALL], half(pool), generator)
+    parts = few._replace(images=enlarged(few.images, x.shape[-1])), shown(x[SMALL:], batch.centers[SMALL:], pool, generator)
+    seen = Shown(*map(torch.cat, zip(*parts, strict=True)))
     device = next(net.parameters()).device  # faults are drawn and losses taken on the processor, the same on every machine
     with torch.autocast(device.type, torch.bfloat16, enabled=dtype_on(device, "bfloat16") is torch.bfloat16):
-        reading = Reading(*(r.cpu() for r in net.read(torch.cat([slight[:CLEAN], worn, slight[CLEAN:]]).to(device))))
-    centers = batch.centers[:WORN]
+        reading = Reading(*(r.cpu() for r in net.read(seen.images.to(device))))
+    true = Reading(*(r[seen.counted] for r in reading))
+    centers, colors = batch.centers[seen.counted], batch.colors[seen.counted]
     present = torch.isfinite(centers[:, :, 0])
     occupied = location_grid(centers, present).clamp_max(2).reshape(-1, GRID_SIZE, GRID_SIZE)
-    occupancy = reading.occupancy[:WORN]
-    cells = F.cross_entropy(occupancy, occupied.long(), reduction="none").sum((1, 2)).mean()
-    logits = count_logits(expected_objects(occupancy).sum((1, 2)), reading.precision[:WORN], LARGEST + 1)
+    cells = F.cross_entropy(true.occupancy, occupied.long(), reduction="none").sum((1, 2)).mean()
+    logits = count_logits(expected_objects(true.occupancy).sum((1, 2)), true.precision, LARGEST + 1)
     within = centers[present] * GRID_SIZE  # [objects 2]
     cell = within.floor().long().clamp(0, GRID_SIZE - 1)
     at = (present.nonzero()[:, 0], slice(None), cell[:, 1], cell[:, 0])
-    known = torch.cat([torch.ones(CLEAN, dtype=torch.bool), torch.zeros(WORN - CLEAN, dtype=torch.bool), changed])
-    target = (torch.arange(len(x)) < CLEAN).float()
     return Losses(
         cells,
         F.cross_entropy(logits, present.sum(1)),
-        (reading.offset[at] - (within - cell)).abs().mean(),
-        F.cross_entropy(reading.color[at], batch.colors[:WORN][present].long()),
-        F.binary_cross_entropy_with_logits(reading.plausibility[known], target[known]),
+        (true.offset[at] - (within - cell)).abs().mean(),
+        F.cross_entropy(true.color[at], colors[present].long()),
+        F.binary_cross_entropy_with_logits(reading.plausibility[seen.known], seen.plausible[seen.known].float()),
     )
 
 
@@ -123,24 +162,32 @@ def start(net: ObjectCounter, seed: int) -> State:
     return State(net=net, ema=copy.deepcopy(net), optimizer=optimizer, generator=generator, seen=seen)
 
 
-def draw_batch(scenes: Data, redrawn: Data | None, generator: torch.Generator, odds: Tensor | None = None) -> Data:
-    """BATCH scenes, by `odds` if any; where `redrawn` is given, its images are the first DRAWN and about half of the spoiled.
+def shifted(batch: Data, generator: torch.Generator) -> Data:
+    """Half of the images moved by up to SHIFT of their side, borders repeated; objects whose center leaves them count no more.
 
-    Choice: half of the images are mirrored, which only the direction of the light tells.
+    Choice: cells and objects meet in all ways then, for scenes are dear to render and seen many times.
     """
+    n, _, side, _ = batch.images.shape
+    most = round(SHIFT * side)
+    by = torch.randint(-most, most + 1, (n, 2), generator=generator)
+    by[torch.rand(n, generator=generator) < 0.5] = 0
+    wide = F.pad(batch.images, [most] * 4, mode="replicate")
+    images = [image[:, most - y : most - y + side, most - x : most - x + side] for image, (x, y) in zip(wide, by.tolist(), strict=True)]
+    centers = batch.centers + by[:, None] / side
+    inside = ((centers >= 0) & (centers < 1)).all(-1)
+    return Data(torch.stack(images), centers.masked_fill(~inside[..., None], torch.nan), batch.colors.masked_fill(~inside, -1))
+
+
+def draw_batch(scenes: Data, generator: torch.Generator, odds: Tensor | None = None) -> Data:
+    """BATCH scenes, by `odds` if any. Choice: half of the images are mirrored, which only the direction of the light tells."""
     if odds is None:
         index = torch.randint(len(scenes.images), (BATCH,), generator=generator)
     else:
         index = torch.multinomial(odds, BATCH, True, generator=generator)
     batch = scenes.take(index)
-    if redrawn is not None:
-        other = redrawn.take(torch.randint(len(redrawn.images), (BATCH,), generator=generator))
-        place = torch.arange(BATCH)
-        swap = (place < DRAWN) | (place >= WORN) & (torch.rand(BATCH, generator=generator) < 0.5)
-        batch = Data(*(torch.where(swap.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(batch, other, strict=True)))
     batch.images[::2] = batch.images[::2].flip(-1)
     batch.centers[::2] = (torch.tensor([1.0, 0.0]) - batch.centers[::2]).abs()
-    return batch
+    return shifted(batch, generator)
 
 
 def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
@@ -157,14 +204,14 @@ def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
     net.load_state_dict(net.state_dict() | shared)
 
 
-def training_loop(state: State, scenes: Data, redrawn: Data | None, steps: int, by_count: bool = False):
+def training_loop(state: State, scenes: Data, steps: int, by_count: bool = False):
     """Yield Losses after each step; the state changes in place. `by_count`: scenes are drawn in proportion to objects + 2."""
     objects = torch.isfinite(scenes.centers[:, :, 0]).sum(1)
     empty, odds = from_uint8(scenes.images[objects == 0]), objects + 2.0 if by_count else None
     while state.seen[0] < steps:
         for group in state.optimizer.param_groups:
             group["lr"] = learning_rate(int(state.seen[0]), steps)
-        batch = draw_batch(scenes, redrawn, state.generator, odds)
+        batch = draw_batch(scenes, state.generator, odds)
         parts = losses(state.net, batch, empty, state.generator)
         loss = parts.total()
         if not bool(loss.isfinite()):
@@ -181,12 +228,12 @@ def training_loop(state: State, scenes: Data, redrawn: Data | None, steps: int, 
         yield Losses(*(p.detach() for p in parts))
 
 
-def run(state: State, scenes: Data, redrawn: Data | None, steps: int, by_count: bool, state_path) -> None:
+def run(state: State, scenes: Data, steps: int, by_count: bool, state_path) -> None:
     """Train with a progress bar, saving the state every minute and at the end."""
     bar = tqdm(total=steps * BATCH, initial=int(state.seen[0]) * BATCH, unit=" images", mininterval=5)
     clock = saved = time.time()
     recent: list[Losses] = []
-    for parts in training_loop(state, scenes, redrawn, steps, by_count):
+    for parts in training_loop(state, scenes, steps, by_count):
         now = time.time()
         state.seen[1] += now - clock
         clock = now
@@ -202,10 +249,10 @@ def run(state: State, scenes: Data, redrawn: Data | None, steps: int, by_count: 
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
-    parser.add_argument("--resolution", type=int, default=32)
-    parser.add_argument("--scenes", type=int, default=43008, help="rendered training scenes")
-    parser.add_argument("--images", type=int, default=400_000, help="seen in all; a run that has them is only measured")
-    parser.add_argument("--width", type=int, default=64, help="channels at 16x16")
+    parser.add_argument("--resolution", type=int, default=RESOLUTION, help="px; smaller images are enlarged to it")
+    parser.add_argument("--scenes", type=int, default=40960, help="rendered training scenes; a resumed run may have more")
+    parser.add_argument("--images", type=int, default=620_000, help="seen in all; a run that has them is only measured")
+    parser.add_argument("--width", type=int, default=48, help="channels at 16x16")
     parser.add_argument("--blocks", type=int, default=1, help="residual blocks per stage")
     parser.add_argument("--by-count", action="store_true", help="draw scenes in proportion to their objects + 2")
     parser.add_argument("--seed", type=int, default=0)
@@ -214,7 +261,10 @@ def main(arguments=None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="where the net is trained: cpu, or cuda")
     parser.add_argument("--output", help="checkpoint folder")
+    parser.add_argument("--note", help="what the command does not say of the training, for row.json and the card")
     args = parser.parse_args(arguments)
+    if args.resolution < RESOLUTION and not args.output:
+        parser.error(f"--resolution must be at least {RESOLUTION}, got {args.resolution}: smaller images are enlarged to {RESOLUTION} px")
     if args.images < BATCH or args.scenes < BATCH or args.held_out < 2:
         parser.error(f"--images and --scenes must be at least {BATCH} and --held-out at least 2")
     torch.set_num_threads(args.threads)
@@ -228,7 +278,7 @@ def main(arguments=None) -> None:
         parser.error(str(error))
     begun = (f"_blocks{args.blocks}" if args.blocks > 1 else "") + ("_by_count" if args.by_count else "")
     begun += f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
-    name = f"counter{args.resolution}_width{args.width}_scenes{args.scenes}_seed{args.seed}{begun}"
+    name = f"counter{args.resolution}_width{args.width}_seed{args.seed}{begun}"
     state_path = paths.RUNS / "training" / name / "state.pt"
     first = state_path.with_name("first.json")  # the command behind the counter that this one may replace
     if state_path.exists():
@@ -238,8 +288,7 @@ def main(arguments=None) -> None:
         paths.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
     steps = args.images // BATCH
     if state.seen[0] < steps:
-        redrawn = as_data(redrawn_data()) if args.resolution == REDRAWN_RESOLUTION else None
-        run(state, as_data(training_data(args.scenes, args.resolution)), redrawn, steps, args.by_count, state_path)
+        run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
     images = int(state.seen[0]) * BATCH
     command = f"{COMMAND} --resolution {args.resolution} --scenes {args.scenes} --images {images} --width {args.width}"
     command += f" --seed {args.seed} --held-out {args.held_out}"
@@ -250,6 +299,8 @@ def main(arguments=None) -> None:
     row = {
         "command": command,
         "images": images, "scenes": args.scenes, "seconds": round(float(state.seen[1])), "seed": args.seed,
-    }  # fmt: skip
+    } | ({"note": args.note} if args.note else {})  # fmt: skip
     row = export(state.ema.cpu(), args.output or folder(args.resolution), row, args.held_out)
-    print("exact by count:", " ".join(f"{c}:{a:.3f}" for c, a in zip(row["counts"], row["exact"])))
+    for of in row["targets"]:
+        asked = f"at least {of['at_least']:g}" if "at_least" in of else f"at most {of['at_most']:g}"
+        print(f"{of['px']} px: {of['what']}: {of['reached']:g}, asked for {asked}{'' if of['met'] else ': MISSED'}")

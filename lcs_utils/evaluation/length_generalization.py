@@ -22,9 +22,11 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, from_uint8, karras_sigmas, sample
 from lcs_utils.evaluation import conditioning, families, interventions, placement
+from lcs_utils.evaluation.cleanness import cleanness
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
+from lcs_utils.evaluation.counter import sizes as counter_sizes
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
@@ -94,7 +96,7 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
     """
     seed, solver, steps = STANDARD
     key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
-    counts = counter(images)
+    counts, clean = counter(images), cleanness(images)
     where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
     centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
     rows = []
@@ -103,7 +105,7 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
         placed = len(placement.assigned(decode(asked), decode(found)))  # of what is stored: anyone can count it again
         plausibility = round(float(counts.plausibility[i]), 4)
         seen = Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=placed, plausibility=plausibility)
-        rows.append(seen._replace(asked=asked, centers=found))
+        rows.append(seen._replace(asked=asked, centers=found, cleanness=round(float(clean[i]), 4)))
     return rows
 
 
@@ -114,10 +116,11 @@ def counter_hash(resolution: int = 32) -> str:
 
 def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
     """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes locations (App. E.1)."""
-    drawn, read = pipeline.config.resolution, counter.config.resolution
-    if drawn != read:
+    drawn, read = pipeline.config.resolution, counter_sizes(counter.config.resolution)
+    if drawn not in read:
         raise ValueError(
-            f"{net} draws images of {drawn} px and the counter reads {read} px; train one for it (of 16 times 2, 4, 8 ... px): "
+            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; train one for it "
+            "(of 16 times 2, 4, 8 ... px): "
             f"python -m lcs_utils.evaluation.counter --resolution {drawn}"
         )
     if pipeline.config.grid_size != GRID_SIZE:
