@@ -67,7 +67,7 @@ numbers = {n: {k: {m: v[m] for m in ("count", "extras", "filled", "success")} fo
 plotting.save_figure(figure, "fig01", preset, numbers, seed, [*files(names), counts]);
 
 # %%
-used = [f"data/checkpoints/tiny/{name}" for name in [*names, "counter"]] + [counts]
+used = [f"data/checkpoints/tiny/{name}" for name in names] + [counts]
 titles = dict(zip(names, (label.replace("\n", " ") for label in labels)))
 figure = tables.draw_rates(measured, ["filled", "success"], titles, plotting.EXPERIMENT_COLORS)
 for axes in figure.axes:
@@ -156,7 +156,7 @@ nets |= {"exp2": "Exp. 2", "exp2/linear_cluttered": "Exp. 2, added on one to thr
 found = tables.net_rates(stored, nets)
 colors = dict(zip(nets, (plotting.COLORS[color] for color in ("blue", "orange", "sky", "black", "vermilion", "purple", "green"))))
 figure = tables.draw_rates(found, ["filled", "plausible", "success"], nets, colors)
-plotting.save_figure(figure, "linear_composition", preset, found, seed, ["data/checkpoints/counter", counts])
+plotting.save_figure(figure, "linear_composition", preset, found, seed, [counts])
 for name, values in (measured | single).items():
     print(f"{name:7s} success at K = ", "  ".join(f"{k}: {v['success'].value:.2f}" for k, v in values.items()))
 
