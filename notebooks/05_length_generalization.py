@@ -248,7 +248,7 @@ plotting.save_figure(figure, "along_training", preset, along, seed, counts);
 
 # %%
 figure, exact = counter_report.draw(counter_cycles.read())
-plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, ["data/checkpoints/counter64", counts[0], "data/counts/counter_cycles.csv"])
+plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, ["data/checkpoints/counter", counts[0], "data/counts/counter_cycles.csv"])
 hands = hand_counts.agreement(hand_counts.read_counts(), lg.read_rows(lg.rows_path("small")))
 print("\n".join(hands.lines()))
 for name in ["exp1", "exp2", "exp2/nearest", "exp3"]:
