@@ -24,8 +24,8 @@ ALIKE = 20.0  # degrees between hues that count as one
 FLOOR = 0.12  # that a pixel of the foreground differs from the floor at least, in [-1, 1] units
 ENOUGH, MOST = 0.2, 0.5  # pixels that must be alike: share of all around (a corner has 3 of 8), and of those in the foreground
 LEAST = 0.01  # of the image: less foreground than this weighs as this much, so that a lone pixel does not decide
-RENDERS = {32: 0.03, 64: 0.02}  # share of misfits in renders, on average, by side: as clean as can be, 1
-CONFETTI = {32: 0.81, 64: 0.87}  # the same with noise of standard deviation 0.5 on the objects: 0
+RENDERS = {32: 0.02, 64: 0.015}  # share of misfits in renders, on average, by side: as clean as can be, 1
+CONFETTI = {32: 0.8, 64: 0.865}  # the same with noise of standard deviation 0.5 on the objects: 0
 
 
 def floor_of(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch 1 side side"]:
