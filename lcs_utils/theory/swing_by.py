@@ -256,8 +256,7 @@ def random_starts(
 def rise(loss: Float[Tensor, "*lead times"]) -> Float[Tensor, "*lead"]:
     """The largest amount by which a curve ever exceeds its running minimum; 0 exactly when it never rises.
 
-    Raises ValueError for a curve without points or with NaN.
-    """
+    Raises ValueError without points or with NaN."""
     check_curve(loss)
     return (loss - loss.cummin(dim=-1).values).amax(dim=-1)
 
