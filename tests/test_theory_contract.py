@@ -801,6 +801,8 @@ def refuse(call, function, values):
     try:
         result = function(**values)
     except (ValueError, TypeError) as error:
+        if type(error).__module__.startswith("jaxtyping"):
+            return  # a generator checks at its first step, the tests' own hook before that
         last = traceback.extract_tb(error.__traceback__)[-1]
         ours = Path(last.filename).parent.name == "theory" and last.line.startswith("raise ")
         assert ours, f"{call}: raw {error!r} from {last.filename}: {last.line}"

@@ -191,7 +191,7 @@ def two_layer_flow(
 ) -> Iterator[Float[Tensor, "*starts dim dim"]]:
     """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4 on U with W = U U^T.
 
-    Choice: at most 0.2 / (max(a) max(1, |W|)) per step, |W| the largest row sum: the flow is quadratic in W, so a large
+    Choice: at most 0.2 / max(a, |A W|) per step, |A W| the largest row or column sum: the flow is quadratic in W, so a large
     start needs small steps until it has shrunk. Finer ones change w by less than 1e-4. Raises ValueError unless times
     increase from >= 0, W0 is symmetric without negative eigenvalues (it is U U^T) and every a >= 0, and for times that
     need more than a million steps.
@@ -213,7 +213,8 @@ def two_layer_flow(
     for earlier, later in zip(moments, moments[1:]):
         left = later - earlier
         while left > 0:
-            longest = 0.2 / max(fastest * max(1.0, float(W.abs().sum(-1).max())), 1e-300)
+            pull = (a[:, None] * W).abs()  # A W, whose largest row or column sum bounds how fast U moves
+            longest = 0.2 / max(fastest, float(pull.sum(-1).max()), float(pull.sum(-2).max()), 1e-300)
             steps = max(1, math.ceil(left / longest))
             U = _runge_kutta(U, a, left / steps)
             W = U @ U.mT
@@ -255,8 +256,7 @@ def random_starts(
 def rise(loss: Float[Tensor, "*lead times"]) -> Float[Tensor, "*lead"]:
     """The largest amount by which a curve ever exceeds its running minimum; 0 exactly when it never rises.
 
-    Raises ValueError for a curve without points or with NaN.
-    """
+    Raises ValueError without points or with NaN."""
     check_curve(loss)
     return (loss - loss.cummin(dim=-1).values).amax(dim=-1)
 
