@@ -55,9 +55,10 @@ def _lemma_1(v):
 
 
 def _fitted(v):
-    off = v["off_at_three"]
-    said = "fitted to one and two conditions, nats off at three: " + ", ".join(f"{name} {nats:.2g}" for name, nats in off.items())
-    return said, _if(off["CPC"] < 0.01 and min(nats for name, nats in off.items() if name != "CPC") > 0.2)
+    off = v["off_at_one_two_three"]
+    each = [f"{name} " + ", ".join(f"{nats:.2g}" for nats in of) for name, of in off.items()]
+    said = "fitted to one and two conditions, nats off at one, two, three: " + "; ".join(each)
+    return said, _if(off["CPC"][2] < 0.01 and min(of[2] for name, of in off.items() if name != "CPC") > 0.2)
 
 
 def _lemma_2(v):
