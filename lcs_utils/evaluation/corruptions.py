@@ -16,19 +16,20 @@ Images = Float[Tensor, "batch 3 height width"]
 Pool = Float[Tensor, "pool 3 height width"]  # of another number than the images
 
 
-def _uniform(n, low, high, generator, log=False):
+def uniform(n, low, high, generator, log=False):
+    """Numbers [n 1 1 1] uniform between `low` and `high`, or uniform in their logarithm."""
     u = torch.rand(n, 1, 1, 1, generator=generator)
     return low * (high / low) ** u if log else low + (high - low) * u
 
 
-def _field(images, side, generator, channels=3):
+def smooth_field(images, side, generator, channels=3):
     """Smooth random numbers of unit variance at the images' size, that vary over 1/side of it."""
     noise = torch.randn(len(images), channels, side, side, generator=generator)
     field = F.interpolate(noise, images.shape[-2:], mode="bicubic", align_corners=False)
     return field / field.std((1, 2, 3), keepdim=True).clamp_min(1e-3)
 
 
-def _disc(images, sigma, generator):
+def soft_disc(images, sigma, generator):
     """A soft disc of radius about 1.2 sigma [batch 1 1 1] somewhere in each image, in [0, 1]."""
     side = images.shape[-1]
     axis = torch.arange(side) + 0.5
@@ -61,14 +62,14 @@ def slight(images: Images, generator: torch.Generator, strength: float = 1.0) ->
     """
     n = len(images)
     some = lambda: strength * (torch.rand(n, 1, 1, 1, generator=generator) < 0.5)
-    x = blur(images, some() * _uniform(n, 0.0, 0.4, generator))
-    x = x * (1 + some() * _uniform(n, -0.08, 0.08, generator)) + some() * _uniform(n, -0.05, 0.05, generator)
+    x = blur(images, some() * uniform(n, 0.0, 0.4, generator))
+    x = x * (1 + some() * uniform(n, -0.08, 0.08, generator)) + some() * uniform(n, -0.05, 0.05, generator)
     x = x + some() * 0.02 * torch.randn(n, 3, 1, 1, generator=generator)
-    x = x + some() * _uniform(n, 0.0, 0.05, generator) * torch.randn(images.shape, generator=generator)
+    x = x + some() * uniform(n, 0.0, 0.05, generator) * torch.randn(images.shape, generator=generator)
     return x.clamp(-1, 1)
 
 
-def _displaced(images, field):
+def displaced(images, field):
     """Images whose pixels come from `field` [batch 2 height width] px away."""
     side = images.shape[-1]
     axis = (torch.arange(side) + 0.5) * 2 / side - 1
@@ -79,49 +80,49 @@ def _displaced(images, field):
 def blurred(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Shapes lost: isotropic or sideways blur of 1 to 4 px."""
     stretch = 1.0 if torch.rand((), generator=generator) < 0.6 else 3.0
-    return blur(images, _uniform(len(images), 1.0, 4.0 / math.sqrt(stretch), generator), stretch)
+    return blur(images, uniform(len(images), 1.0, 4.0 / math.sqrt(stretch), generator), stretch)
 
 
 def noisy(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Unfinished denoising: fine or coarse noise of 0.15 to 1."""
     side = images.shape[-1] // int(2 ** torch.randint(4, (), generator=generator))
-    return images + _uniform(len(images), 0.15, 1.0, generator, log=True) * _field(images, side, generator)
+    return images + uniform(len(images), 0.15, 1.0, generator, log=True) * smooth_field(images, side, generator)
 
 
 def blended(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Two scenes at once: mixed by a constant or by a smooth random field."""
-    share = _uniform(len(images), 0.3, 0.7, generator)
+    share = uniform(len(images), 0.3, 0.7, generator)
     if torch.rand((), generator=generator) < 0.4:
-        share = torch.sigmoid(2 * _field(images, 4, generator, channels=1))
+        share = torch.sigmoid(2 * smooth_field(images, 4, generator, channels=1))
     return images.lerp(others, share)
 
 
 def pasted(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Cut and paste: pieces of another scene with hard edges across objects."""
     side = images.shape[-1] // 4 if torch.rand((), generator=generator) < 0.5 else 4
-    return torch.where(_field(images, side, generator, channels=1) > 0.3, others, images)
+    return torch.where(smooth_field(images, side, generator, channels=1) > 0.3, others, images)
 
 
 def warped(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """Smears: pixels displaced by a rough random field of 1.2 to 4 px."""
-    return _displaced(images, _uniform(len(images), 1.2, 4.0, generator) * _field(images, 8, generator, channels=2))
+    return displaced(images, uniform(len(images), 1.2, 4.0, generator) * smooth_field(images, 8, generator, channels=2))
 
 
 def ghosts(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """An under-trained net's posterior means: several scenes averaged and smoothed, gray or with loud colors."""
-    x = torch.lerp(images, others, _uniform(len(images), 0.0, 0.5, generator))
-    x = blur(x, _uniform(len(images), 0.8, 3.0, generator))
+    x = torch.lerp(images, others, uniform(len(images), 0.0, 0.5, generator))
+    x = blur(x, uniform(len(images), 0.8, 3.0, generator))
     gray = x.mean(1, keepdim=True)
-    x = gray + (x - gray) * _uniform(len(images), 0.0, 2.0, generator)
-    return empty + (x - empty) * _uniform(len(images), 0.5, 1.6, generator)
+    x = gray + (x - gray) * uniform(len(images), 0.0, 2.0, generator)
+    return empty + (x - empty) * uniform(len(images), 0.5, 1.6, generator)
 
 
 def blobs(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """One to three colored discs without shape or shadow painted over the scene."""
     for _ in range(1 + int(torch.randint(3, (), generator=generator))):
-        disc = _disc(images, _uniform(len(images), 1.5, 5.0, generator), generator)
+        disc = soft_disc(images, uniform(len(images), 1.5, 5.0, generator), generator)
         color = 2 * torch.rand(len(images), 3, 1, 1, generator=generator) - 1
-        images = images.lerp(color, disc * _uniform(len(images), 0.5, 1.0, generator))
+        images = images.lerp(color, disc * uniform(len(images), 0.5, 1.0, generator))
     return images
 
 
@@ -130,14 +131,14 @@ def miscolored(images: Images, others: Images, empty: Images, generator: torch.G
     n = len(images)
     x = images * (1.35 + torch.rand(n, 1, 1, 1, generator=generator)) ** torch.randn(n, 1, 1, 1, generator=generator).sign()
     tint = torch.randn(n, 3, 1, 1, generator=generator)
-    return x + _uniform(n, 0.15, 0.6, generator) * tint / tint.norm(dim=1, keepdim=True).clamp_min(0.1)
+    return x + uniform(n, 0.15, 0.6, generator) * tint / tint.norm(dim=1, keepdim=True).clamp_min(0.1)
 
 
 def static(images: Images, others: Images, empty: Images, generator: torch.Generator) -> Images:
     """No scene at all: colored noise of any scale around any gray."""
     side = images.shape[-1] // int(2 ** torch.randint(5, (), generator=generator))
-    x = _uniform(len(images), -1.0, 1.0, generator)
-    return x + _uniform(len(images), 0.05, 1.0, generator, log=True) * _field(images, side, generator)
+    x = uniform(len(images), -1.0, 1.0, generator)
+    return x + uniform(len(images), 0.05, 1.0, generator, log=True) * smooth_field(images, side, generator)
 
 
 GROSS: tuple[Callable, ...] = (

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from lcs_utils.evaluation.corruptions import Images, _disc, _displaced, _field, _uniform, blur
+from lcs_utils.evaluation.corruptions import Images, blur, displaced, smooth_field, soft_disc, uniform
 
 Strength = Float[Tensor, "batch 1 1 1"]
 Centers = Float[Tensor, "batch objects 2"]
@@ -34,7 +34,7 @@ def grown(mask: Float[Tensor, "batch 1 height width"], radius: float) -> Float[T
 def grain(images: Images, generator: torch.Generator) -> Images:
     """Colored noise of variance 1 per pixel or per 2x2 pixels, everywhere or on a third of the pixels."""
     n, _, side, _ = images.shape
-    noise = _field(images, side if torch.rand((), generator=generator) < 0.6 else side // 2, generator)
+    noise = smooth_field(images, side if torch.rand((), generator=generator) < 0.6 else side // 2, generator)
     if torch.rand((), generator=generator) < 0.6:
         return noise
     return noise * (torch.rand(n, 1, side, side, generator=generator) < 1 / 3) * 3**0.5
@@ -55,20 +55,20 @@ def ringed(images: Images, strength: Strength, floor: Images, centers: Centers, 
     """Halos: edges that overshoot, or a tinted ring around objects and one of the opposite tint; `strength` at most."""
     n = len(images)
     if torch.rand((), generator=generator) < 0.5:
-        ring = images - blur(images, _uniform(n, 0.7, 1.5, generator))
+        ring = images - blur(images, uniform(n, 0.7, 1.5, generator))
     else:
         mask = object_mask(images, floor)
         width = 0.6 + float(torch.rand((), generator=generator))
         once, twice = grown(mask, width), grown(mask, 2 * width)
         tint = torch.randn(n, 1, 1, 1, generator=generator).sign() + 0.5 * torch.randn(n, 3, 1, 1, generator=generator)
-        ring = tint * (once - mask - _uniform(n, 0.0, 1.0, generator) * (twice - once))
+        ring = tint * (once - mask - uniform(n, 0.0, 1.0, generator) * (twice - once))
     return images + strength * ring / ring.abs().amax((1, 2, 3), keepdim=True).clamp_min(0.05)
 
 
 def faded(images: Images, strength: Strength, floor: Images, centers: Centers, generator: torch.Generator) -> Images:
     """Transparent objects: everything, or two discs, faded by a share `strength` toward an empty scene."""
     if torch.rand((), generator=generator) < 0.5:
-        disc = lambda: _disc(images, _uniform(len(images), 3.0, 10.0, generator), generator)
+        disc = lambda: soft_disc(images, uniform(len(images), 3.0, 10.0, generator), generator)
         strength = strength * torch.maximum(disc(), disc())
     return images.lerp(floor, strength.expand_as(images))
 
@@ -76,7 +76,7 @@ def faded(images: Images, strength: Strength, floor: Images, centers: Centers, g
 def ragged(images: Images, strength: Strength, floor: Images, centers: Centers, generator: torch.Generator) -> Images:
     """Ragged edges: pixels displaced by a fine random field of `strength` px."""
     side = images.shape[-1] // (2 if torch.rand((), generator=generator) < 0.5 else 4)
-    return _displaced(images, strength * _field(images, side, generator, channels=2))
+    return displaced(images, strength * smooth_field(images, side, generator, channels=2))
 
 
 def out_of_focus(images: Images, strength: Strength, floor: Images, centers: Centers, generator: torch.Generator) -> Images:
@@ -113,9 +113,9 @@ def fused(images: Images, strength: Strength, floor: Images, centers: Centers, g
     across = place - (start + along * line)
     drawn = [F.grid_sample(images, 2 * (end[:, None, None] + across) - 1, padding_mode="border", align_corners=False)
              for end in (first, second)]  # fmt: skip
-    sharp = _uniform(n, 4.0, 20.0, generator)
+    sharp = uniform(n, 4.0, 20.0, generator)
     shape = drawn[0].lerp(drawn[1], torch.sigmoid(sharp * (along[:, None, ..., 0] - 0.5)).expand_as(images))
-    inside = torch.sigmoid(3 * (_uniform(n, 1.5, 3.5, generator) - 32 * across.norm(dim=-1)[:, None]))
+    inside = torch.sigmoid(3 * (uniform(n, 1.5, 3.5, generator) - 32 * across.norm(dim=-1)[:, None]))
     return images.lerp(shape, strength * inside * some.reshape(-1, 1, 1, 1))
 
 

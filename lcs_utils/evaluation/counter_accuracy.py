@@ -162,18 +162,25 @@ def some(count: int, per_count: int, side: int) -> Labeled:
 
 
 def faulty(net: ObjectCounter, per_count: int, side: int) -> dict[str, dict[str, dict]]:
-    """{fault: {strength: summary}} on CLEVR's own scenes of 1 to 12 objects; exact means little where no count is defined."""
+    """{fault: {strength: summary}} on CLEVR's own scenes of 1 to 12 objects; exact means little where no count is defined.
+
+    `plausible` of gross strengths is over the images (`noticed`) in which the fault changed something.
+    """
     value: dict[str, dict[str, dict]] = {}
     floors, few = from_uint8(some(0, per_count, side).images), [some(count, per_count, side) for count in COUNTS[1:]]
     for name, strengths in tqdm(STRENGTHS.items(), desc=f"faults {side} px", mininterval=5):
         for strength in strengths:
-            generator, found = torch.Generator().manual_seed(SEED), []
+            generator, found, noticed = torch.Generator().manual_seed(SEED), [], []
             for labeled in few:
                 x, centers = from_uint8(labeled.images), torch.from_numpy(labeled.centers)
                 floor = floors[torch.randint(len(floors), (len(x),), generator=generator)]
                 amount = torch.full((len(x), 1, 1, 1), strength)
-                found.append(look(net, labeled, corruptions_graded.worn(name, x, floor, centers, generator, amount).images))
-            value.setdefault(name, {})[f"{strength:g}"] = joined(found).summary()
+                worn = corruptions_graded.worn(name, x, floor, centers, generator, amount)
+                noticed.append(worn.known if strength >= corruptions_graded.GRADED[name].gross else torch.ones_like(worn.known))
+                found.append(look(net, labeled, worn.images))
+            everything, seen = joined(found), torch.cat(noticed)
+            plausible = {"plausible": share(everything.plausibility[seen] > 0.5), "noticed": int(seen.sum())}
+            value.setdefault(name, {})[f"{strength:g}"] = everything.summary() | plausible
     return value
 
 
