@@ -81,7 +81,7 @@ def test_claims_that_a_figure_decides(tmp_path, monkeypatch):
     assert found["fig12"].command == "python -m lcs_utils.notebooks run 07_locality"
     worse = {  # the same figures with one number that breaks the claim
         "theory_lcs_structure": lambda v: v.update(largest_relative_gap_below=0.1),
-        "theory_length_generalization": lambda v: v["off_at_three"].update(CPC=0.3),
+        "theory_length_generalization": lambda v: v["off_at_one_two_three"].update(CPC=[0.0, 0.0, 0.3]),
         "theory_noise": lambda v: v["errors"].reverse(),
         "theory_features": lambda v: [gaps.sort() for gaps in v["claim_2"].values()],
         "locality_against_noise": lambda v: v["nets"]["exp1"]["window"].append([30.0, 30.0, 30.0]),
