@@ -155,17 +155,17 @@ def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(fa
     obeys, deaf = ([row for name in {family, "spread"} for k in range(1, 5) for row in planted(name, k, how, 0, crowd, 24)]
                    for how in (lambda rng: 9, lambda rng: 0))  # fmt: skip
     found, chance = (against_null.of_nets(rows, ["exp1"], family) for rows in (obeys, deaf))
-    assert found.k.success.value == found.k.paper.value == 4 and found.k.success_null.value == 0
+    assert found.k.placed.value == found.k.paper.value == 4 and found.k.placed_null.value == 0
     for k, at in found.at.items():
-        assert at.success.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(
+        assert at.placed.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(
             k, abs=1e-6
         )
-        assert at.filled.above.low > 0.1 and at.success.null.value < 0.5
+        assert at.filled.above.low > 0.1 and at.placed.null.value < 0.5
     far = [at.filled.above.value for at in chance.at.values()]
     assert abs(np.mean(far)) < 0.06
     inside = [at.filled.above.low <= 0 <= at.filled.above.high for at in chance.at.values()]
     assert sum(inside) >= len(inside) - 1
-    for name in ("paper", "success"):
+    for name in ("paper", "placed"):
         k, null = getattr(chance.k, name), getattr(chance.k, f"{name}_null")
         assert k.value == null.value or (k.low <= null.high and null.low <= k.high)
 
@@ -175,7 +175,7 @@ def test_without_a_null_the_deaf_net_would_pass_at_the_papers_list():
     deaf = [row for name in ("test", "spread") for row in planted(name, 8, lambda rng: 0, 0, crowd, 32)]
     at = against_null.of_nets(deaf, ["exp1"], "test").at[8]
     assert at.filled.own.value > 0.8 and at.paper.own.low > 0.25
-    for beside in (at.filled, at.paper, at.success):
+    for beside in (at.filled, at.paper, at.placed):
         assert beside.above.low <= 0 <= beside.above.high and beside.own.value > beside.elsewhere.high
     assert abs(at.filled.above.value) < 0.06 and at.others.value > 0.6
     assert at.obeyed is None  # so crowded, nothing can be said of who obeys

@@ -18,8 +18,8 @@ from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.placement import TOLERANCES
 from lcs_utils.evaluation.rates import (
     LEVEL,
-    OUR_RULE,
     PAPER_RULE_ALL,
+    PLACES_RULE,
     Interval,
     LargestK,
     bounded,
@@ -35,7 +35,7 @@ MAPS = (
     "orders",
 )  # whose pictures stand for a net that was asked for something else, the first there is
 KS = range(1, 10)
-RULES = {"success": OUR_RULE, "paper": PAPER_RULE_ALL}
+RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
 PRIOR = 0.5  # objects a sample; what unheeding objects are taken for where there are hardly any
 CERTAIN = 0.65  # Choice: where objects stand near an asked cell with more than this chance anyway, nothing is said of obeying
@@ -51,14 +51,16 @@ class Beside(NamedTuple):
 
 
 class At(NamedTuple):
-    """One net at one K, one family and tolerance. `success` by our rule, `paper` by the paper's; `filled`: share of the cells.
+    """One net at one K, one family and tolerance. `placed`: number and places are right by the paper's rule; `paper`: the image
+    too; `looks`: the image, whatever it shows; `filled`: share of the cells.
 
     `others`: share filled of the test locations that were not asked for. `obeyed`: conditions obeyed. None: not measurable.
     """
 
-    success: Beside
+    placed: Beside
     paper: Beside
     filled: Beside
+    looks: Interval
     others: Interval | None
     obeyed: Interval | None
     drawn: Interval
@@ -66,10 +68,10 @@ class At(NamedTuple):
 
 
 class Ks(NamedTuple):
-    """K by our rule and by the paper's on all samples, each beside that of the null (None where there is no null)."""
+    """K by number and places, and by the whole rule of the paper, each beside that of the null (None where there is none)."""
 
-    success: LargestK
-    success_null: LargestK | None
+    placed: LargestK
+    placed_null: LargestK | None
     paper: LargestK
     paper_null: LargestK | None
 
@@ -182,11 +184,10 @@ def obeyed(
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
     found = measures(list(rows), trained(net))
-    paper = [PAPER_RULE_ALL.succeeds(row, trained(net)) for row in rows]
-    return {
-        "success": found["success"],
-        "paper": np.array(paper, float),
+    by_rule = {name: [rule.succeeds(row, trained(net)) for row in rows] for name, rule in RULES.items()}
+    return {name: np.array(yes, float) for name, yes in by_rule.items()} | {
         "filled": found["filled"],
+        "looks": found["plausible"],
         "drawn": found["count"],
     }
 
@@ -201,7 +202,7 @@ def draws(
     if judged.pictures and not judged.paired:
         otherwise = weights([row.asked for row in judged.pictures], seed + k + 1000)
     found: dict[str, dict[str, np.ndarray]] = {
-        name: {} for name in ("success", "paper", "filled", "drawn", "others", "obeyed")
+        name: {} for name in ("placed", "paper", "filled", "looks", "drawn", "others", "obeyed")
     }
     for kind, of, how in (
         ("own", judged.own, drawn),
@@ -285,7 +286,8 @@ def of_nets(
         samples = int(sum(of["samples"]["own"][0] for of in each))
         of = lambda name, each=each: [one[name] for one in each]
         at[k] = At(
-            *(_beside(of(name), samples, seed) for name in ("success", "paper", "filled")),
+            *(_beside(of(name), samples, seed) for name in ("placed", "paper", "filled")),
+            _interval(of("looks"), "own", samples, 1.0, seed),
             _interval(of("others"), "own", samples, 1.0, seed), _interval(of("obeyed"), "own", samples, None, seed),
             _interval(of("drawn"), "own", samples, None, seed), samples,
         )  # fmt: skip

@@ -84,7 +84,7 @@ def by_eye(
 def is_it_real(
     rows: Sequence[Row], nets: Mapping[str, Sequence[str]], hands: Sequence[HandCount] = (), seed: int = 0
 ) -> Real:
-    """Success, cells filled, K, objects that obey, each beside its null, for `nets` {label: trainings} (App. E.2).
+    """Number and places, looks, cells filled, K, objects that obey, each beside its null, for `nets` {label: trainings} (App. E.2).
 
     Families that were not measured are left out. Raises ValueError when none was, or for rows that do not say where objects are.
     """
@@ -112,16 +112,18 @@ def _band(
 def _success(axes: Axes, found: dict[int, Found]) -> None:
     for tolerance, of in found.items():
         color, marker = STYLE[tolerance]
-        _band(axes, {k: at.paper.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
-        null = {k: at.paper.null for k, at in of.at.items()}
+        _band(axes, {k: at.placed.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
+        null = {k: at.placed.null for k, at in of.at.items()}
         _band(axes, null, color, ls=":", lw=1.3, label=f"its null, {WORDS[tolerance]}")
     near = found[1].k
-    words = f"K = {say(near.paper)}\nnull {say(near.paper_null)}"
+    looks = {k: at.looks.value for k, at in found[1].at.items()}
+    axes.plot(list(looks), list(looks.values()), color=COLORS["purple"], ls="-.", lw=1.3, label="looks right to the counter")
+    words = f"K = {say(near.placed)}\nnull {say(near.placed_null)}"
     axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=8)
 
 
 def draw(real: Real) -> Figure:
-    """A column per net: success beside its null, by family; cells filled minus the null; objects by eye and by the counter."""
+    """A column per net: number and places beside their null, by family; cells filled minus the null; objects by eye and by the counter."""
     labels = list(dict.fromkeys(label for found in real.measured.values() for label in found))
     height = len(real.measured) + 2 if real.counted else len(real.measured) + 1
     figure, panels = plt.subplots(
@@ -163,7 +165,7 @@ def draw(real: Real) -> Figure:
                 axes.text(5, 1, "nobody looked", ha="center", color="0.5")
             axes.set_ylim(0, None)
         column[-1].set(xlabel="K, conditions", xticks=range(1, 10))
-    names = [f"success\n{words}" for family, words in FAMILIES.items() if family in real.measured]
+    names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
     names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):
         axes.set_ylabel(name)
@@ -179,10 +181,10 @@ def draw(real: Real) -> Figure:
 def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
     """The numbers as a Markdown table, the null in brackets: a line per net, family and tolerance."""
     heads = [
-        f"success by the paper's rule, K = {' / '.join(map(str, ks))} (null)", "cells filled (null; others of the list)",
-        "objects that obey", "K by the paper's rule (null)", "K by ours (null)",
+        f"number and places right, K = {' / '.join(map(str, ks))} (null)", "looks right", "cells filled (null; others of the list)",
+        "objects that obey", "K by number and places (null)", "K of what also looks right",
     ]  # fmt: skip
-    lines = ["| net | asked for | tolerance | " + " | ".join(heads) + " |", "|---" * 8 + "|"]
+    lines = ["| net | asked for | tolerance | " + " | ".join(heads) + " |", "|---" * 9 + "|"]
 
     def beside(values: Sequence[Beside | None]) -> str:
         said = lambda of: "–" if of is None else f"{of.value:.2f}"
@@ -199,11 +201,9 @@ def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
                 obeyed = " / ".join(
                     "–" if one is None or one.obeyed is None else f"{one.obeyed.value:.1f}" for one in at
                 )
-                shares = (beside([one and one.paper for one in at]), " / ".join(map(filled, at)))
-                largest = (
-                    f"{say(of.k.paper)} ({say(of.k.paper_null)})",
-                    f"{say(of.k.success)} ({say(of.k.success_null)})",
-                )
+                looks = " / ".join("–" if one is None else f"{one.looks.value:.2f}" for one in at)
+                shares = (beside([one and one.placed for one in at]), looks, " / ".join(map(filled, at)))
+                largest = (f"{say(of.k.placed)} ({say(of.k.placed_null)})", say(of.k.paper))
                 said = (label, FAMILIES[family], WORDS[tolerance], *shares, obeyed, *largest)
                 lines.append("| " + " | ".join(said) + " |")
     return "\n".join(lines) + "\n"
