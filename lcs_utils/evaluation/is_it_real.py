@@ -109,7 +109,7 @@ def _band(
         axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
 
 
-def _success(axes: Axes, found: dict[int, Found]) -> None:
+def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
     for tolerance, of in found.items():
         color, marker = STYLE[tolerance]
         _band(axes, {k: at.placed.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
@@ -134,8 +134,8 @@ def draw(real: Real) -> Figure:
         rest = list(column)
         for found in real.measured.values():
             axes = rest.pop(0)
-            axes.set_ylim(-0.03, 1.03)
-            _success(axes, found[label]) if label in found else axes.text(
+            axes.set(ylim=(-0.03, 1.28), yticks=(0, 0.5, 1))
+            _by_number_and_places(axes, found[label]) if label in found else axes.text(
                 5, 0.5, "not measured", ha="center", color="0.5"
             )
         axes = rest.pop(0)
