@@ -198,7 +198,7 @@ def toctree(caption: str, documents: list[str]) -> str:
 
 
 def build(output: Path = SITE, names: list[str] | None = None, figures: list[Path] | None = None) -> list[str]:
-    """Write the pages of notebooks and figures (default: all of preset small) to `output`; returns Sphinx's warnings.
+    """Write the pages of notebooks and figures (default: all of preset tiny) to `output`; returns Sphinx's warnings.
 
     The folder appears whole or not at all. Raises SiteError when Sphinx cannot read a page.
     """

@@ -289,7 +289,7 @@ print({f"{net}, K = {k}": f"{m.copies} of {m.samples}" for (net, k), m in copies
 
 # %%
 denoisers = {titles[name]: checkpoints.load(name, preset).denoiser for name in ["exp1", "exp2"]}
-counter = ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+counter = ObjectCounter.from_pretrained()
 ConditionSampler(denoisers, counter, k=5, resolution=size, seed=seed)
 
 # %% [markdown]

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import paths
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, choose_labels, location_grid
 from lcs_utils.clevr.annotations import labels
 from lcs_utils.clevr.dataset import INDEX_STRIDE
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.samples < 1 or not all(0 <= k <= len(TEST_LOCATIONS) for k in options.k):
         most = len(TEST_LOCATIONS)
         parser.error(f"need --samples >= 1 and --k within 0-{most}; got {options.samples} and {options.k}")
-    counter = ObjectCounter.from_pretrained(checkpoints.folder("counter"))
+    counter = ObjectCounter.from_pretrained()
     rows = [row for radius, n in SETTINGS for row in measure(radius, n, options.k, options.samples, counter)]
     write_rows(rows, options.output)
 
