@@ -12,6 +12,7 @@ BENCHMARKS = sorted(path.stem for path in (paths.ROOT / "benchmarks").glob("*.py
 MOMENT = {  # words of the command line that make a run short
     "counter": (), "explorer": ("--moment",), "local_patch": ("--images", "1", "--loop", "128"), "locality": ("--targets", "1"),
     "patch_denoiser": ("--images", "2", "--batch", "1"), "renderer": ("speed", "memory", "cuda"),
+    "features": ("--draws", "4"),
     "training": ("--seconds", "0", "--batch", "2"),
 }  # fmt: skip
 

@@ -69,6 +69,11 @@ def misfits(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"
     return bad.float().mean((1, 2)) / foreground.float().mean((1, 2)).clamp_min(LEAST)
 
 
+def takes(side: int) -> bool:
+    """Whether cleanness is calibrated for images of `side` px: 32, 64 or a multiple of 64."""
+    return side == 32 or side > 0 and side % 64 == 0
+
+
 def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"]:
     """How clean each image in [-1, 1] is, in [0, 1]: 1 as clean as renders are on average, 0 as with confetti of .5.
 
@@ -76,7 +81,7 @@ def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batc
     Raises ValueError unless images are finite floats [batch, 3, side, side] of 32, 64 or a multiple of 64 px.
     """
     shape = tuple(images.shape)
-    fits = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and (shape[2] == 32 or shape[2] and shape[2] % 64 == 0)
+    fits = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and takes(shape[2])
     if not fits or not images.is_floating_point() or not bool(images.isfinite().all()):
         raise ValueError(
             "cleanness takes finite float images [batch, 3, side, side] in [-1, 1] with a side of 32, 64 or a multiple of 64 px, "

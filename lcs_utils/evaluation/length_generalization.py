@@ -22,7 +22,7 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, from_uint8, karras_sigmas, sample
 from lcs_utils.evaluation import conditioning, families, interventions, placement
-from lcs_utils.evaluation.cleanness import cleanness
+from lcs_utils.evaluation.cleanness import cleanness, takes
 from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.counter import folder as counter_folder
@@ -96,7 +96,8 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
     """
     seed, solver, steps = STANDARD
     key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
-    counts, clean = counter(images), cleanness(images)
+    counts = counter(images)
+    clean = cleanness(images) if takes(images.shape[-1]) else torch.full((len(images),), Row._field_defaults["cleanness"])
     where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
     centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
     rows = []
