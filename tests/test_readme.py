@@ -32,12 +32,13 @@ def check(command, capsys):
         notebooks.parse_values(given, notebooks.parameters(name), name)
     elif words[1] == "-m":
         with pytest.raises(SystemExit) as stop:
-            importlib.import_module(words[2]).main(["--help"])
+            word = words[3:4] if words[3:4] in (["queue"], ["errors"]) else []  # words of lcs_utils.training with options of their own
+            importlib.import_module(words[2]).main([*word, "--help"])
         assert stop.value.code == 0
         shown = capsys.readouterr().out
         for option in (word for word in words if word.startswith("--")):
             assert option.split("=")[0] in shown, f"{words[2]} has no {option}"
-        if words[2] == "lcs_utils.training":
+        if words[2] == "lcs_utils.training" and not word:
             assert training.chosen(words[3])
         if words[2] == "lcs_utils.evaluation.length_generalization":
             assert rates.trained(words[3])
