@@ -9,6 +9,7 @@ import json
 import jupytext
 import nbformat
 import pytest
+from jupytext.config import load_jupytext_config
 from jupytext.compare import NotebookDifference, compare_notebooks
 
 from lcs_utils import notebooks, paths, provenance
@@ -29,6 +30,14 @@ def code_cells(notebook):
 def test_there_are_pairs_only():
     sources, executed = ({path.stem for path in paths.NOTEBOOKS.glob(f"*.{kind}")} for kind in ("py", "ipynb"))
     assert sources == executed == set(NAMES), sources ^ executed
+
+
+@every_notebook
+def test_jupytext_would_write_the_source_as_it_is(name):
+    """`jupytext --sync` leaves the pair alone: the header is the one that it writes."""
+    config = load_jupytext_config(str(paths.ROOT / "notebooks"))
+    written = jupytext.writes(stored(name), fmt="py:percent", config=config)
+    assert written == (paths.NOTEBOOKS / f"{name}.py").read_text()
 
 
 @every_notebook
