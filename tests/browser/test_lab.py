@@ -7,7 +7,7 @@ from lcs_utils import notebooks
 SLIDERS = {  # the slider's accessible name
     "01_theory_cpc_is_lcs": "noise level sigma",
     "02_theory_noise_and_features": "coupling",
-    "11_swing_by": "training time",
+    "11_swing_by": "training time, rates a^2",
 }
 
 
