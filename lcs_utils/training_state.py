@@ -142,7 +142,7 @@ def read_loss(path: Path) -> list[Log]:
 def keep_memory() -> None:
     """Have the C library keep freed memory instead of handing it back: a training step asks for the same again at once.
 
-    Choice: measured on one thread, fresh pages cost a step of preset `small` a tenth of its time.
+    Choice: otherwise every step asks the system for fresh pages, which costs time.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; others have none
     if mallopt is not None:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from lcs_utils import checkpoints
-from lcs_utils.evaluation import interventions
+from lcs_utils.evaluation import interventions, net_locality
 
 SIDE, M = 8, 2  # a grid of 8x8 cells, 2 px each
 
@@ -128,3 +128,14 @@ def test_names():
     x, sigma, cond = inputs([0])
     with pytest.raises(ValueError, match=r"grid_size 8 does not divide the image's sides \[15, 15\]"):
         interventions.LocalCondition(composition)(x[..., :15, :15], sigma, cond)
+
+
+def test_locality_is_measured_in_float32_whatever_the_net_was_trained_in(monkeypatch):
+    """Half precision is coarse beside the small differences of low noise."""
+    assert interventions.denoiser("exp1")[0].net.config.dtype_inside == "bfloat16"
+    seen = []
+    monkeypatch.setattr(net_locality, "read", lambda preset: [])
+    monkeypatch.setattr(net_locality, "net_rows", lambda net, denoise, *_, **__: seen.append(denoise) or [])
+    monkeypatch.setattr(net_locality, "write", lambda *_: None)
+    net_locality.measure("exp1")
+    assert seen[0].net.config.dtype_inside == "float32"

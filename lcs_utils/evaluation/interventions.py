@@ -163,8 +163,15 @@ def weights(net: str, preset: str = "tiny") -> str:
     return (found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest())[:12]
 
 
-def denoiser(net: str, preset: str = "tiny", device: str = "cpu") -> tuple[Denoiser, int]:
-    """The denoiser of a checkpoint or of NET/INTERVENTION, and its resolution. Raises as `split` and `checkpoints.load` do."""
+def denoiser(
+    net: str, preset: str = "tiny", device: str = "cpu", dtype: str | None = None
+) -> tuple[Denoiser, int]:
+    """The denoiser of a checkpoint or of NET/INTERVENTION, and its resolution. Raises as `split` and `checkpoints.load` do.
+
+    `dtype` is what the net of the checkpoint computes in, in place of what it was trained in.
+    """
     base, change = split(net)
     pipeline = checkpoints.load(base, preset, device)
+    if dtype is not None:
+        pipeline.net.register_to_config(dtype_inside=dtype)
     return change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser, pipeline.config.resolution

@@ -130,7 +130,8 @@ def draw(real: Real) -> Figure:
         height, len(labels), figsize=(2.75 * len(labels), 1.95 * height + 0.5), squeeze=False, sharex=True
     )
     for column, label in zip(panels.T, labels, strict=True):
-        column[0].set_title(label)
+        samples = {at.samples for found in real.measured.values() if label in found for at in found[label][1].at.values()}
+        column[0].set_title(f"{label}\n{'-'.join(map(str, sorted({min(samples), max(samples)})))} samples of each K", fontsize=11)
         rest = list(column)
         for found in real.measured.values():
             axes = rest.pop(0)

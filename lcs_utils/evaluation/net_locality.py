@@ -113,8 +113,11 @@ def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "tin
 
 
 def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
-    """Add the rows of a net (or NET/INTERVENTION), unless those of the same weights are there."""
-    denoise, resolution = interventions.denoiser(net, preset, device)
+    """Add the rows of a net (or NET/INTERVENTION), unless those of the same weights are there.
+
+    Choice: in float32 everywhere, since half precision is coarse beside the small differences of low noise.
+    """
+    denoise, resolution = interventions.denoiser(net, preset, device, "float32")
     weights = interventions.weights(net, preset)
     mine = [row for row in read(preset) if (row.net, row.weights) == (net, weights)]
     if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
