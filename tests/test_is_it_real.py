@@ -67,7 +67,7 @@ def test_the_table_says_the_null_beside_every_rate(real):
 def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(real):
     figure = is_it_real.draw(real)
     titles = [axes.get_title() for axes in figure.axes[:2]]
-    assert titles == ["obeys\n16 samples of each K", "is deaf\n16 samples of each K"] and len(figure.axes) == 2 * 4
+    assert titles == ["obeys\n16 samples of each K", "is deaf\n8 samples of each K"] and len(figure.axes) == 2 * 4
     success, eye = figure.axes[0], figure.axes[6]
     drawn = {line.get_label(): line.get_ydata() for line in success.lines}
     assert np.array_equal(drawn["within one cell"], [1, 1, 1]) and max(drawn["its null, exact cell"]) < 0.2
