@@ -1,65 +1,130 @@
-# The figures, the training data and the nets as one graph of commands (Snakemake 9, pinned in requirements.lock).
+# Scenes, nets, rows and figures as one graph of commands (Snakemake 9, pinned in requirements.lock).
 #
-#   snakemake --profile profiles/local                       every figure of preset `tiny` (run.py reproduce)
-#   snakemake --profile profiles/slurm train                 render and train every net, one GPU each
-#   snakemake --profile profiles/slurm render                only the scenes
-#   snakemake --profile profiles/local -n train              what that would run
-#   snakemake --profile profiles/local --report report.html  one page, after a run
+#   snakemake --profile profiles/local                                 every figure of preset `tiny` (run.py reproduce)
+#   snakemake --profile profiles/slurm --config preset=paper           from scenes to figures, at the paper's size
+#   snakemake --profile profiles/local --config preset=tiny images=2000   the same way on few images, all of it under runs/
+#   snakemake --profile profiles/local -n train                        what a target would run: render, train, measure, table1 ...
+#   snakemake --profile profiles/local --report report.html            one page, after a run
 #
-# --config preset=paper sets the size; gpus=8 trains one net on 8 GPUs; parts=32 renders each folder by 32 jobs.
+# The settings of --config, with their defaults:
+#   preset=tiny         the size: tiny, small, paper
+#   images=             a trial: narrow nets, this many training images, at most as many scenes of each count
+#   nets= notebooks=    some only, as exp1,exp2 and A1,07; `all`, `none` (a trial: Fig. 1's nets, and A1)
+#   gpus=1              GPUs of one net (a trial: 0)
+#   parts=1             jobs that render one folder (paper: 32), render_threads=8 each (a trial: 2)
+#   max_runtime=1440    minutes of the longest job; training goes on in a next one
+#   samples= locations= of each K, and which K, in place of the usual ones (a trial: 8, and 1-6)
+# Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
+import math
 import sys
 
 sys.path.insert(0, str(workflow.basedir))
-from lcs_utils import checkpoints, notebooks, paths
-from lcs_utils.experiments import CONTROLS, EXPERIMENTS, PRESETS, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils import notebooks, paths
+from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, PRESETS, QUEUE, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils.experiments import experiment, preset, scene_counts
 
-PRESET = config.get("preset", "tiny")
-GPUS = int(config.get("gpus", 1))
-PARTS = int(config.get("parts", 8 if PRESET == "paper" else 1))
-PYTHON = sys.executable
-if PRESET not in PRESETS:
-    raise WorkflowError(f"unknown preset {PRESET!r}; allowed: {', '.join(PRESETS)}")
-SIZE = PRESETS[PRESET]
+
+def chosen(key, everything, usual):
+    """The words of a setting: some of `everything`, by unique beginnings for notebooks."""
+    text = config.get(key, usual)
+    text = f"{text:02d}" if isinstance(text, int) else str(text)  # notebooks=04 arrives as a number
+    if text in ("all", "none"):
+        return list(everything) if text == "all" else []
+    words = text.split(",")
+    if key == "notebooks":
+        return [notebooks.resolve(word) for word in words]
+    if unknown := [word for word in words if word not in everything]:
+        raise WorkflowError(f"unknown {key} {', '.join(unknown)}; allowed: all, none, {', '.join(everything)}")
+    return words
+
+
+def number(key, usual, least=0):
+    """A setting that is a whole number."""
+    value = config.get(key, usual)
+    if not isinstance(value, int) or value < least:
+        raise WorkflowError(f"{key} must be a whole number >= {least}, got {value!r}")
+    return value
+
+
+TRIAL = "images" in config
+PRESET = config.get("preset", "tiny") + (f"_{number('images', 0, 1)}" if TRIAL else "")
+try:
+    SIZE = preset(PRESET)
+except ValueError as error:
+    raise WorkflowError(str(error))
 PAPER = PRESET == "paper"
+SHIPPED = PRESET in paths.SHIPPED  # its nets and rows are in the repository, figures need no training
+GPUS = number("gpus", 0 if TRIAL else 1)
+PARTS = number("parts", 32 if PAPER else 1, 1)
+RENDER_THREADS = number("render_threads", 2 if TRIAL else 8, 1)
+MAX_RUNTIME = number("max_runtime", 1440, 10)
+HOURS = {"tiny": 1.5, "small": 6, "paper": 90}.get(PRESET, 1)  # of one net on one device, with room
 
+QUEUED = [experiment(name).net(seed) for name, seed in QUEUE]
+ALONG = ("exp1_seed1", "exp2_seed1")  # nets kept along their training
+ALL_NETS = list(dict.fromkeys([*QUEUED, *EXPERIMENTS]))
+NETS = chosen("nets", ALL_NETS, "exp1,exp2,exp3" if TRIAL else "all")
+CHANGES = {  # nets sampled another way, and the nets that this takes
+    "exp2/unit": (), "exp2/near": (), "exp2/nearest": (), "exp1_1/linear": (),
+    "exp1_1/linear_empty": ("background_empty",), "exp1_1/linear_one": ("background_one",),
+    "exp1_1/linear_cluttered": ("background_cluttered",), "exp2/linear_cluttered": ("background_cluttered",),
+}
+CHANGED = [net for net, also in CHANGES.items() if {net.partition("/")[0], *also} <= set(NETS)]
+NOTEBOOKS = chosen("notebooks", notebooks.names(), "A1" if TRIAL else "all")
+MEASURED = {"locations": "1-6" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the usual ones
+MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
+SOME = "".join(f" --{key} {value}" for key, value in MEASURED.items() if value is not None)
 
-FIGURES = paths.shown(paths.FIGURES / PRESET if PRESET in paths.SHIPPED else paths.RUNS / PRESET / "figures")
+PYTHON = sys.executable
+TRAIN = f"{PYTHON} -m lcs_utils.training"
+RUNS = paths.shown(paths.RUNS)
+FIGURES = paths.shown(paths.FIGURES / PRESET if SHIPPED else paths.RUNS / PRESET / "figures")
 
 
 # Snakemake removes a rule's outputs before it starts and when it fails. Finished figures must survive that (`update`),
-# and so must shards and training states, which resume: for them only a mark under runs/ says that all went well.
+# and so must shards, training states and rows, which resume: for them only a mark under runs/ says that all went well.
 def done(kind, name):
-    return f"runs/{PRESET}/done/{kind}_{name}"
+    return f"{RUNS}/{PRESET}/done/{kind}_{str(name).replace('/', '.')}"
+
+
+def of_net(name):
+    """The experiment and the seed of a net."""
+    base, _, seed = name.partition("_seed")
+    return experiment(base), int(seed or 0)
+
+
+def minutes(name):
+    """How long training a net takes, from its estimate and the GPUs that share it."""
+    return math.ceil(60 * HOURS * of_net(name)[0].times / max(GPUS, 1)) + 15
+
+
+def trained_on(name):
+    """The folder of scenes of a net, by its largest object count."""
+    return max(scene_counts(of_net(name)[0]))
+
+
+def is_trained(name):
+    places = (paths.CHECKPOINTS / PRESET, paths.RUNS / PRESET / "checkpoints")
+    return any(any((place / name).rglob("*.safetensors")) for place in places)
+
+
+FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # largest count: an experiment that needs it
+RETRIES = 2 + max(math.ceil(minutes(name) / MAX_RUNTIME) for name in ALL_NETS)
+
+
+wildcard_constraints:
+    net="[^/]+",
+    most="[0-9]+",
+    part="[0-9]+",
 
 
 rule reproduce:
     default_target: True
-    input: [done("notebook", name) for name in notebooks.names()]
-
-
-for NAME in notebooks.names():
-
-    rule:
-        name: f"notebook_{NAME}"
-        input:
-            [paths.shown(path) for path in notebooks.dependencies(NAME)],
-            [paths.shown(path) for path in notebooks.data_files(NAME)],
-        output:
-            touch(done("notebook", NAME)),
-            [report(update(f"{FIGURES}/{figure}.png"), category=NAME) for figure in notebooks.figures(NAME)],
-            [update(f"{FIGURES}/{figure}.json") for figure in notebooks.figures(NAME)],
-        params: command=f"{PYTHON} -m lcs_utils.notebooks run {NAME} -p preset {PRESET}"
-        threads: 1
-        resources: mem_mb=6000, runtime=720 if PAPER else 60, gpu=1 if PAPER else 0
-        shell: "{params.command}"
-
-
-# Each net is a job of its own; those whose checkpoint exists are left as they are.
-TRAINED = {name for name in EXPERIMENTS if (checkpoints.folder(name, PRESET) / checkpoints.WEIGHTS).exists()}
+    input: [done("notebook", name) for name in NOTEBOOKS], [] if SHIPPED else done("measured", "all")
 
 
 rule train:
-    input: [done("train", name) for name in EXPERIMENTS]
+    input: [done("train", name) for name in NETS]
 
 
 rule table1:
@@ -78,45 +143,108 @@ rule controls:
     input: [done("train", e.name) for e in CONTROLS]
 
 
+rule color:
+    input: [done("train", e.name) for e in COLOR]
+
+
 rule render:
-    input: [done("render", most) for most in (3, 6)]
+    input: [done("render", most) for most in sorted({trained_on(name) for name in NETS})]
 
 
-for NAME, EXPERIMENT in EXPERIMENTS.items():
+rule measure:
+    input: [done("measure", net) for net in NETS + CHANGED]
+    output: touch(done("measured", "all"))
+
+
+# Parts are jobs of their own that render every n-th shard into one folder; the rule that waits for them records and checks
+# the checksums, once for all trainings.
+rule render_part:
+    output: touch(done("render_part", "{most}_{part}"))
+    params: experiment=lambda wildcards: FOLDERS[int(wildcards.most)]
+    threads: RENDER_THREADS
+    retries: 2
+    resources: nodes=1, mem_mb=lambda wildcards, threads: 1500 * threads + 2000, runtime=min(480, MAX_RUNTIME)
+    shell: TRAIN + " scenes {params.experiment} --preset " + PRESET + f" --part {{wildcards.part}}/{PARTS} --workers {{threads}}"
+
+
+rule render_scenes:
+    input: lambda wildcards: [done("render_part", f"{wildcards.most}_{part}") for part in range(1, PARTS + 1)] if PARTS > 1 else []
+    output: touch(done("render", "{most}"))
+    params: experiment=lambda wildcards: FOLDERS[int(wildcards.most)]
+    threads: RENDER_THREADS
+    retries: 2
+    resources: nodes=1, mem_mb=lambda wildcards, threads: 1500 * threads + 2000, runtime=min(480, MAX_RUNTIME)
+    shell: TRAIN + " scenes {params.experiment} --preset " + PRESET + " --workers {threads}"
+
+
+# A net whose checkpoint exists is left as it is. A job that its cluster ended goes on from the saved state in the next try.
+rule train_net:
+    input: lambda wildcards: [] if is_trained(wildcards.net) else done("render", trained_on(wildcards.net))
+    output: touch(done("train", "{net}"))
+    params:
+        experiment=lambda wildcards: of_net(wildcards.net)[0].name,
+        seed=lambda wildcards: f" --seed {of_net(wildcards.net)[1]}" if of_net(wildcards.net)[1] else "",
+        along=lambda wildcards: " --snapshots" if wildcards.net in ALONG else "",
+    threads: 4 * max(GPUS, 1) if not TRIAL else 1
+    priority: 1
+    retries: RETRIES
+    resources:
+        gpu=GPUS,
+        nodes=1,
+        mem_mb=32000 + 16000 * GPUS if PAPER else 6000,
+        runtime=lambda wildcards: min(minutes(wildcards.net), MAX_RUNTIME),
+    shell:
+        TRAIN + " {params.experiment} --preset " + PRESET + "{params.seed} --missing{params.along}"
+        + (f" --num-processes {GPUS}" if GPUS > 1 else "" if GPUS else " --threads {threads}")
+
+
+# Up to 64 px the counter is in the repository; the next larger size gets its own.
+COUNTER = [done("counter", SIZE.resolution)] if SIZE.resolution > 64 else []
+
+
+rule train_counter:
+    output: touch(done("counter", SIZE.resolution))
+    params: device="--device cuda" if GPUS else ""
+    threads: 8
+    retries: 2
+    resources: gpu=min(GPUS, 1), nodes=1, mem_mb=32000, runtime=MAX_RUNTIME
+    shell: f"{PYTHON} -m lcs_utils.counter --resolution {SIZE.resolution} --threads {{threads}} {{params.device}}"
+
+
+def nets_behind(wildcards):
+    net = wildcards.net.replace(".", "/")
+    return [done("train", name) for name in (net.partition("/")[0], *CHANGES.get(net, ()))]
+
+
+# Length generalization in both families of locations (objects and their centers, from which K and conditions obeyed are told),
+# the sheet of samples, locality.
+rule measure_net:
+    input: nets_behind, COUNTER
+    output: touch(done("measure", "{net}"))
+    params: net=lambda wildcards: wildcards.net.replace(".", "/")
+    threads: 4 if not TRIAL else 1
+    retries: 2
+    resources: gpu=min(GPUS, 1), nodes=1, mem_mb=16000 if PAPER else 4000, runtime=min(720, MAX_RUNTIME)
+    shell: TRAIN + " measure {params.net} --preset " + PRESET + SOME + " --threads {threads}"
+
+
+# Notebooks draw from rows and samples and need no GPU. Of shipped presets they assert their claims; of nets that nobody has seen
+# they print which do not hold.
+for NAME in NOTEBOOKS:
 
     rule:
-        name: f"train_{NAME}"
-        input: [] if NAME in TRAINED else done("render", 3 if EXPERIMENT.objects[1] <= 3 else 6)
-        output: touch(done("train", NAME))
+        name: f"notebook_{NAME}"
+        input:
+            [paths.shown(path) for path in notebooks.dependencies(NAME)],
+            [paths.shown(path) for path in notebooks.data_files(NAME)],
+            [] if SHIPPED else done("measured", "all"),
+        output:
+            touch(done("notebook", NAME)),
+            [report(update(f"{FIGURES}/{figure}.png"), category=NAME) for figure in notebooks.figures(NAME)],
+            [update(f"{FIGURES}/{figure}.json") for figure in notebooks.figures(NAME)],
         params:
-            launcher=f"-m accelerate.commands.launch --num_processes {GPUS} --multi_gpu --main_process_port 0" if GPUS > 1 else "",
-            command=f"-m lcs_utils.training {NAME} --preset {PRESET} --missing",
-        threads: 4
-        resources: gpu=GPUS, mem_mb=64000 if PAPER else 12000, runtime=(2880 if PAPER else 360) * EXPERIMENT.times
-        shell: PYTHON + " {params.launcher} {params.command}"
-
-
-# The two folders of training_data.load_data; training renders by itself what is missing here. Parts are jobs of their own
-# that render every n-th shard into one folder; the rule that waits for them records the checksums.
-for MOST in (3, 6):
-
-    RENDER = f"{PYTHON} -m lcs_utils.clevr.dataset --objects 1-{MOST} --per-count {SIZE.per_count} --resolution {SIZE.resolution}"
-
-    for PART in range(1, PARTS + 1):
-
-        rule:
-            name: f"render_1_to_{MOST}_part_{PART}_of_{PARTS}"
-            output: touch(done("render", f"{MOST}_part_{PART}_of_{PARTS}"))
-            params: command=f"{RENDER} --part {PART}/{PARTS}"
-            threads: 16
-            resources: mem_mb=16000, runtime=720 if PAPER else 240
-            shell: "{params.command} --workers {threads}"
-
-    rule:
-        name: f"render_1_to_{MOST}"
-        input: [done("render", f"{MOST}_part_{PART}_of_{PARTS}") for PART in range(1, PARTS + 1)]
-        output: touch(done("render", MOST))
-        params: command=RENDER
-        threads: 1
-        resources: mem_mb=6000, runtime=240 if PAPER else 60
-        shell: "{params.command} --workers {threads} && {params.command} --verify"
+            threads="export OMP_NUM_THREADS={0} MKL_NUM_THREADS={0} NUMBA_NUM_THREADS={0} && ".format(8) if PAPER else "",
+            tell="" if SHIPPED else " --tell-claims",
+        threads: 8 if PAPER else 1
+        resources: nodes=1, mem_mb=16000 if PAPER else 6000, runtime=min(720, MAX_RUNTIME) if PAPER else 60
+        shell: "{params.threads}" + f"{PYTHON} -m lcs_utils.notebooks run {NAME} -p preset {PRESET}" + "{params.tell}"

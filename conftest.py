@@ -1,4 +1,6 @@
-"""What pytest needs at the root: shapes checked at every call, a fixed environment for kernels, patience for nbval."""
+"""What pytest needs at the root: shapes checked at every call, a fixed environment for kernels,
+patience for nbval.
+"""
 
 import functools
 import inspect
@@ -14,13 +16,19 @@ from jaxtyping import AbstractArray, AnnotationError, install_import_hook
 def check_shapes(function):
     """A type checker for jaxtyping that looks at arrays only, arguments too, after the call.
 
-    jaxtyping asks for two checks: of the arguments (recognized here by the return annotation Any) before the call, and
-    of everything after it. The first is left out, so that a function's own errors for bad input are what tests see.
+    jaxtyping asks for two checks: of the arguments (recognized here by the return annotation Any)
+    before the call, and of everything after it. The first is left out, so that a function's own
+    errors for bad input are what tests see.
     """
     signature = inspect.signature(function)
-    hints = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
+    hints = {p.name: p.annotation for p in signature.parameters.values()} | {
+        "return": signature.return_annotation
+    }
     options = {name: typing.get_args(hint) or (hint,) for name, hint in hints.items()}
-    arrays = {name: [o for o in hints if inspect.isclass(o) and issubclass(o, AbstractArray)] for name, hints in options.items()}
+    arrays = {
+        name: [o for o in hints if inspect.isclass(o) and issubclass(o, AbstractArray)]
+        for name, hints in options.items()
+    }
     if signature.return_annotation is typing.Any or not any(arrays.values()):
         return function
 
@@ -33,7 +41,9 @@ def check_shapes(function):
             return
         if not fits:
             wanted = " or ".join(hint.__name__ for hint in arrays[name])
-            raise TypeError(f"{function.__qualname__}: {name} is {value.dtype} {list(value.shape)}, annotated {wanted}")
+            raise TypeError(
+                f"{function.__qualname__}: {name} is {value.dtype} {list(value.shape)}, annotated {wanted}"
+            )
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
@@ -47,7 +57,16 @@ def check_shapes(function):
 
 
 # Compiled code (numba's in clevr.render and clevr.tracer) must see the plain functions.
-CHECKED = ["diffusion", "theory", "models", "locality", "features", "evaluation", "clevr.conditions", "plotting"]
+CHECKED = [
+    "diffusion",
+    "theory",
+    "models",
+    "locality",
+    "features",
+    "evaluation",
+    "clevr.conditions",
+    "plotting",
+]
 install_import_hook([f"lcs_utils.{module}" for module in CHECKED], "conftest.check_shapes")
 
 from lcs_utils import notebooks  # noqa: E402  after the hook
@@ -66,17 +85,28 @@ else:
 
     def patient(self, *args, init=plugin.IPyNbCell.__init__, **kwargs):
         init(self, *args, **kwargs)
-        self.output_timeout = 60  # nbval waits 5 s for outputs after a cell's reply; a busy machine needs longer
+        self.output_timeout = (
+            60  # nbval waits 5 s for outputs after a cell's reply; a busy machine needs longer
+        )
 
+    def comparing_no_frames(self, *args, init=plugin.IPyNbFile.__init__, **kwargs):
+        init(self, *args, **kwargs)
+        # A slider's frames are pictures, which differ between machines; image/png is skipped, too.
+        self.skip_compare += ("application/vnd.lcs.frames+json",)
+
+    plugin.IPyNbFile.__init__ = comparing_no_frames
     kernel.RunningKernel.execute_cell_input = execute_with_history
     plugin.IPyNbCell.__init__ = patient
 
-# Tests change no tracked file: notebooks executed by nbval write their figures here, where a test compares them.
-REBUILT = tempfile.TemporaryDirectory(prefix="figures")
-os.environ["LCS_FIGURES"] = REBUILT.name
+# Tests change no tracked file: notebooks executed by nbval write their figures to LCS_REBUILT, where a test
+# compares them. run.py names a folder, for notebooks and tests are two runs; xdist's workers inherit it.
+if "LCS_REBUILT" not in os.environ:
+    OWN = tempfile.TemporaryDirectory(prefix="figures")  # goes when Python ends
+    os.environ["LCS_REBUILT"] = OWN.name
+os.environ["LCS_FIGURES"] = os.environ["LCS_REBUILT"]
 
 
 @pytest.fixture
 def rebuilt_figures():
     """The folder of the figures that this run's notebooks have made, as <preset>/<name>.png and .json."""
-    return Path(REBUILT.name)
+    return Path(os.environ["LCS_REBUILT"])

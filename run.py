@@ -2,8 +2,8 @@
 """One command for each thing one wants: reproduce the figures, run the tests, open or rebuild the notebooks,
 or write them as web pages.
 
-Needs nothing but Python 3.11 or 3.12. The packages of requirements.lock go into .venv on first use (uv if it is there,
-else pip), unless the Python that runs this file already has them all.
+Needs nothing but Python 3.11 or 3.12. The packages of requirements.lock go into .venv on first use (uv if
+it is there, else pip), unless the Python that runs this file already has them all.
 """
 
 import argparse
@@ -12,18 +12,24 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 ENVIRONMENT = ROOT / ".venv"
-UNFINISHED = ENVIRONMENT / "unfinished"  # there while an installation runs: what it left behind is not to be trusted
+UNFINISHED = (
+    ENVIRONMENT / "unfinished"
+)  # there while an installation runs: what it left behind is not to be trusted
 SUPPORTED = ((3, 11), (3, 12))
+NO_TESTS = 5  # pytest's exit status
 # Printed by the Python under test: the pins that it lacks. A local version ("+cpu") counts as its public one.
 MISSING = """
 import sys
 from importlib import metadata
-have = {d.metadata["Name"].lower().replace("_", "-").replace(".", "-"): d.version for d in metadata.distributions() if d.metadata["Name"]}
+have = {}
+for d in metadata.distributions():
+    have[(d.metadata["Name"] or "").lower().replace("_", "-").replace(".", "-")] = d.version
 pins = [pin.split("==") for pin in sys.argv[1:]]
 print(" ".join(name for name, version in pins if have.get(name, "").split("+")[0] != version))
 """
@@ -42,7 +48,9 @@ def pins():
 
 def satisfies(python):
     """Whether this interpreter has a supported version and every pinned package."""
-    version = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True)
+    version = subprocess.run(
+        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True
+    )
     if version.returncode or tuple(map(int, version.stdout.split())) not in SUPPORTED:
         return False
     lacking = subprocess.run([python, "-c", MISSING, *pins()], capture_output=True, text=True)
@@ -58,7 +66,9 @@ def base_python():
         if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
             return found
     wanted = " or ".join("{}.{}".format(*version) for version in SUPPORTED)
-    raise RunError(f"Python {wanted} is needed, this is {sys.version.split()[0]}; run this file with one of those")
+    raise RunError(
+        f"Python {wanted} is needed, this is {sys.version.split()[0]}; run this file with one of those"
+    )
 
 
 def call(command, **options):
@@ -77,7 +87,14 @@ def install(python):
             raise RunError("no virtual environment could be made; install the package python3-venv, or uv")
     UNFINISHED.touch()
     offers = os.environ.get("PIP_FIND_LINKS", "").split()  # pip reads the variable by itself, uv does not
-    with_uv = [uv, "pip", "install", "--python", python, *(part for offer in offers for part in ("--find-links", offer))]
+    with_uv = [
+        uv,
+        "pip",
+        "install",
+        "--python",
+        python,
+        *(part for offer in offers for part in ("--find-links", offer)),
+    ]
     with_pip = [python, "-m", "pip", "install"]
     for installer in [with_uv] * bool(uv) + [with_pip]:
         itself = [*installer, "--no-deps", "--no-build-isolation", "--editable", "."]
@@ -88,7 +105,9 @@ def install(python):
 
 
 def environment():
-    """The Python to run everything with: the current one if it satisfies the lock, else .venv's, remade if it does not."""
+    """The Python to run everything with: the current one if it satisfies the lock, else .venv's, remade if
+    it does not.
+    """
     if satisfies(sys.executable):
         return sys.executable
     python = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -110,26 +129,71 @@ def run(python, arguments, **variables):
 
 def reproduce(python, options, rest):
     """Regenerate every figure of the preset; what is up to date is kept."""
-    force = ["--forceall"] if options.force else []
+    force = ["--forceall"] if options.force or options.print else []
     cores = ["--cores", str(options.cores)] if options.cores else []
-    arguments = ["-m", "snakemake", "--profile", "profiles/local", *cores, *force, "--config", f"preset={options.preset}", *rest]
-    status = run(python, arguments)
+    arguments = [
+        "-m",
+        "snakemake",
+        "--profile",
+        "profiles/local",
+        *cores,
+        *force,
+        "--config",
+        f"preset={options.preset}",
+        *rest,
+    ]
+    status = run(python, arguments, **({"LCS_PRINT": options.print} if options.print else {}))
+    if status == 0 and options.print:
+        print(f"Every figure is in runs/{options.preset}/print/ as {options.print}.")
     if status == 0:
-        folder = f"runs/{options.preset}/figures" if options.preset == "paper" else f"figures/{options.preset}"
+        folder = (
+            f"runs/{options.preset}/figures" if options.preset == "paper" else f"figures/{options.preset}"
+        )
         print(f"The figures are in {folder}/, the executed notebooks in runs/{options.preset}/.")
     return status
 
 
+def checked(python):
+    """Whether formatting, lint and types are as the project wants them (pyproject.toml); says what is not."""
+    commands = (["ruff", "format", "--check"], ["ruff", "check"], ["mypy"])
+    return not any([run(python, ["-m", *command]) for command in commands])
+
+
 def test(python, options, rest):
-    """Run the tests, and the notebooks against their stored outputs; further arguments go to pytest."""
-    chosen = any((ROOT / argument.split("::")[0]).exists() for argument in rest)
-    paths = [] if chosen else ["notebooks", "tests"]  # the tests look at what the notebooks wrote
-    return run(python, ["-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600", *paths, *rest])
+    """Check format, lint and types; run the tests, and the notebooks against their stored outputs.
+
+    Further arguments go to pytest; with files or tests among them only these run, one after another.
+    """
+    command = ["-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600", *rest]
+    if any((ROOT / argument.split("::")[0]).exists() for argument in rest):
+        return run(python, command)
+    clean = checked(python)
+    # Files side by side, with the tests of each in order; kernels and torch keep to one thread each.
+    several = ["--numprocesses", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
+    parts = (  # tests look at what the notebooks wrote; a browser with its kernels wants the machine
+        ["notebooks", *several],
+        ["tests", "--ignore", "tests/browser", *several],
+        ["tests/browser"],
+    )
+    with tempfile.TemporaryDirectory(prefix="figures") as rebuilt:
+        alone = {"LCS_REBUILT": rebuilt, "OMP_NUM_THREADS": "1"}
+        ended = [run(python, [*command, *part], **alone) for part in parts]
+    ended = [status for status in ended if status != NO_TESTS] or ended  # -k may choose from one part only
+    return max(ended) or int(not clean)
 
 
 def lab(python, options, rest):
-    """Open JupyterLab with the notebooks; further arguments go to JupyterLab."""
-    return run(python, ["-m", "jupyterlab", f"--ServerApp.root_dir={ROOT}", "--LabApp.default_url=/lab/tree/notebooks", *rest])
+    """Open JupyterLab at the start notebook; further arguments go to JupyterLab."""
+    return run(
+        python,
+        [
+            "-m",
+            "jupyterlab",
+            f"--ServerApp.root_dir={ROOT}",
+            "--LabApp.default_url=/lab/tree/notebooks/00_start.ipynb",
+            *rest,
+        ],
+    )
 
 
 def notebooks(python, options, rest):
@@ -138,21 +202,34 @@ def notebooks(python, options, rest):
 
 
 def site(python, options, rest):
-    """Write the notebooks and figures as web pages to site/; nothing is executed, and no page needs a network."""
+    """Write the live page, notebooks and figures as web pages to site/; no notebook is executed, and no page
+    needs a network.
+    """
     return run(python, ["-m", "lcs_utils.site", *rest])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for function in (reproduce, test, lab, notebooks, site):
         text = function.__doc__
-        command = commands.add_parser(function.__name__, help=text.split(";")[0].rstrip("."), description=text)
+        command = commands.add_parser(
+            function.__name__, help=text.split(";")[0].rstrip("."), description=text
+        )
         command.set_defaults(function=function)
         if function is reproduce:
-            command.add_argument("--preset", choices=("tiny", "small", "paper"), default="tiny", help="default: tiny")
+            command.add_argument(
+                "--preset", choices=("tiny", "small", "paper"), default="tiny", help="default: tiny"
+            )
             command.add_argument("--cores", type=int, help="default: all")
             command.add_argument("--force", action="store_true", help="also what is up to date")
+            command.add_argument(
+                "--print",
+                choices=("png", "svg", "pdf"),
+                help="run all, and also write each figure for print (png: at 200 dpi) to runs/PRESET/print",
+            )
     options, rest = parser.parse_known_args()
     if options.command == "reproduce" and rest:
         parser.error(f"reproduce does not know {' '.join(rest)}; see `run.py reproduce --help`")

@@ -1,11 +1,13 @@
-"""Images/s of the object counter at 32 and 64 px, as a share of what convolutions reach, beside a ResNet-18, in one run.
+"""Images/s of the object counter at 32 and 64 px, as a share of what convolutions reach, beside a
+ResNet-18, in one run.
 
     python benchmarks/counter.py
 
-Rates are per second of processor time on one thread, so that other work on the machine counts little; `--threads 2` gives
-wall time on two cores. The peak is the fastest forward pass of a plain 3x3 convolution in float32. The peer is a
-ResNet-18 (He et al. 2015) in its form for small pictures, untrained, with one number as output. The counter runs in float32,
-as for the stored rows, and under bfloat16 autocast; of that, the share of kept samples (data/samples) counted as in float32.
+Rates are per second of processor time on one thread, so that other work on the machine counts little;
+`--threads 2` gives wall time on two cores. The peak is the fastest forward pass of a plain 3x3 convolution
+in float32. The peer is a ResNet-18 (He et al. 2015) in its form for small pictures, untrained, with one
+number as output. The counter runs in float32, as for the stored rows, and under bfloat16 autocast; of that,
+the share of kept samples (data/samples) counted as in float32.
 """
 
 import argparse
@@ -18,8 +20,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lcs_utils import paths
+from lcs_utils.counter.net import ObjectCounter, enlarged, folder
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation.counter import ObjectCounter, enlarged, folder
 from lcs_utils.evaluation.sheets import read_sheet
 
 SECONDS, BATCH = 3.0, 256
@@ -31,8 +33,13 @@ class Block(nn.Module):
 
     def __init__(self, before, after, stride):
         super().__init__()
-        self.a = nn.Sequential(nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU(),
-                               nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after))  # fmt: skip
+        self.a = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(after),
+        )
         change = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
         self.b = nn.Identity() if before == after and stride == 1 else change
 
@@ -69,7 +76,10 @@ def half(step):
 
 def agreement(net):
     """Share of the kept samples that are counted the same in both precisions, and how many there are."""
-    grids = [read_sheet(path.stem).samples.values() for path in sorted((paths.DATA / "samples" / "tiny").glob("*.png"))]
+    grids = [
+        read_sheet(path.stem).samples.values()
+        for path in sorted((paths.DATA / "samples" / "tiny").glob("*.png"))
+    ]
     images = from_uint8(np.concatenate([x for grid in grids for x in grid]))
     return float((net(images).count == half(lambda: net(images)).count).float().mean()), len(images)
 
@@ -86,11 +96,17 @@ def convolution_peak(clock):
 
 @torch.no_grad()
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--threads", type=int, default=1)
     threads = parser.parse_args().threads
     torch.set_num_threads(threads)
-    clock, unit = (time.process_time, "core-second") if threads == 1 else (time.perf_counter, f"second on {threads} threads")
+    clock, unit = (
+        (time.process_time, "core-second")
+        if threads == 1
+        else (time.perf_counter, f"second on {threads} threads")
+    )
     peak = convolution_peak(clock)
     print(f"convolution peak: {peak / 1e9:.0f} GFLOP/s per {unit}")
     peer = resnet18().to(memory_format=torch.channels_last)
@@ -103,8 +119,10 @@ def main():
                 peer(x[:1]) if name == "ResNet-18" else net.read(enlarged(x[:1], net.config.resolution))
             images, cost = rate(step, n, clock), flops.get_total_flops()
             aim = "" if name == "ResNet-18" else f", target {target} on 2 cores"
-            print(f"{side} px: {name} {images:.0f} images per {unit}{aim}; {cost / 1e6:.0f} MFLOP each, "
-                  f"{images * cost / peak:.0%} of the peak")  # fmt: skip
+            print(
+                f"{side} px: {name} {images:.0f} images per {unit}{aim}; {cost / 1e6:.0f} MFLOP each, "
+                f"{images * cost / peak:.0%} of the peak"
+            )
         if side == 32:
             print("{:.2%} of {} samples counted in bfloat16 as in float32".format(*agreement(net)))
 

@@ -2,8 +2,8 @@
 
     python benchmarks/explorer.py [--threads 2] [--moment]
 
-Targets, on 2 idle cores: under 100 ms for a slide over kept maps, under 1500 ms for a click. tests/browser/test_live.py
-prints the times from the input to the new picture.
+Targets, on 2 idle cores: under 100 ms for a slide over kept maps, under 1500 ms for a click.
+tests/browser/test_live.py prints the times from the input to the new picture.
 """
 
 import argparse

@@ -64,10 +64,14 @@ def main():
     print(f"a draw of x_t, {len(sums)} spaces: the loop, {len(sets)} evaluations: {one:.2f} s")
     print(f"  each set once, {len(distinct)} evaluations: {once:.2f} s, ratio {one / once:.1f}")
     print(
-        f"  one pass, all inner products too: {together:.2f} s, ratio {one / together:.1f}, memory +{memory:.0f} MiB"
+        f"  one pass, all inner products too: {together:.2f} s, ratio {one / together:.1f}, memory "
+        f"+{memory:.0f} MiB"
     )
     only = net_features.MEASURES
-    measure = lambda space: all_measures(sums[space], KS, REMOVALS, of.trained, 0, only[space.reading])
+
+    def measure(space):
+        return all_measures(sums[space], KS, REMOVALS, of.trained, 0, only[space.reading])
+
     _, numbers = clock(lambda: [measure(space) for space in sums])
     print(f"all stored measures of {len(sums)} spaces with their controls and intervals: {numbers:.1f} s")
 

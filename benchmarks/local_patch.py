@@ -1,6 +1,7 @@
-"""Exp. 3's batched inference against a loop over cells, in one run: the ratio is the point (target 10x or more).
+"""Exp. 3's batched inference against a loop over cells, in one run: the ratio is the point (target 10x or
+more).
 
-    python benchmarks/local_patch.py [--preset small]
+python benchmarks/local_patch.py [--preset small]
 """
 
 import argparse
@@ -11,14 +12,16 @@ import torch
 from lcs_utils.experiments import EXP3, PRESETS, preset
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.unet import EDM2UNet
-from lcs_utils.training_data import condition_dim
+from lcs_utils.training.data import condition_dim
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--images", type=int, default=2)
-    parser.add_argument("--loop", type=int, default=1, help="cells that the loop takes at a time; more only to be quick")
+    parser.add_argument(
+        "--loop", type=int, default=1, help="cells that the loop takes at a time; more only to be quick"
+    )
     args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     torch.manual_seed(0)

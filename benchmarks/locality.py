@@ -1,10 +1,12 @@
-"""Eqs. (9) and (10) against the obvious loops, in one run: ratios are the point (target: 2x or more from one forward).
+"""Eqs. (9) and (10) against the obvious loops, in one run: ratios are the point (target: 2x or more from
+one forward).
 
     python benchmarks/locality.py [--threads 2] [--targets 64] [--compile]
 
-Pixel influence on a lattice of 16x16 target pixels, the net of Exp. 1 (32 px); the loop, one autograd call per pixel
-and channel with its own forward pass, is timed on a few targets. Then what more there is: chunks and their memory, channels
-one by one, fused weights, precision, a compiled graph. All in processor seconds, so that other work counts little.
+Pixel influence on a lattice of 16x16 target pixels, the net of Exp. 1 (32 px); the loop, one autograd call
+per pixel and channel with its own forward pass, is timed on a few targets. Then what more there is: chunks
+and their memory, channels one by one, fused weights, precision, a compiled graph. All in processor seconds,
+so that other work counts little.
 """
 
 import argparse
@@ -72,7 +74,9 @@ def seeded(denoise, x_t, cond, targets, channels, chunk=16):
 
 
 def compiled(pipeline, x_t, cond, targets, chunk=16):
-    """A call for maps through torch.compile: D = c_skip x + c_out F(c_in x), its rows by vmap over torch.func.vjp."""
+    """A call for maps through torch.compile: D = c_skip x + c_out F(c_in x), its rows by vmap over
+    torch.func.vjp.
+    """
     net, total = pipeline.net, SIGMA**2 + pipeline.denoiser.sigma_data**2
     c_in, c_out = 1 / math.sqrt(total), SIGMA * pipeline.denoiser.sigma_data / math.sqrt(total)
     c_skip, c_noise = pipeline.denoiser.sigma_data**2 / total, torch.full((1,), math.log(SIGMA) / 4)
@@ -99,7 +103,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--targets", type=int, default=len(LATTICE), help="of the lattice, to be quick")
-    parser.add_argument("--compile", action="store_true", help="also a compiled graph: minutes, and a C++ compiler")
+    parser.add_argument(
+        "--compile", action="store_true", help="also a compiled graph: minutes, and a C++ compiler"
+    )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     pipeline = checkpoints.load("exp1")
@@ -107,8 +113,12 @@ def main():
     targets, few = LATTICE[: args.targets], LATTICE[100:104]
     exact = naive(denoise, x_t, cond, few)
     slow = clock(lambda: naive(denoise, x_t, cond, few)) / len(few)
-    print(f"the loop, a forward for each pixel and channel: {1 / slow:.1f} maps/s of processor time", flush=True)
-    influence = lambda at=targets, chunk=locality.CHUNK: locality.pixel_influence(denoise, x_t, SIGMA, cond, at, chunk)
+    print(
+        f"the loop, a forward for each pixel and channel: {1 / slow:.1f} maps/s of processor time", flush=True
+    )
+
+    def influence(at=targets, chunk=locality.CHUNK):
+        return locality.pixel_influence(denoise, x_t, SIGMA, cond, at, chunk)
 
     def row(what, work, note="", found=None):
         """Maps a second against the loop, and how far the maps are from it, as a share of their maximum."""
@@ -121,14 +131,25 @@ def main():
     for chunk in (1, 4, 16, 64, 256):
         fast = clock(lambda: influence(chunk=chunk)) / len(targets)
         more = peak() - alone
-        print(f"one forward, chunk {chunk}: {1 / fast:.1f} maps/s, ratio {slow / fast:.1f}, memory +{more:.0f} MiB")
+        print(
+            f"one forward, chunk {chunk}: {1 / fast:.1f} maps/s, ratio {slow / fast:.1f}, memory "
+            f"+{more:.0f} MiB"
+        )
     row("one forward, the default chunk", influence, found=influence(few))
     single = ((0,), (1,), (2,))
-    row("  channel by channel", lambda: seeded(denoise, x_t, cond, targets, single), "",
-        seeded(denoise, x_t, cond, few, single))  # fmt: skip
+    row(
+        "  channel by channel",
+        lambda: seeded(denoise, x_t, cond, targets, single),
+        "",
+        seeded(denoise, x_t, cond, few, single),
+    )
     summed = seeded(denoise, x_t, cond, few, ((0, 1, 2),))
     apart = f", but {float((summed - exact).abs().mean() / exact.mean()):.0%} away from eq. (9) on average"
-    row("  channels summed, a third of the products", lambda: seeded(denoise, x_t, cond, targets, ((0, 1, 2),)), apart)
+    row(
+        "  channels summed, a third of the products",
+        lambda: seeded(denoise, x_t, cond, targets, ((0, 1, 2),)),
+        apart,
+    )
     with fused(pipeline.net):
         row("  weights normalized once", influence, found=influence(few))
         one = clock(lambda: influence(few[:1]), 8)
@@ -143,7 +164,10 @@ def main():
     if args.compile and shutil.which("g++") is None:
         print("  a compiled graph: no C++ compiler here")
     elif args.compile:
-        with fused(pipeline.net), sdpa_kernel(SDPBackend.MATH):  # the CPU's flash attention has no second derivative
+        with (
+            fused(pipeline.net),
+            sdpa_kernel(SDPBackend.MATH),
+        ):  # the CPU's flash attention has no second derivative
             work, start = compiled(pipeline, x_t, cond, targets), time.process_time()
             first = compiled(pipeline, x_t, cond, few)()
             work()
@@ -151,8 +175,14 @@ def main():
             row("  a compiled graph, weights normalized once", work, found=first)
     cond = test_condition(12)
     without = locality.without_each(cond)
-    ask = lambda some: locality.condition_influence(denoise, x_t, SIGMA, cond, some)
-    batched, looped = clock(lambda: ask(without), 3), clock(lambda: [ask({k: c}) for k, c in without.items()], 3)
+
+    def ask(some):
+        return locality.condition_influence(denoise, x_t, SIGMA, cond, some)
+
+    batched, looped = (
+        clock(lambda: ask(without), 3),
+        clock(lambda: [ask({k: c}) for k, c in without.items()], 3),
+    )
     each = f"{1000 * looped:.0f} ms one by one, ratio {looped / batched:.1f}"
     print(f"condition influence, 12 removals: {1000 * batched:.0f} ms in one pass, {each}")
 

@@ -1,4 +1,6 @@
-"""Patches per core-second of the closed-form local denoiser, and its memory: `python benchmarks/patch_denoiser.py`."""
+"""Patches per core-second of the closed-form local denoiser, and its memory: `python
+benchmarks/patch_denoiser.py`.
+"""
 
 import argparse
 import resource
@@ -17,7 +19,9 @@ def training_set(n):
 
 
 def rate(build, n, batch, repeats, radius):
-    """Best rate of patches compared per second of processor time: other work on the machine does not count."""
+    """Best rate of patches compared per second of processor time: other work on the machine does not
+    count.
+    """
     images, grids = training_set(n)
     denoise, best = build(images, grids, radius), 0.0
     x_t, sigma = torch.randn(batch, 3, 32, 32), torch.full((batch,), 0.5)
@@ -48,7 +52,8 @@ def main(arguments=None):
         data = n * (3 * 32 * 32 + 256) * 4 / 2**20
         print(
             f"streamed, {n} images: {fast:,.0f} patches per core-second, {fast / loop:.0f} x; "
-            f"peak memory +{peak_mib() - before:.0f} MiB, of which the training set and its copies {3 * data:.0f}"
+            f"peak memory +{peak_mib() - before:.0f} MiB, of which the training set and its copies "
+            f"{3 * data:.0f}"
         )
     print(f"distances held at once: {CHUNK_ELEMENTS * 4 / 2**20:.0f} MiB for any number of images")
 

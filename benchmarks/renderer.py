@@ -1,7 +1,8 @@
-"""The renderer's speed, Cycles beside it, both cores, memory, a GPU: `python benchmarks/renderer.py [speed cycles ...]`.
+"""The renderer's speed, Cycles beside it, both cores, memory, a GPU: `python benchmarks/renderer.py [speed
+cycles ...]`.
 
-Rates are per second of processor time, so that other work on the machine counts little (it still shares caches and
-memory). Cycles needs bpy, here or in the interpreter that LCS_BPY_PYTHON names.
+Rates are per second of processor time, so that other work on the machine counts little (it still shares
+caches and memory). Cycles needs bpy, here or in the interpreter that LCS_BPY_PYTHON names.
 """
 
 import argparse
@@ -46,7 +47,10 @@ def rate(work, n, repeats=3):
     for _ in range(repeats):
         start, start_cpu = time.perf_counter(), time.process_time()
         work()
-        cpu, wall = max(cpu, n / (time.process_time() - start_cpu)), max(wall, n / (time.perf_counter() - start))
+        cpu, wall = (
+            max(cpu, n / (time.process_time() - start_cpu)),
+            max(wall, n / (time.perf_counter() - start)),
+        )
     return cpu, wall
 
 
@@ -55,41 +59,80 @@ def speed():
     numba.set_num_threads(1)
     per_core, _ = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)
     print(f"sampling scenes of 1-3 objects: {per_core:.0f} per core-second")
-    print("images per core-second" + "".join(f"{px:>7} px" for px in TARGETS) + "   against Cycles: mean and lowest PSNR, SSIM")
-    print("target                " + "".join(f"{target:>10}" for target in TARGETS.values()) + "   38 and 34 dB, 0.98")
+    print(
+        "images per core-second"
+        + "".join(f"{px:>7} px" for px in TARGETS)
+        + "   against Cycles: mean and lowest PSNR, SSIM"
+    )
+    print(
+        "target                "
+        + "".join(f"{target:>10}" for target in TARGETS.values())
+        + "   38 and 34 dB, 0.98"
+    )
     for antialias in (2, 3, 4):
-        rates = [rate(lambda: render(SCENES[:n], px, antialias), n)[0] for px, n in ((128, 32), (64, 120), (32, 400))]
+        rates = [
+            rate(lambda: render(SCENES[:n], px, antialias), n)[0]
+            for px, n in ((128, 32), (64, 120), (32, 400))
+        ]
         found = fidelity.measure(antialias)
         quality = f"{found['psnr'].mean():.1f} and {found['psnr'].min():.1f} dB, {found['ssim'].mean():.3f}"
-        print(f"{antialias}x{antialias} samples           " + "".join(f"{r:>10.0f}" for r in rates) + f"   {quality}")
-    made_of = lambda kind: [replace(s, objects=tuple(replace(o, material=kind) for o in s.objects)) for s in SCENES[:32]]
-    cost = {name: 1000 / rate(lambda s=s: render(s, 128), 32)[0]
-            for name, s in (("empty floor", [Scene(())] * 32), ("rubber", made_of("rubber")), ("metal", made_of("metal")))}  # fmt: skip
+        print(
+            f"{antialias}x{antialias} samples           "
+            + "".join(f"{r:>10.0f}" for r in rates)
+            + f"   {quality}"
+        )
+
+    def made_of(kind):
+        return [replace(s, objects=tuple(replace(o, material=kind) for o in s.objects)) for s in SCENES[:32]]
+
+    cost = {
+        name: 1000 / rate(lambda s=s: render(s, 128), 32)[0]
+        for name, s in (
+            ("empty floor", [Scene(())] * 32),
+            ("rubber", made_of("rubber")),
+            ("metal", made_of("metal")),
+        )
+    }
     print("128 px, ms per image: " + ", ".join(f"{name} {ms:.1f}" for name, ms in cost.items()))
     free = cost["empty floor"] / (0.5 * (cost["rubber"] + cost["metal"]))
-    print(f"limit: the floor alone is {free:.0%} of an image; the rest is antialiasing^2 (on silhouettes and metal 4 times as "
-          "many) samples of objects and shadows, each with shadow and reflection rays against every object")  # fmt: skip
+    print(
+        f"limit: the floor alone is {free:.0%} of an image; the rest is antialiasing^2 (on silhouettes and "
+        "metal 4 times as "
+        "many) samples of objects and shadows, each with shadow and reflection rays against every object"
+    )
 
 
 def cycles():
-    """Cycles and the fast renderer on the same scenes in one run, with masks and, as the counters are measured, without."""
+    """Cycles and the fast renderer on the same scenes in one run, with masks and, as the counters are
+    measured, without.
+    """
 
     def child(n, side, **options):
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         render_cycles(SCENES[:n], side, 16, threads=1, **options)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.perf_counter() - start
+        return (
+            after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            time.perf_counter() - start,
+        )
 
     quick = {"prefilter": "fast", "masks": False}
-    for side, words, options in ((128, "masks too", {}), (64, "masks too", {}), (64, "quick guides, no masks", quick)):
+    for side, words, options in (
+        (128, "masks too", {}),
+        (64, "masks too", {}),
+        (64, "quick guides, no masks", quick),
+    ):
         try:
             (one, _), (nine, wall) = child(1, side, **options), child(9, side, **options)
         except RuntimeError as error:
             print(f"Cycles not measured: {error}")
             return
         slow, fast = 8 / (nine - one), rate(lambda: render(SCENES[:9], side), 9)[0]
-        print(f"{side} px: Cycles (16 samples, denoised, {words}) {slow:.2f}, fast {fast:.0f} images per core-second, "
-              f"{fast / slow:.0f} times")  # fmt: skip
+        print(
+            f"{side} px: Cycles (16 samples, denoised, {words}) {slow:.2f}, fast {fast:.0f} images per "
+            "core-second, "
+            f"{fast / slow:.0f} times"
+        )
         print(f"  starting Blender costs {one - 1 / slow:.1f} core-seconds once (9 images: {wall:.0f} s)")
     print("limit of Cycles: path tracing and denoising")
 
@@ -102,10 +145,19 @@ def scaling(threads):
         found[n] = rate(lambda: render(SCENES[:200], 64), 200)
     numba.set_num_threads(1)
     (cpu_one, one), (cpu, many) = found[1], found[threads]
-    print(f"64 px: {one:.0f} images per second on 1 core, {many:.0f} on {threads}: {many / one:.2f} times (target 1.8 of 2), at a load "
-          f"of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
-    print(f"       {cpu_one:.0f} and {cpu:.0f} images per core-second: {threads * cpu / cpu_one:.2f} times if no other work held the cores")
-    print("limit: scenes are independent and share only memory bandwidth, so what is missing is other work on the cores")
+    print(
+        f"64 px: {one:.0f} images per second on 1 core, {many:.0f} on {threads}: {many / one:.2f} times "
+        "(target 1.8 of 2), at a load "
+        f"of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+    print(
+        f"       {cpu_one:.0f} and {cpu:.0f} images per core-second: {threads * cpu / cpu_one:.2f} times if "
+        "no other work held the cores"
+    )
+    print(
+        "limit: scenes are independent and share only memory bandwidth, so what is missing is other work on "
+        "the cores"
+    )
 
 
 def memory():
@@ -113,13 +165,23 @@ def memory():
     with tempfile.TemporaryDirectory() as folder:
         for n in (2048, 8192):
             command = [sys.executable, "-c", MEMORY, f"{folder}/{n}", str(n)]
-            peak, grown = map(float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
-            print(f"{n} images: peak {peak:.0f} MB while rendering; reading all of them at random adds {grown:.1f} MB")
-    print("limit: one shard of images and its scenes at a time, beside Python, numba and LLVM; reading maps the files")
+            peak, grown = map(
+                float, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+            )
+            print(
+                f"{n} images: peak {peak:.0f} MB while rendering; reading all of them at random adds "
+                f"{grown:.1f} MB"
+            )
+    print(
+        "limit: one shard of images and its scenes at a time, beside Python, numba and LLVM; reading maps "
+        "the files"
+    )
 
 
 def cuda():
-    """The same images on a GPU and on one core in one run, 64 px: rates with and without the copy, and their bytes."""
+    """The same images on a GPU and on one core in one run, 64 px: rates with and without the copy, and
+    their bytes.
+    """
     from numba import cuda as device
 
     from lcs_utils.clevr.cuda import check_device, render_on_device
@@ -142,17 +204,35 @@ def cuda():
         render(SCENES[:2], 64, antialias, "cuda")  # compile
         here, there = render(SCENES, 64, antialias), render(SCENES, 64, antialias, "cuda")
         apart = np.abs(here.astype(int) - there)
-        rates = [rate(work, n)[1] for work, n in ((kept, len(packed[1])), (lambda: render(SCENES * 40, 64, antialias, "cuda"), 16_000))]
+        rates = [
+            rate(work, n)[1]
+            for work, n in (
+                (kept, len(packed[1])),
+                (lambda: render(SCENES * 40, 64, antialias, "cuda"), 16_000),
+            )
+        ]
         core = rate(lambda: render(SCENES[:120], 64, antialias), 120)[0]
-        print(f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {name} (target {CUDA_TARGET} on an H200), "
-              f"{rates[1]:.0f} with scenes packed and images copied; {core:.0f} per core-second: {rates[0] / core:.0f} times")  # fmt: skip
-        print(f"       {(apart > 0).mean():.1e} of the bytes differ from the processor's, by {apart.max()} at most")
+        print(
+            f"64 px, {antialias}x{antialias} samples: {rates[0]:.0f} images per second on {name} (target "
+            f"{CUDA_TARGET} on an H200), "
+            f"{rates[1]:.0f} with scenes packed and images copied; {core:.0f} per core-second: "
+            f"{rates[0] / core:.0f} times"
+        )
+        print(
+            f"       {(apart > 0).mean():.1e} of the bytes differ from the processor's, by {apart.max()} at "
+            "most"
+        )
     sampling = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)[0]
-    print(f"limit: registers (8 warps at a time on a multiprocessor), branches, float64; drawing scenes, {sampling:.0f} per core-second")
+    print(
+        "limit: registers (8 warps at a time on a multiprocessor), branches, float64; drawing scenes, "
+        f"{sampling:.0f} per core-second"
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parts = {"speed": speed, "cycles": cycles, "scaling": None, "memory": memory, "cuda": cuda}
     parser.add_argument("parts", nargs="*", help=f"any of {', '.join(parts)} (default: all)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of `scaling`")

@@ -2,8 +2,9 @@
 
     python benchmarks/training.py [--preset small] [--seconds 4]
 
-The peak is the fastest forward and backward of a plain 3x3 convolution in the same number format, on one thread. Beside the
-step as it is, the same with memory handed back to the system after each tensor, as the C library does by itself.
+The peak is the fastest forward and backward of a plain 3x3 convolution in the same number format, on one
+thread. Beside the step as it is, the same with memory handed back to the system after each tensor, as the C
+library does by itself, and a float32 step with channels first, as a plain port of EDM2 has it.
 """
 
 import argparse
@@ -16,13 +17,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.experiments import EXP1, EXP3, PRESETS, preset
 from lcs_utils.models.unet import EDM2UNet, dtype_on, renormalize_
-from lcs_utils.training_data import condition_dim
-from lcs_utils.training_state import keep_memory
-
+from lcs_utils.training.data import condition_dim
+from lcs_utils.training.state import keep_memory
 
 
 def rate(step, work, seconds):
-    """`work` units per second of processor time of `step()`, after one warm-up: other jobs on the machine do not count."""
+    """`work` units per second of processor time of `step()`, after one warm-up: other jobs on the machine
+    do not count.
+    """
     step()
     start, done = time.process_time(), 0
     while done == 0 or time.process_time() - start < seconds:
@@ -35,9 +37,24 @@ def convolution_peak(dtype, seconds):
     """FLOP/s of the best of a few convolutions, forward and backward."""
     best = 0.0
     for channels, side in ((64, 16), (128, 16), (128, 32), (256, 16)):
-        x = torch.randn(16, channels, side, side, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
-        w = torch.randn(channels, channels, 3, 3, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
-        best = max(best, rate(lambda: F.conv2d(x, w, padding=1).sum().backward(), 3 * 2 * 16 * side**2 * 9 * channels**2, seconds))
+        x = (
+            torch.randn(16, channels, side, side, dtype=dtype)
+            .to(memory_format=torch.channels_last)
+            .requires_grad_()
+        )
+        w = (
+            torch.randn(channels, channels, 3, 3, dtype=dtype)
+            .to(memory_format=torch.channels_last)
+            .requires_grad_()
+        )
+        best = max(
+            best,
+            rate(
+                lambda: F.conv2d(x, w, padding=1).sum().backward(),
+                3 * 2 * 16 * side**2 * 9 * channels**2,
+                seconds,
+            ),
+        )
     return best
 
 
@@ -66,22 +83,35 @@ def main(arguments=None):
     dtype = dtype_on(torch.device("cpu"), size.net["dtype_inside"])
     peak = convolution_peak(dtype, args.seconds)
     print(f"convolution peak on one thread: {peak / 1e9:.0f} GFLOP/s in {str(dtype).removeprefix('torch.')}")
-    steps = {}
+    steps, peers = {}, {}
     for exp, config in ((EXP1, size.net), (EXP3, size.patch_net)):
         side = size.resolution if exp.radius is None else (2 * exp.radius + 1) * size.resolution // GRID_SIZE
         torch.manual_seed(0)
-        net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), **config).to(memory_format=torch.channels_last)
+        plain = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), **config | {"dtype_inside": "float32"})
+        net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), **config).to(
+            memory_format=torch.channels_last
+        )
         batch = images * (1 if exp.radius is None else 2)
-        inputs = torch.randn(batch, 3, side, side), torch.zeros(batch), torch.zeros(batch, net.config.cond_dim)
+        inputs = (
+            torch.randn(batch, 3, side, side),
+            torch.zeros(batch),
+            torch.zeros(batch, net.config.cond_dim),
+        )
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             net(*(i[:1] for i in inputs))
         steps[exp.name] = training_step(net, inputs), batch * 3 * counter.get_total_flops()
+        peers[exp.name] = training_step(plain, inputs)
     before = {name: rate(step, images, args.seconds) for name, (step, _) in steps.items()}
+    edm2 = {name: rate(step, images, args.seconds) for name, step in peers.items()}
     keep_memory()  # for the rest of the process
     for name, (step, flops) in steps.items():
         fast = rate(step, images, args.seconds)
-        print(f"{name}: {fast:.0f} images/s, {fast / images * flops / peak:.0%} of the convolution peak; memory handed back: "
-              f"{before[name]:.0f} images/s, ratio {fast / before[name]:.2f}")  # fmt: skip
+        print(
+            f"{name}: {fast:.0f} images/s, {fast / images * flops / peak:.0%} of the convolution peak; "
+            "memory handed back: "
+            f"{before[name]:.0f} images/s, ratio {fast / before[name]:.2f}; "
+            f"float32, channels first: {edm2[name]:.0f} images/s, ratio {fast / edm2[name]:.2f}"
+        )
 
 
 if __name__ == "__main__":

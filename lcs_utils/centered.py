@@ -2,9 +2,10 @@
 
     python -m lcs_utils.centered centered scattered --threads 1
 
-CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects and its
-denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent objects. The two nets here
-differ in nothing but where their one object stands, so they test the middle only.
+CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects
+and its denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent
+objects. The two nets here differ in nothing but where their one object stands, so they test the middle
+only.
 """
 
 import argparse
@@ -18,11 +19,13 @@ from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import scene_at
 from lcs_utils.experiments import Experiment, Preset, preset
-from lcs_utils.training import Data, run
+from lcs_utils.training.loop import Data, run
 
 SPREAD = {"centered": 0.04, "scattered": 0.3}  # the center is uniform within 0.5 +- this, in image widths
 IMAGES, SCENES = 72_000, 8_192
-NET = dict(channels=32, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], unshuffle=2, dtype_inside="bfloat16")
+NET = dict(
+    channels=32, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], unshuffle=2, dtype_inside="bfloat16"
+)
 
 
 def size() -> Preset:
@@ -31,7 +34,9 @@ def size() -> Preset:
 
 
 def scenes(name: str, count: int = SCENES, seed: int = 0) -> list:
-    """`count` scenes of one object whose center is uniform within 0.5 +- SPREAD[name]; ValueError for another name."""
+    """`count` scenes of one object whose center is uniform within 0.5 +- SPREAD[name]; ValueError for
+    another name.
+    """
     if name not in SPREAD:
         raise ValueError(f"unknown set {name!r}; allowed: {', '.join(SPREAD)}")
     shifts = np.random.default_rng([seed, 1]).uniform(-1, 1, (count, 1, 2))
@@ -49,7 +54,9 @@ def data(name: str, count: int = SCENES, seed: int = 0, resolution: int = 32) ->
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.centered", description=__doc__.splitlines()[0])
     parser.add_argument("nets", nargs="+", choices=tuple(SPREAD))
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads (bit-equal results need the same number)")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="CPU threads (bit-equal results need the same number)"
+    )
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     for name in args.nets:

@@ -1,9 +1,11 @@
-"""Trained nets on disk: diffusers folders with half-precision weights, each with its row, loss curve and hashes.
+"""Trained nets on disk: diffusers folders with half-precision weights, each with its row, loss curve and
+hashes.
 
-    data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  README.md
+data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  README.md
 """
 
 import csv
+import gzip
 import io
 import json
 from pathlib import Path
@@ -11,14 +13,10 @@ from pathlib import Path
 import torch
 from diffusers.utils import logging
 
-from lcs_utils import paths
+from lcs_utils import paths, store
+from lcs_utils.checks import check_kind
 from lcs_utils.models.pipeline import ConditionalPipeline
-
-WEIGHTS = "net/diffusion_pytorch_model.safetensors"
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint is missing, truncated or altered; the message names the file and the command that restores it."""
+from lcs_utils.nets import WEIGHTS, CheckpointError, folder, verified_row
 
 
 def write_loss(path, rows) -> None:
@@ -27,121 +25,64 @@ def write_loss(path, rows) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["images", "loss", "error", "lr"])
     writer.writerows([r[0], *(f"{v:.9g}" for v in r[1:])] for r in rows)
-    paths.write_text(path, text.getvalue())
+    store.write_text(path, text.getvalue())
 
 
 def halve(net: torch.nn.Module) -> None:
     """Weights to float16 in place; gains and Fourier features, a few bytes, stay exact."""
+    check_kind("net", net, torch.nn.Module, "a torch module")
     for parameter in net.parameters():
         if parameter.ndim > 1:
             parameter.data = parameter.data.half()
 
 
 def save(pipeline: ConditionalPipeline, folder, row: dict, loss_rows) -> None:
-    """Write a checkpoint folder, whole or not at all; `row` says how it came about and gets the weights' SHA-256."""
+    """Write a checkpoint folder, whole or not at all; `row` says how it came about and gets the weights'
+    SHA-256. Raises TypeError for another kind of pipeline or row.
+    """
+    check_kind("pipeline", pipeline, ConditionalPipeline, "a ConditionalPipeline")
+    check_kind("row", row, dict, "a dict")
     halve(pipeline.net)
-    with paths.atomic_folder(folder) as temporary:
+    with store.atomic_folder(folder) as temporary:
         pipeline.save_pretrained(temporary)
         write_loss(temporary / "loss.csv", loss_rows)
         row = row | {
             "parameters": sum(p.numel() for p in pipeline.net.parameters()),
             "resolution": pipeline.config.resolution,
             "torch": torch.__version__.split("+")[0],
-            "sha256": paths.sha256(temporary / WEIGHTS),
+            "sha256": store.sha256(temporary / WEIGHTS),
         }
-        paths.write_json(temporary / "row.json", row)
-        paths.write_text(temporary / "README.md", model_card(Path(folder).name, row))
+        store.write_json(temporary / "row.json", row)
+        store.write_text(temporary / "README.md", model_card(Path(folder).name, row))
 
 
 def model_card(name: str, row: dict) -> str:
     """The short README.md of a checkpoint folder."""
     span = "-".join(str(n) for n in dict.fromkeys(row["objects"]))
-    local = f"a local patch net with r = {row['radius']} cells" if row["radius"] is not None else "a whole-image net"
+    local = (
+        f"a local patch net with r = {row['radius']} cells"
+        if row["radius"] is not None
+        else "a whole-image net"
+    )
     error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
     return (
-        f"# {name}\n\n{local[0].upper() + local[1:]} ({row['parameters'] / 1e6:.2f} M parameters, {row['resolution']} px), "
+        f"# {name}\n\n{local[0].upper() + local[1:]} ({row['parameters'] / 1e6:.2f} M parameters, "
+        f"{row['resolution']} px), "
         f"trained on CLEVR scenes of {span} objects, labels: {row['labels']}.\n"
         f"{row['images']:,} training images in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
         f"Made by `{row['command']}`.\n\n"
         "```python\nfrom lcs_utils import checkpoints\n\n"
         f'pipeline = checkpoints.load("{name}")\n```\n\n'
-        "Research use: it reproduces a claim about length generalization on synthetic scenes and knows nothing else. MIT.\n"
+        "Research use: it reproduces a claim about length generalization on synthetic scenes and knows "
+        "nothing else. MIT.\n"
     )
 
 
-def folder(name: str, preset: str = "tiny") -> Path:
-    """Where checkpoint `name` lives: in data/ when it is shipped, otherwise under runs/; a path stands for itself.
-
-    NAME@IMAGES is a snapshot along the training of NAME, kept beside its state under runs/.
-    """
-    if "/" in str(name):
-        return Path(name)
-    if "@" in name:
-        return paths.RUNS / preset / "training" / name.partition("@")[0] / name
-    if any((paths.CHECKPOINTS / preset / name).rglob("*.safetensors")):
-        return paths.CHECKPOINTS / preset / name
-    return paths.RUNS / preset / "checkpoints" / name
-
-
-COST = {  # of `paper` an estimate from parameters and flops
-    "tiny": "about an hour on one CPU core",
-    "small": "two to five hours of one CPU core",
-    "paper": "an estimated 90 hours of an H200-class GPU, resumable, several GPUs through `accelerate launch`",
-}
-
-
-def _kept(name: str, preset: str) -> dict | None:
-    """The row beside the weights of checkpoint `name`, else the one that `record` keeps in data/; None without either."""
-    for place in (folder(name, preset), paths.CHECKPOINTS / preset / name):
-        try:
-            return json.loads((place / "row.json").read_text())
-        except (OSError, ValueError):  # missing or broken, as `row` says
-            continue
-    return None
-
-
-def training_command(name: str, preset: str = "tiny") -> str:
-    """The command that trained checkpoint `name`, or would: its row's where one is kept; a snapshot's is that of its net."""
-    name, _, snapshot = name.partition("@")
-    if command := (_kept(name, preset) or {}).get("command"):
-        return command
-    net, _, seed = name.partition("_seed")
-    words = [f"python -m lcs_utils.training {net} --preset {preset}", f"--seed {seed}" if seed else "", "--snapshots" if snapshot else ""]
-    return " ".join(word for word in words if word)
-
-
-def row(name: str, preset: str = "tiny") -> dict:
-    """How checkpoint `name` came about. Raises CheckpointError when it is missing, truncated or altered."""
-    path = folder(name, preset)
-    train = f"train it with `{training_command(path.name, preset)}` ({COST.get(preset, 'a preset that is not ours')})"
-    restore = f"restore it with `git checkout -- data/checkpoints/{preset}/{path.name}`, or {train}"
-    if not (path / "row.json").exists():
-        known = {p.parent.name for place in (path.parent, paths.CHECKPOINTS / preset) for p in place.glob("*/row.json")}
-        there = ", ".join(sorted(name for name in known if folder(name, preset).exists())) or "none"
-        raise CheckpointError(f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}")
-    try:
-        value = json.loads((path / "row.json").read_text())
-        found = paths.sha256(path / WEIGHTS)
-    except (ValueError, OSError) as error:
-        raise CheckpointError(f"{path.name}: unreadable ({type(error).__name__}); {restore}") from error
-    if found != value.get("sha256"):
-        raise CheckpointError(f"{path.name}/{WEIGHTS} is truncated or altered (its SHA-256 differs from row.json); {restore}")
-    return value
-
-
-def kept_row(name: str, preset: str = "tiny") -> dict:
-    """How checkpoint `name` came about, whether or not its weights are here (`record`). Raises CheckpointError without a row."""
-    return _kept(name, preset) or row(name, preset)
-
-
-def images(name: str, preset: str = "tiny") -> int:
-    """How many training images checkpoint `name` had seen, snapshots too. Raises as `kept_row`."""
-    return int(name.partition("@")[2]) if "@" in name else kept_row(name, preset)["images"]
-
-
 def load(name: str, preset: str = "tiny", device: str = "cpu") -> ConditionalPipeline:
-    """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or altered."""
-    row(name, preset)
+    """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or
+    altered.
+    """
+    verified_row(name, preset)
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # one component, read in a moment: a bar says nothing
     try:
@@ -154,21 +95,35 @@ def load(name: str, preset: str = "tiny", device: str = "cpu") -> ConditionalPip
     return pipeline.to(device)
 
 
+def kept(name: str, preset: str = "tiny") -> Path:
+    """The folder of a checkpoint's row and loss curve, whether or not its weights are there. Raises
+    CheckpointError where there is neither.
+    """
+    for place in (folder(name, preset), paths.CHECKPOINTS / preset / name):
+        if (place / "row.json").exists() and (place / "loss.csv").exists():
+            return place
+    verified_row(name, preset)  # says what is missing
+    raise CheckpointError(f"the loss curve of {name!r}, preset {preset!r}, is missing; restore it with git")
+
+
 def loss_curve(name: str, preset: str = "tiny") -> dict[str, list[float]]:
-    """The training log of checkpoint `name`: columns images, loss, error, lr."""
-    row(name, preset)
-    with open(folder(name, preset) / "loss.csv") as file:
+    """The training log of checkpoint `name`: columns images, loss, error, lr. Raises as `kept`."""
+    with open(kept(name, preset) / "loss.csv") as file:
         lines = list(csv.DictReader(file))
     return {key: [float(line[key]) for line in lines] for key in ("images", "loss", "error", "lr")}
 
 
 def origin(path: Path) -> str:
-    """The command that makes a file of data/: the row of its checkpoint, a CSV's first comment, or COMMAND beside it."""
+    """The command that makes a file of data/: the row of its checkpoint, a CSV's first comment, or COMMAND
+    beside it.
+    """
     for parent in path.parents:
         if (parent / "row.json").exists():
             return json.loads((parent / "row.json").read_text())["command"]
-    if path.suffix == ".csv":
-        first = path.read_text().partition("\n")[0]
+    if path.suffixes in ([".csv"], [".csv", ".gz"]):
+        stored = path.read_bytes()
+        text = (gzip.decompress(stored) if path.suffix == ".gz" else stored).decode()
+        first = text.partition("\n")[0]
         if first.startswith("#"):
             return first.lstrip("# ")
     made_by = path.parent / "COMMAND"
@@ -176,7 +131,9 @@ def origin(path: Path) -> str:
 
 
 def record() -> None:
-    """Keep row, loss curve and card in data/ of the nets whose weights, too many to ship, stay under runs/."""
+    """Keep row, loss curve and card in data/ of the nets whose weights, too many to ship, stay under
+    runs/.
+    """
     for preset in paths.SHIPPED:
         for path in sorted((paths.RUNS / preset / "checkpoints").glob("*/row.json")):
             keep(path.parent.name, preset)
@@ -189,27 +146,38 @@ def keep(name: str, preset: str) -> None:
         text = (source / file).read_text()
         if file == "README.md":
             text += "\nIts weights are not in the repository; the command above makes them.\n"
-        paths.write_text(kept / file, text)
+        store.write_text(kept / file, text)
 
 
 def data_index() -> str:
     """data/README.md: every file under data/ with size, SHA-256 and the command that makes it."""
     lines = [
-        "# Data", "", "Made by `python -m lcs_utils.checkpoints`. Nets are trained on a CPU unless their row says otherwise.", "",
-        "| checkpoint | images | seconds | error | parameters |", "|---|---|---|---|---|",
-    ]  # fmt: skip
+        "# Data",
+        "",
+        "Made by `python -m lcs_utils.checkpoints`. Nets are trained on a CPU unless their row says "
+        "otherwise.",
+        "",
+        "| checkpoint | images | seconds | error | parameters |",
+        "|---|---|---|---|---|",
+    ]
     for path in sorted(paths.CHECKPOINTS.rglob("row.json")):
         r = json.loads(path.read_text())
         numbers = (r.get(key, "") for key in ("images", "seconds", "error", "parameters"))
-        lines.append(f"| {path.parent.relative_to(paths.CHECKPOINTS)} | " + " | ".join(str(n) for n in numbers) + " |")
+        lines.append(
+            f"| {path.parent.relative_to(paths.CHECKPOINTS)} | " + " | ".join(str(n) for n in numbers) + " |"
+        )
     lines += ["", "| file | bytes | SHA-256 | command |", "|---|---|---|---|"]
-    for path in sorted(p for p in paths.DATA.rglob("*") if p.is_file() and p.name != "COMMAND" and p != paths.DATA / "README.md"):
+    for path in sorted(
+        p
+        for p in paths.DATA.rglob("*")
+        if p.is_file() and p.name != "COMMAND" and p != paths.DATA / "README.md"
+    ):
         if not path.name.startswith("."):
             name = path.relative_to(paths.DATA).as_posix()
-            lines.append(f"| {name} | {path.stat().st_size} | `{paths.sha256(path)}` | `{origin(path)}` |")
+            lines.append(f"| {name} | {path.stat().st_size} | `{store.sha256(path)}` | `{origin(path)}` |")
     return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
     record()
-    paths.write_text(paths.DATA / "README.md", data_index())
+    store.write_text(paths.DATA / "README.md", data_index())

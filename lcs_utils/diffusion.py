@@ -1,17 +1,30 @@
 """Everything is a denoiser: `denoise(x_t, sigma, cond) -> x0_hat`, the posterior mean D.
 
-x_t = x0 + sigma * eps; `sigma` is a standard deviation in data units, always of shape [batch]; `cond` is opaque here: where
-it is a tensor, the batch comes first. Exact toy distributions, the EDM2 net, the local patch net and compositions of them are all this one
-callable, so there is one sampler, one locality analysis and one length-generalization test for all.
+x_t = x0 + sigma * eps; `sigma` is a standard deviation in data units, always of shape [batch]; `cond` is
+opaque here: where it is a tensor, the batch comes first. Exact toy distributions, the EDM2 net, the local
+patch net and compositions of them are all this one callable, so there is one sampler, one locality analysis
+and one length-generalization test for all.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+
+from lcs_utils.checks import (
+    check_call,
+    check_choice,
+    check_count,
+    check_generator,
+    check_kind,
+    check_number,
+    check_tensor,
+    is_tensor,
+    shown,
+)
 
 Denoiser = Callable[[Tensor, Tensor, Any], Tensor]
 NO_COND = None  # the empty set of conditions, for denoisers that have one
@@ -23,28 +36,59 @@ SOLVERS = ("heun", "dpmpp_2m")
 
 
 def from_uint8(images: UInt8[Tensor, "..."] | UInt8[np.ndarray, "..."]) -> Float[Tensor, "..."]:
-    """Bytes as data in [-1, 1], float32; `plotting.to_uint8` is the way back."""
+    """Bytes as data in [-1, 1], float32; `plotting.to_uint8` is the way back. Raises TypeError for others."""
+    if not (is_tensor(images) or isinstance(images, np.ndarray)) or images.dtype not in (
+        torch.uint8,
+        np.uint8,
+    ):
+        raise TypeError(f"images must be an array or tensor of bytes, got {shown(images)}")
     return torch.as_tensor(images).float() / 127.5 - 1
 
 
 def expand(sigma: Float[Tensor, "batch"], like: Float[Tensor, "batch ..."]) -> Tensor:
-    """`sigma` with trailing axes of size one, so that it broadcasts against `like`."""
+    """`sigma` with trailing axes of size one, so that it broadcasts against `like`. Raises ValueError for
+    another number of levels, TypeError for what are no tensors.
+    """
+    if not isinstance(sigma, Tensor) or not isinstance(like, Tensor) or not like.ndim:
+        raise TypeError(
+            f"sigma and images must be tensors [batch, ...], got {shown(sigma)} and {shown(like)}"
+        )
     if sigma.ndim != 1 or sigma.shape[0] != like.shape[0]:
         raise ValueError(f"sigma must have shape [batch] = [{like.shape[0]}], got {list(sigma.shape)}")
     return sigma.reshape(-1, *[1] * (like.ndim - 1))
 
 
+def check_positive(sigma: Tensor) -> None:
+    """Raise ValueError unless all noise levels are > 0 and finite, TypeError for what is no tensor."""
+    check_tensor("sigma", sigma, None, False)
+    if torch.compiler.is_compiling():
+        return  # to look at values would split the graph, and wait for the GPU
+    fits = (sigma > 0) & (sigma < torch.inf)
+    if not bool(fits.all()):
+        raise ValueError(f"sigma must be > 0, got {sigma[~fits][0].item():g}")
+
+
 def add_noise(x0: Tensor, sigma: Float[Tensor, "batch"], generator: torch.Generator | None = None) -> Tensor:
-    """x_t = x0 + sigma * eps. Raises ValueError unless every sigma > 0."""
-    if not bool((sigma > 0).all()):
-        raise ValueError(f"sigma must be > 0, got {sigma.min().item():g}")
-    eps = torch.randn(x0.shape, generator=generator, dtype=x0.dtype, device=generator.device if generator else x0.device)
-    return x0 + expand(sigma, x0) * eps.to(x0.device)
+    """x_t = x0 + sigma * eps. Raises ValueError unless every sigma > 0 and finite."""
+    check_tensor("x0", x0, None, False, "float")
+    levels = expand(sigma, x0)
+    check_positive(sigma)
+    if generator is not None:
+        check_generator(generator)
+    eps = torch.randn(
+        x0.shape, generator=generator, dtype=x0.dtype, device=generator.device if generator else x0.device
+    )
+    return x0 + levels * eps.to(x0.device)
 
 
 def score(denoise: Denoiser, x_t: Tensor, sigma: Float[Tensor, "batch"], cond: Any = NO_COND) -> Tensor:
-    """grad_x log p_t(x_t | cond) = (D(x_t) - x_t) / sigma^2 (Tweedie), same shape as x_t."""
-    return (denoise(x_t, sigma, cond) - x_t) / expand(sigma, x_t) ** 2
+    """grad_x log p_t(x_t | cond) = (D(x_t) - x_t) / sigma^2 (Tweedie), same shape as x_t. Raises ValueError
+    unless every sigma > 0 and finite.
+    """
+    check_call("denoise", denoise)
+    levels = expand(sigma, x_t)
+    check_positive(sigma)
+    return (denoise(x_t, sigma, cond) - x_t) / levels**2
 
 
 def training_sigmas(
@@ -54,7 +98,12 @@ def training_sigmas(
 
     Choice: stratified quantiles. Batches far below EDM2's 2048 otherwise rarely see the high noise where
     composition is decided.
+    Raises ValueError for p_mean outside [-20, 20] or p_std outside [0, 10], where float32 has no such levels.
     """
+    check_count("batch", batch, 1)
+    check_generator(generator)
+    check_number("p_mean", p_mean, -20, 20)
+    check_number("p_std", p_std, 0, 10)
     u = torch.rand(batch, generator=generator, device=generator.device)
     strata = torch.randperm(batch, generator=generator, device=generator.device)
     quantile = ((strata + u) / batch).clamp(1e-6, 1 - 1e-6)
@@ -62,16 +111,24 @@ def training_sigmas(
 
 
 def loss_weight(sigma: Tensor, sigma_data: float = SIGMA_DATA) -> Tensor:
-    """EDM's lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma * sigma_data)^2, which weighs F's error alike at every noise level."""
+    """EDM's lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma * sigma_data)^2, which weighs F's error alike
+    at every noise level. Raises ValueError unless sigma, sigma_data > 0.
+    """
+    check_number("sigma_data", sigma_data, 0, above=True)
+    check_positive(sigma)
     return (sigma**2 + sigma_data**2) / (sigma * sigma_data) ** 2
 
 
 def karras_sigmas(
     steps: int, sigma_min: float = SIGMA_MIN, sigma_max: float = SIGMA_MAX, rho: float = RHO
 ) -> Float[Tensor, "{steps}+1"]:
-    """`steps` noise levels from sigma_max down to sigma_min, evenly spaced in sigma^(1/rho), then 0 (float64)."""
-    if steps < 1 or not 0 < sigma_min <= sigma_max:
-        raise ValueError(f"need steps >= 1 and 0 < sigma_min <= sigma_max, got {steps}, {sigma_min}, {sigma_max}")
+    """`steps` noise levels from sigma_max down to sigma_min, evenly spaced in sigma^(1/rho), then 0
+    (float64). Raises ValueError unless steps >= 1, 0 < sigma_min <= sigma_max and 1 <= rho <= 100.
+    """
+    check_count("steps", steps, 1)
+    check_number("sigma_max", sigma_max, 0, above=True)
+    check_number("sigma_min", sigma_min, 0, sigma_max, above=True)
+    check_number("rho", rho, 1, 100)
     ramp = torch.linspace(0, 1, steps, dtype=torch.float64)
     sigmas = (sigma_max ** (1 / rho) + ramp * (sigma_min ** (1 / rho) - sigma_max ** (1 / rho))) ** rho
     return torch.cat([sigmas, sigmas.new_zeros(1)])
@@ -85,6 +142,16 @@ class Step(NamedTuple):
     x0_hat: Tensor
 
 
+def check_schedule(sigmas: Tensor) -> list[float]:
+    """The noise levels of a sampler as numbers. Raises ValueError unless they decrease strictly and end in 0,
+    TypeError for what is no tensor of numbers.
+    """
+    levels = check_tensor("sigmas", sigmas, ("levels",)).tolist()
+    if len(levels) < 2 or levels[-1] != 0 or any(a <= b for a, b in zip(levels, levels[1:])):
+        raise ValueError(f"sigmas must decrease strictly and end in 0, got {shown(levels)}")
+    return levels
+
+
 @torch.no_grad()
 def sample(
     denoise: Denoiser,
@@ -93,17 +160,18 @@ def sample(
     cond: Any = NO_COND,
     solver: str = "heun",
 ) -> Iterator[Step]:
-    """Solve the probability-flow ODE dx/dsigma = (x - D) / sigma from unit `noise` down `sigmas`, yielding each step.
+    """Solve the probability-flow ODE dx/dsigma = (x - D) / sigma from unit `noise` down `sigmas`, yielding
+    each step.
 
-    The caller owns progress bars and early stops; the last step's x_t is the sample. `heun` is EDM's second-order
-    solver (2 evaluations a step but the last one), EDM2's; `dpmpp_2m` is DPM-Solver++(2M), one evaluation a
-    step, for previews. Raises ValueError for an unknown solver or levels that do not decrease to 0.
+    The caller owns progress bars and early stops; the last step's x_t is the sample. `heun` is EDM's
+    second-order solver (2 evaluations a step but the last one), EDM2's; `dpmpp_2m` is DPM-Solver++(2M), one
+    evaluation a step, for previews. Raises ValueError for an unknown solver or levels that do not decrease
+    to 0.
     """
-    if solver not in SOLVERS:
-        raise ValueError(f"unknown solver {solver!r}; allowed: {', '.join(SOLVERS)}")
-    levels = [float(s) for s in sigmas]
-    if len(levels) < 2 or levels[-1] != 0 or any(a <= b for a, b in zip(levels, levels[1:])):
-        raise ValueError("sigmas must decrease strictly and end in 0")
+    check_call("denoise", denoise)
+    check_tensor("noise", noise, None, False, "float")
+    check_choice("solver", solver, SOLVERS)
+    levels = check_schedule(sigmas)
 
     def D(x, sigma):
         return denoise(x, torch.full((len(x),), sigma, dtype=x.dtype, device=x.device), cond)
@@ -118,7 +186,8 @@ def sample(
             euler = x + (following - sigma) * slope
             x0_hat = D(euler, following)
             x = x + (following - sigma) * (slope + (euler - x0_hat) / following) / 2
-        else:  # dx/dh = D in h = -ln sigma after division by sigma: extrapolate D linearly to the step's middle
+        else:
+            # dx/dh = D in h = -ln sigma after division by sigma: extrapolate D linearly to the step's middle
             middle = x0_hat
             if previous is not None:
                 ratio = torch.tensor(levels[i - 1] / sigma).log() / torch.tensor(sigma / following).log()
@@ -128,7 +197,12 @@ def sample(
 
 
 def final(steps: Iterator[Step]) -> Tensor:
-    """The sample: x_t of the last step of `sample(...)`."""
-    for step in steps:
+    """The sample: x_t of the last step of `sample(...)`. Raises ValueError without a step, TypeError for what
+    are no steps.
+    """
+    step = None
+    for step in check_kind("steps", steps, Iterable, "the steps of `sample`"):
         pass
-    return step.x_t
+    if step is None:
+        raise ValueError(f"there is no step in {shown(steps)}")
+    return check_kind("a step", step, Step, "a Step").x_t

@@ -1,6 +1,8 @@
-"""Where a denoiser looks: in pixels, eq. (9), in conditions, eq. (10), and how near both are (App. F, Figs. 2, 10, 12).
+"""Where a denoiser looks: in pixels, eq. (9), in conditions, eq. (10), and how near both are (App. F, Figs.
+2, 10, 12).
 
-It is D that is differentiated, not the score. A score (D - x_t) / sigma^2 has -1 / sigma^2 on the diagonal of its
+It is D that is differentiated, not the score. A score (D - x_t) / sigma^2 has -1 / sigma^2 on the diagonal
+of its
 Jacobian, which at high noise outweighs all else: it would look perfectly local for every distribution.
 """
 
@@ -11,6 +13,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lcs_utils.checks import (
+    check_call,
+    check_count,
+    check_counts,
+    check_kind,
+    check_list,
+    check_number,
+    check_tensor,
+    check_tuple,
+)
 from lcs_utils.diffusion import Denoiser
 
 CHUNK = 16  # target pixels, or removed conditions, in one pass: bounds the memory whatever their number
@@ -18,13 +30,28 @@ Targets = Sequence[tuple[int, int]]  # (row, column)
 
 
 def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "targets 2"]:
-    """`targets` as a tensor of (row, column). Raises ValueError naming those outside the image."""
-    pixels = torch.as_tensor([[int(v) for v in target] for target in targets], dtype=torch.long).reshape(-1, 2)
+    """`targets` as a tensor of (row, column). Raises ValueError naming those outside the image, TypeError for
+    what are no pairs of whole numbers.
+    """
+    if torch.is_tensor(targets):
+        targets = check_tensor("targets", targets, ("targets", 2), False, "whole").tolist()
+    pairs = []
+    for target in check_list("targets", targets):
+        check_tuple("a target (row, column)", target, 2)
+        pairs.append([check_count("row or column of a target", v, None) for v in target])
+    pixels = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
     outside = [tuple(p) for p in pixels.tolist() if not (0 <= p[0] < height and 0 <= p[1] < width)]
     if outside or not len(pixels):
         found = f"{', '.join(map(str, outside))} lie outside" if outside else "there is none for"
         raise ValueError(f"targets are pixels (row, column) of the image: {found} {height} x {width}")
     return pixels
+
+
+def check_point(denoise: Denoiser, x_t: Tensor, sigma: float) -> None:
+    """Raise TypeError or ValueError unless these are a denoiser, one image and one noise level > 0."""
+    check_call("denoise", denoise)
+    check_tensor("x_t", x_t, ("channels", "height", "width"), False, "float")
+    check_number("sigma", sigma, 0, above=True)
 
 
 def batched(cond: Any) -> Any:
@@ -42,9 +69,12 @@ def pixel_influence(
 ) -> Float[Tensor, "targets height width"]:
     """eq. (9): G(u, v) = mean over channel pairs of |d D_c(x_t)[u] / d x_c'[v]| for every target pixel u.
 
-    One forward pass serves all targets; their vector-Jacobian products run `chunk` targets at a time. Raises ValueError
-    for a target outside the image and for a denoiser whose output does not depend differentiably on x_t.
+    One forward pass serves all targets; their vector-Jacobian products run `chunk` targets at a time.
+    Raises ValueError for a target outside the image and for a denoiser whose output does not depend
+    differentiably on x_t; TypeError for values of other kinds.
     """
+    check_point(denoise, x_t, sigma)
+    check_count("chunk", chunk, 1)
     channels, height, width = x_t.shape
     pixels = check_targets(targets, height, width).to(x_t.device)
     with torch.enable_grad():
@@ -53,7 +83,9 @@ def pixel_influence(
     maps = []
     for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
         index = torch.arange(len(rows), device=x.device)
-        seeds = x0_hat.new_zeros(len(rows), channels, *x0_hat.shape)  # [target channel 1 c h w], one 1 in each
+        seeds = x0_hat.new_zeros(
+            len(rows), channels, *x0_hat.shape
+        )  # [target channel 1 c h w], one 1 in each
         for c in range(channels):
             seeds[index, c, 0, c, rows, columns] = 1
         jacobian = _pull_back(x0_hat, x, seeds.flatten(0, 1))
@@ -62,27 +94,41 @@ def pixel_influence(
 
 
 def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
-    """seeds^T (d output / d x) for all seeds at once; ValueError when there is no path from x to the output."""
+    """seeds^T (d output / d x) for all seeds at once; ValueError when there is no path from x to the
+    output.
+    """
     pulled = None
-    pull = lambda seed, batched: torch.autograd.grad(
-        output, x, seed, retain_graph=True, is_grads_batched=batched, allow_unused=True
-    )[0]
+
+    def pull(seed, batched):
+        return torch.autograd.grad(
+            output, x, seed, retain_graph=True, is_grads_batched=batched, allow_unused=True
+        )[0]
+
     if output.requires_grad:
         try:
             pulled = pull(seeds, True)
         except RuntimeError as error:
             if "vmap" not in str(error):
                 raise
-            pulled = torch.stack([pull(seed, False) for seed in seeds])  # torch 2.13's group normalization: no vmap
+            pulled = torch.stack(
+                [pull(seed, False) for seed in seeds]
+            )  # torch 2.13's group normalization: no vmap
     if pulled is None:
-        raise ValueError("the denoiser detaches its input or runs without gradients; eq. (9) differentiates it")
+        raise ValueError(
+            "the denoiser detaches its input or runs without gradients; eq. (9) differentiates it"
+        )
     return pulled
 
 
-def without_each(cond: Float[Tensor, "n"], removed: Sequence[int] | None = None) -> dict[int, Float[Tensor, "n"]]:
-    """{k: cond without c_k} for counts `cond`, all active k or those of `removed`; ValueError if one is not active."""
+def without_each(
+    cond: Float[Tensor, "n"], removed: Sequence[int] | None = None
+) -> dict[int, Float[Tensor, "n"]]:
+    """{k: cond without c_k} for counts `cond`, all active k or those of `removed`; ValueError if one is not
+    active.
+    """
+    check_tensor("cond", cond, ("n",), False)
     active = cond.nonzero().flatten().tolist()
-    removed = active if removed is None else [int(k) for k in removed]
+    removed = active if removed is None else check_counts("removed", removed, None)
     absent = [k for k in removed if k not in active]
     if absent:
         raise ValueError(f"conditions {absent} are not active and cannot be removed; active are {active}")
@@ -101,12 +147,19 @@ def condition_influence(
     without: Mapping[Any, Any],
     chunk: int = CHUNK,
 ) -> Float[Tensor, "removed height width"]:
-    """eq. (10): I_k(u) = || D(x_t; C)[u] - D(x_t; C without c_k)[u] || over channels, for all pixels u at once.
+    """eq. (10): I_k(u) = || D(x_t; C)[u] - D(x_t; C without c_k)[u] || over channels, for all pixels u at
+    once.
 
-    `without` holds C without c_k for each k, in the order of the result. Conditions that are tensors share one batched
-    forward pass of at most `chunk` + 1 images, others are run one by one. Raises ValueError for a k that is not active.
+    `without` holds C without c_k for each k, in the order of the result. Conditions that are tensors share
+    one batched forward pass of at most `chunk` + 1 images, others are run one by one. Raises ValueError for
+    a k that is not active.
     """
+    check_point(denoise, x_t, sigma)
+    check_count("chunk", chunk, 1)
+    check_kind("without", without, Mapping, "a mapping from conditions to what is left without them")
     tensors = torch.is_tensor(cond)
+    for c in without.values() if tensors else ():
+        check_tensor("a condition of without", c, cond.shape, False)
     idle = [k for k, c in without.items() if (torch.equal(c, cond) if tensors else c == cond)]
     if idle or not without:
         found = f"conditions {idle} are not active" if idle else "no condition was given"
@@ -114,7 +167,10 @@ def condition_influence(
     removed = list(without.values())
     maps = []
     with torch.no_grad():
-        run = lambda conds, c: denoise(x_t.expand(len(conds), *x_t.shape), x_t.new_full((len(conds),), float(sigma)), c)
+
+        def run(conds, c):
+            return denoise(x_t.expand(len(conds), *x_t.shape), x_t.new_full((len(conds),), float(sigma)), c)
+
         full = None
         for start in range(0, len(removed), chunk):
             conds = removed[start : start + chunk]
@@ -130,18 +186,22 @@ def condition_influence(
 def locality_window(
     influence: Float[Tensor, "targets height width"], targets: Targets, share: float = 0.9, power: float = 2.0
 ) -> Int[Tensor, "targets"]:
-    """Side in pixels (odd) of the smallest square centered on each target that holds `share` of its energy (App. F).
+    """Side in pixels (odd) of the smallest square centered on each target that holds `share` of its energy
+    (App. F).
 
-    Choice: "energy" is the sum of squares, the word's usual sense; `power` 1 sums absolute values, in which faint wide tails
-    weigh far more.
+    Choice: "energy" is the sum of squares, the word's usual sense; `power` 1 sums absolute values, in which
+    faint wide tails weigh far more.
     Choice: a square may reach over the border, where there is nothing, so a side can exceed the image's.
     Choice: exactly `share`, up to rounding, is enough; no influence at all has side 0.
-    Raises ValueError unless 0 < share <= 1 and power > 0, for targets outside the image, for influence that is not finite and >= 0.
+    Raises ValueError unless 0 < share <= 1 and power > 0, for targets outside the image, for influence that
+    is not finite and >= 0.
     """
+    check_tensor("influence", influence, ("targets", "height", "width"), False, "float")
+    check_number("share", share, 0, 1, above=True)
+    check_number("power", power, 0, 100, above=True)
     pixels = check_targets(targets, *influence.shape[1:]).to(influence.device)
-    if not 0 < share <= 1 or not power > 0 or len(pixels) != len(influence):
-        given = f"{share}, {power}, {len(influence)} maps, {len(pixels)} targets"
-        raise ValueError(f"need 0 < share <= 1, power > 0 and one map per target, got {given}")
+    if len(pixels) != len(influence):
+        raise ValueError(f"need one map per target, got {len(influence)} maps, {len(pixels)} targets")
     if not bool((influence >= 0).all() & influence.isfinite().all()):
         raise ValueError("influence must be finite and >= 0")
     held = within_squares(influence.double() ** power, pixels).cumsum(1)
@@ -159,30 +219,43 @@ def within_squares(influence: Tensor, pixels: Tensor) -> Float[Tensor, "targets 
 
 
 def conditional_locality(
-    influence: Float[Tensor, "removed height width"], cells: Sequence[int], grid_size: int, reach: int, around: int = 2
+    influence: Float[Tensor, "removed height width"],
+    cells: Sequence[int],
+    grid_size: int,
+    reach: int,
+    around: int = 2,
 ) -> float:
     """Share of the condition influence that comes from conditions within `reach` cells, in [0, 1] (Fig. 2).
 
-    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Counted are the pixels
-    within `around` cells of any of them, where objects are drawn, each weighing as much as it responds. Distances are
-    the larger of rows and columns. nan when nothing responds. Raises ValueError if grid_size does not divide the image.
+    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Counted are the
+    pixels within `around` cells of any of them, where objects are drawn, each weighing as much as it
+    responds. Distances are the larger of rows and columns. nan when nothing responds. Raises ValueError if
+    grid_size does not divide the image, and for cells outside the grid.
     """
+    check_tensor("influence", influence, ("removed", "height", "width"), False, "float")
+    check_count("grid_size", grid_size, 1)
+    cells = check_counts("cells", cells, 0, grid_size**2 - 1, least=1)
+    check_count("reach", reach)
+    check_count("around", around)
     height, width = influence.shape[1:]
     if height % grid_size or width % grid_size or len(cells) != len(influence):
         given = f"{height} x {width}, {grid_size}, {len(cells)} cells and {len(influence)} maps"
         raise ValueError(f"grid_size must divide the image and each map needs its cell, got {given}")
-    at = torch.as_tensor(list(cells), device=influence.device)
+    at = torch.as_tensor(cells, device=influence.device)
     rows = torch.arange(height, device=at.device) // (height // grid_size)
     columns = torch.arange(width, device=at.device) // (width // grid_size)
     far = torch.maximum(
-        (rows - (at // grid_size)[:, None]).abs()[:, :, None], (columns - (at % grid_size)[:, None]).abs()[:, None, :]
+        (rows - (at // grid_size)[:, None]).abs()[:, :, None],
+        (columns - (at % grid_size)[:, None]).abs()[:, None, :],
     )
     counted = influence.double() * (far.amin(0) <= around)
     return float((counted * (far <= reach)).sum() / counted.sum())
 
 
 class Profile(NamedTuple):
-    """One image over a grid of noise levels: what the denoiser sees, says, and where it looks; `removed` are the k."""
+    """One image over a grid of noise levels: what the denoiser sees, says, and where it looks; `removed`
+    are the k.
+    """
 
     sigmas: tuple[float, ...]
     x_t: Float[Tensor, "sigmas channels height width"]
@@ -203,7 +276,13 @@ def profile(
     targets: Targets,
     chunk: int = CHUNK,
 ) -> Profile:
-    """Eqs. (9), (10), the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be empty."""
+    """Eqs. (9), (10), the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be
+    empty.
+    """
+    check_call("denoise", denoise)
+    check_tensor("x0", x0, ("channels", "height", "width"), False, "float")
+    check_tensor("eps", eps, x0.shape, False, "float")
+    sigmas = [check_number("sigma", sigma, 0, above=True) for sigma in check_list("sigmas", sigmas, 1)]
     rows = []
     for sigma in sigmas:
         x_t = x0 + sigma * eps
@@ -213,4 +292,5 @@ def profile(
         empty = x_t.new_zeros(0, *x_t.shape[1:])
         conditions = condition_influence(denoise, x_t, sigma, cond, without, chunk) if without else empty
         rows.append((x_t, x0_hat, pixels, locality_window(pixels, targets), conditions))
-    return Profile(tuple(map(float, sigmas)), *map(torch.stack, zip(*rows)), tuple(without))
+    x_t, x0_hat, pixels, windows, conditions = (torch.stack(column) for column in zip(*rows))
+    return Profile(tuple(map(float, sigmas)), x_t, x0_hat, pixels, windows, conditions, tuple(without))

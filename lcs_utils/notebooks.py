@@ -1,9 +1,13 @@
-"""Notebooks as programs: find, build, run and check notebooks/NN_name.py (py:percent) and its executed .ipynb twin.
+"""Notebooks as programs: find, build, run and check notebooks/NN_name.py (py:percent) and its executed
+.ipynb twin.
 
-    python -m lcs_utils.notebooks build [NAME ...]             execute with the defaults, write notebooks/NAME.ipynb
+    python -m lcs_utils.notebooks build [NAME ...]             execute with the defaults, write
+    notebooks/NAME.ipynb
     python -m lcs_utils.notebooks run NAME [-p KEY VALUE ...]  execute into runs/<preset>/NAME.ipynb
+    python -m lcs_utils.notebooks run NAME --print pdf         and write its figures as PDF, too
 
-NAME may be shortened to any unique beginning ("05"). The .py is the source; the .ipynb is only ever written by `build`.
+NAME may be shortened to any unique beginning ("05"). The .py is the source; the .ipynb is only ever written
+by `build`.
 """
 
 import argparse
@@ -16,12 +20,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lcs_utils import paths, provenance
+from lcs_utils import paths, printing, provenance, store
 
 PRESETS = ("tiny", "small", "paper")
 INJECTED = "# Parameters"  # the first line of the cell that papermill adds
-# What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, one thread per kernel.
-# Thread counts may be raised from outside (paper-size runs); sums then differ in the last bits.
+# What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, one thread per
+# kernel. Thread counts may be raised from outside (paper-size runs); sums then differ in the last bits.
 FIXED_ENVIRONMENT = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "TQDM_DISABLE": "1",
@@ -36,6 +40,14 @@ FIXED_ENVIRONMENT = {
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
+TOLD = "does not hold: "  # what a claim that fails prints where claims are told
+
+
+def known(preset: str) -> bool:
+    """Whether `preset` is one of ours, or a trial of one, as tiny_2000 (`experiments.preset`)."""
+    return re.fullmatch(rf"({'|'.join(PRESETS)})(_[1-9]\d*)?", preset) is not None
+
+
 class NotebookError(ValueError):
     """Wrong use of a notebook: one sentence with what was given and what is allowed."""
 
@@ -43,9 +55,13 @@ class NotebookError(ValueError):
 def fix_environment() -> None:
     """Set what kernels inherit so that a rerun gives the same bytes; thread counts already set are kept."""
     os.environ.update(FIXED_ENVIRONMENT)
+    os.environ.pop("JPY_SESSION_NAME", None)  # a batch run is no JupyterLab session, also when one starts it
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
-    search = [str(paths.ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]  # kernels use this checkout
+    search = [
+        str(paths.ROOT),
+        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+    ]  # kernels use this checkout
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, search)))
 
 
@@ -58,19 +74,26 @@ def resolve(name: str) -> str:
     """The full name of the notebook that `name` (a stem, a unique beginning or a path) means."""
     stem = Path(name).name.removesuffix(".py").removesuffix(".ipynb")
     known = names()
-    found = [stem] if stem in known else [other for other in known if other.startswith(stem)]
+    found = [other for other in known if other == stem or other.startswith(f"{stem}_")]  # "01", not "01b"
+    found = found or [other for other in known if other.startswith(stem)]
     if len(found) != 1:
-        raise NotebookError(f"{name!r} names {len(found)} notebooks; choose one of: {', '.join(known) or 'none exist'}")
+        raise NotebookError(
+            f"{name!r} names {len(found)} notebooks; choose one of: {', '.join(known) or 'none exist'}"
+        )
     return found[0]
 
 
 def read(name: str):
-    """The source notebooks/<name>.py as a notebook node: no outputs, cell ids fixed by position, kernel python3."""
+    """The source notebooks/<name>.py as a notebook node: no outputs, cell ids fixed by position, kernel
+    python3.
+    """
     import jupytext
 
     path = paths.NOTEBOOKS / f"{name}.py"
     notebook = jupytext.read(path, fmt="py:percent")
-    notebook.metadata.setdefault("kernelspec", {"display_name": "Python 3", "language": "python", "name": "python3"})
+    notebook.metadata.setdefault(
+        "kernelspec", {"display_name": "Python 3", "language": "python", "name": "python3"}
+    )
     notebook.metadata["jupytext"] = {"formats": "ipynb,py:percent"}
     notebook.metadata["language_info"] = {"name": "python"}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -80,7 +103,9 @@ def read(name: str):
 
 
 def code_sha256(notebook) -> str:
-    """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to this code."""
+    """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to
+    this code.
+    """
     sources = [cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"]
     return hashlib.sha256("\0".join(s for s in sources if not s.startswith(INJECTED)).encode()).hexdigest()
 
@@ -98,22 +123,35 @@ def assigned(source: str) -> dict[str, Any]:
 
 def parameters(name: str) -> dict[str, Any]:
     """The notebook's parameters and their defaults, from its cell tagged `parameters`; {} without one."""
-    cells = [cell for cell in read(name).cells if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])]
+    cells = [
+        cell
+        for cell in read(name).cells
+        if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
+    ]
     if len(cells) > 1:
         raise NotebookError(f"{name} has {len(cells)} cells tagged 'parameters', allowed is one")
     return assigned(cells[0].source) if cells else {}
 
 
 def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> None:
-    """Raise NotebookError unless every name is allowed, has its default's type, and `preset` is a known preset."""
+    """Raise NotebookError unless every name is allowed, has its default's type, and `preset` is a known
+    preset.
+    """
     for key, value in given.items():
         if key not in allowed:
             raise NotebookError(f"{where} has no parameter {key!r}; allowed: {', '.join(allowed) or 'none'}")
         default = allowed[key]
-        kinds = next((kinds for kinds in ((bool,), (int,), (float, int), (list, tuple)) if isinstance(default, kinds)), str)
-        if default is not None and (not isinstance(value, kinds) or isinstance(value, bool) > isinstance(default, bool)):
-            raise NotebookError(f"{where}: {key} must be {type(default).__name__} (default {default!r}), got {value!r}")
-        if key == "preset" and value not in PRESETS:
+        kinds = next(
+            (kinds for kinds in ((bool,), (int,), (float, int), (list, tuple)) if isinstance(default, kinds)),
+            str,
+        )
+        if default is not None and (
+            not isinstance(value, kinds) or isinstance(value, bool) > isinstance(default, bool)
+        ):
+            raise NotebookError(
+                f"{where}: {key} must be {type(default).__name__} (default {default!r}), got {value!r}"
+            )
+        if key == "preset" and not known(value):
             raise NotebookError(f"{where}: preset must be one of {', '.join(PRESETS)}, got {value!r}")
 
 
@@ -140,8 +178,8 @@ def shell():
 
 
 def check_parameters(**given: Any) -> None:
-    """For a notebook's setup cell, `check_parameters(preset=preset)`: refuse a wrong preset, and whatever plain
-    papermill injected that the parameters cell does not have (papermill itself only warns)."""
+    """For a notebook's setup cell, `check_parameters(preset=preset)`: refuse a wrong preset, and whatever
+    plain papermill injected that the parameters cell does not have (papermill itself only warns)."""
     check_values(given, {**given, "preset": "tiny"}, "this notebook")
     cells = shell().history_manager.input_hist_raw if shell() else []
     for before, cell in zip(cells, cells[1:]):
@@ -152,7 +190,8 @@ def check_parameters(**given: Any) -> None:
 def current() -> tuple[str, str] | None:
     """(name, command that reruns it) of the notebook whose cell is being executed; None elsewhere.
 
-    The command lists the parameters that differ from their defaults, so it does not depend on who ran the cell.
+    The command lists the parameters that differ from their defaults, so it does not depend on who ran the
+    cell.
     """
     if not hasattr(shell(), "get_parent"):
         return None
@@ -160,10 +199,35 @@ def current() -> tuple[str, str] | None:
     for name in names():
         if cell in (other.source.strip() for other in read(name).cells if other.cell_type == "code"):
             values = shell().user_ns
-            changed = {key: values[key] for key, default in parameters(name).items() if values.get(key, default) != default}
+            changed = {
+                key: values[key]
+                for key, default in parameters(name).items()
+                if values.get(key, default) != default
+            }
             options = "".join(f" -p {key} {shlex.quote(str(value))}" for key, value in changed.items())
             return name, f"python -m lcs_utils.notebooks run {name}{options}"
     return None
+
+
+class _Told(ast.NodeTransformer):
+    """An assert prints what does not hold, or could not be decided, and the notebook goes on."""
+
+    def visit_Assert(self, node):
+        say = f"print({TOLD!r} + {ast.unparse(node.test)!r} + (f' ({{_error!r}})' if str(_error) else ''))"
+        caught = ast.ExceptHandler(ast.Name("Exception", ast.Load()), "_error", ast.parse(say).body)
+        guarded = ast.Try(body=[node], handlers=[caught], orelse=[], finalbody=[])
+        return ast.fix_missing_locations(ast.copy_location(guarded, node))
+
+
+def tell_claims() -> None:
+    """From here on, asserts in this kernel's cells print TOLD and their claim instead of raising."""
+    shell().ast_transformers.append(_Told())
+
+
+def told(executed) -> list[str]:
+    """The claims that an executed notebook says do not hold, in order."""
+    texts = (o.text for cell in executed.cells for o in cell.get("outputs", ()) if o.output_type == "stream")
+    return [line.removeprefix(TOLD) for text in texts for line in text.splitlines() if line.startswith(TOLD)]
 
 
 def code(name: str) -> str:
@@ -178,29 +242,41 @@ def dependencies(name: str) -> list[Path]:
 
 
 def data_files(name: str) -> list[Path]:
-    """What the notebook may read below data/, sorted: everything but a checkpoint's weights, which its row has the hash of.
+    """What the notebook may read below data/, sorted: everything but a checkpoint's weights, which its row
+    has the hash of.
 
-    Choice: all or nothing, by whether the notebook's imports reach those that read data/; a rerun too many is cheap.
+    Choice: all or nothing, by whether the notebook's imports reach those that read data/; a rerun too many
+    is cheap.
     """
     reads = re.compile(r"paths\.(CHECKPOINTS|COUNTS|SCENES|DATA)\b")
     if not any(reads.search(path.read_text()) for path in dependencies(name) if path != Path(__file__)):
         return []
     others = (paths.COUNTS, paths.SCENES, paths.DATA / "samples")
-    return sorted([*paths.CHECKPOINTS.rglob("row.json"), *(p for folder in others for p in folder.rglob("*") if p.is_file())])
+    return sorted(
+        [
+            *paths.CHECKPOINTS.rglob("row.json"),
+            *(p for folder in others for p in folder.rglob("*") if p.is_file()),
+        ]
+    )
 
 
 def figures(name: str) -> list[str]:
-    """The names of the figures that the notebook saves: the literal second argument of each `save_figure` call."""
+    """The names of the figures that the notebook saves: the literal second argument of each `save_figure`
+    call.
+    """
     calls = [node for node in ast.walk(ast.parse(code(name))) if isinstance(node, ast.Call)]
-    calls = [call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "save_figure"]
+    calls = [
+        call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "save_figure"
+    ]
     literals = [ast.literal_eval(call.args[1]) for call in calls if len(call.args) > 1]
     if len(literals) != len(calls):
         raise NotebookError(f"{name}: save_figure needs the figure's name as a literal second argument")
     return literals
 
 
-def execute(name: str, values: dict[str, Any], output: Path):
-    """Execute the source with `values` into `output`, written also when a cell fails; returns the executed notebook.
+def execute(name: str, values: dict[str, Any], output: Path, tell: bool = False):
+    """Execute the source with `values` into `output`, written also when a cell fails; returns the executed
+    notebook. With `tell`, a claim that does not hold is printed and fails nothing.
 
     Raises papermill's PapermillExecutionError, naming the cell, after `output` is written.
     """
@@ -208,14 +284,23 @@ def execute(name: str, values: dict[str, Any], output: Path):
 
     fix_environment()
     source = read(name)
+    if tell:
+        import nbformat.v4
+
+        first = "from lcs_utils import notebooks as _notebooks; _notebooks.tell_claims()"
+        source.cells.insert(0, nbformat.v4.new_code_cell(first, id="cell-00"))
     for cell in source.cells:
         cell.metadata.setdefault("tags", [])  # papermill asks every cell for them
     failure = None
-    with paths.atomic_path(output) as temporary:
+    with store.atomic_path(output) as temporary:
         try:
             papermill.execute_notebook(
-                source, temporary, values, kernel_name="python3",
-                progress_bar=False, cwd=paths.NOTEBOOKS,
+                source,
+                temporary,
+                values,
+                kernel_name="python3",
+                progress_bar=False,
+                cwd=paths.NOTEBOOKS,
                 extra_arguments=["--log-level=ERROR"],  # else every kernel warns of unencrypted local TCP
             )
         except papermill.PapermillExecutionError as error:
@@ -230,9 +315,12 @@ def execute(name: str, values: dict[str, Any], output: Path):
 def clean(executed, source):
     """`source` with the outputs of `executed`, free of all that changes between equal runs.
 
-    Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata. Stream pieces are
-    joined, since where they break depends on timing. Raises NotebookError when a cell writes to stderr.
+    Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata but
+    alternative texts. Stream pieces are joined, since where they break depends on timing. Raises
+    NotebookError when a cell writes to stderr.
     """
+    import nbformat
+
     cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
     count = 0
     for target, cell in zip(source.cells, cells, strict=True):
@@ -244,13 +332,22 @@ def clean(executed, source):
         for output in cell.outputs:
             if output.output_type == "stream":
                 if output.name == "stderr":
-                    raise NotebookError(f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}")
+                    raise NotebookError(
+                        f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}"
+                    )
                 if target.outputs and target.outputs[-1].output_type == "stream":
                     target.outputs[-1].text += output.text
                     continue
             else:
-                output.metadata = {}
-                for mime in [mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")]:
+                alts = {
+                    mime: {"alt": known["alt"]}
+                    for mime, known in output.metadata.items()
+                    if isinstance(known, dict) and "alt" in known
+                }
+                output.metadata = nbformat.from_dict(alts)
+                for mime in [
+                    mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")
+                ]:
                     del output.data[mime]
             if "execution_count" in output:
                 output.execution_count = count
@@ -260,21 +357,27 @@ def clean(executed, source):
 
 
 def build(name: str) -> Path:
-    """Execute notebooks/<name>.py with its defaults and write the cleaned notebooks/<name>.ipynb; returns its path."""
+    """Execute notebooks/<name>.py with its defaults and write the cleaned notebooks/<name>.ipynb; returns
+    its path.
+    """
     import nbformat
 
     executed = execute(name, {}, paths.RUNS / "build" / f"{name}.ipynb")
     path = paths.NOTEBOOKS / f"{name}.ipynb"
-    paths.write_text(path, nbformat.writes(clean(executed, read(name))) + "\n")
+    store.write_text(path, nbformat.writes(clean(executed, read(name))) + "\n")
     return path
 
 
-def run(name: str, values: dict[str, Any]) -> Path:
-    """Execute notebooks/<name>.py with `values` into runs/<preset>/<name>.ipynb; returns that path."""
+def run(name: str, values: dict[str, Any], tell: bool = False) -> Path:
+    """Execute notebooks/<name>.py with `values` into runs/<preset>/<name>.ipynb; returns that path.
+
+    With `tell`, the claims that do not hold are printed, in the notebook and here.
+    """
     allowed = parameters(name)
     check_values(values, allowed, name)
     output = paths.RUNS / values.get("preset", allowed.get("preset", "tiny")) / f"{name}.ipynb"
-    execute(name, values, output)
+    for claim in told(execute(name, values, output, tell)):
+        print(f"{name}: {TOLD}{claim}")
     return output
 
 
@@ -286,12 +389,25 @@ def main(arguments: list[str] | None = None) -> int:
     builder.add_argument("names", nargs="*", metavar="NAME", help="default: every notebook")
     runner = commands.add_parser("run", help="execute into runs/<preset>/NAME.ipynb")
     runner.add_argument("name", metavar="NAME")
-    runner.add_argument("-p", nargs=2, action="append", default=[], metavar=("KEY", "VALUE"), help="set a parameter")
+    runner.add_argument(
+        "-p", nargs=2, action="append", default=[], metavar=("KEY", "VALUE"), help="set a parameter"
+    )
+    runner.add_argument(
+        "--tell-claims", action="store_true", help="a claim that does not hold is printed and is no error"
+    )
+    runner.add_argument(
+        "--print",
+        choices=printing.FORMATS,
+        help="also write each figure to runs/<preset>/print (png: at 200 dpi)",
+    )
     options = parser.parse_args(arguments)
     try:
         if options.command == "run":
             name = resolve(options.name)
-            print(paths.shown(run(name, parse_values(options.p, parameters(name), name))))
+            if options.print:
+                os.environ[printing.VARIABLE] = options.print  # the kernel inherits it, `plotting` reads it
+            values = parse_values(options.p, parameters(name), name)
+            print(paths.shown(run(name, values, options.tell_claims)))
         else:
             for name in [resolve(name) for name in options.names] or names():
                 print(paths.shown(build(name)), flush=True)

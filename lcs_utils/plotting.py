@@ -1,4 +1,6 @@
-"""Figures that look alike: one style, labeled grids of images, and a PNG that never goes without its numbers."""
+"""Figures that look alike: one style, labeled grids of images, and a PNG that never goes without its
+numbers.
+"""
 
 import json
 import math
@@ -15,10 +17,11 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
-from lcs_utils import notebooks, paths, provenance
+from lcs_utils import alt_text, notebooks, paths, printing, provenance, store
+from lcs_utils.nets import trained
 
 # Okabe & Ito (2008): told apart by color-blind readers and in gray print.
-COLORS = {
+PALETTE = {
     "blue": "#0072B2",
     "orange": "#E69F00",
     "green": "#009E73",
@@ -28,8 +31,21 @@ COLORS = {
     "yellow": "#F0E442",
     "black": "#000000",
 }
-EXPERIMENT_COLORS = {"exp1": COLORS["blue"], "exp2": COLORS["vermilion"], "exp3": COLORS["green"]}
+EXPERIMENT_COLORS = {"exp1": PALETTE["blue"], "exp2": PALETTE["vermilion"], "exp3": PALETTE["green"]}
 DPI = 100
+
+
+def color_of(net: str) -> str:
+    """The color of a net by the labels and sight that it shares with Exp. 1, 2 or 3; another's is purple."""
+    try:
+        exp = trained(net)
+    except ValueError:
+        return PALETTE["purple"]
+    if exp.radius is not None:
+        return EXPERIMENT_COLORS["exp3"]
+    return EXPERIMENT_COLORS.get({"all": "exp1", "single": "exp2"}.get(exp.labels, ""), PALETTE["purple"])
+
+
 STYLE = {
     "figure.dpi": DPI,
     "savefig.dpi": DPI,
@@ -39,7 +55,7 @@ STYLE = {
     "font.family": "DejaVu Sans",  # shipped with matplotlib: the same glyphs on every machine
     "font.size": 10,
     "axes.titlesize": 11,
-    "axes.prop_cycle": matplotlib.cycler(color=list(COLORS.values())),
+    "axes.prop_cycle": matplotlib.cycler(color=list(PALETTE.values())),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -51,16 +67,22 @@ STYLE = {
 
 
 def use_style() -> None:
-    """Set the style of all figures made after this call."""
+    """Set the style of all figures made after this call, which notebooks then show with alternative texts."""
     plt.rcParams.update(STYLE)
+    alt_text.enable()
 
 
 def to_uint8(image: Any) -> np.ndarray:
-    """An image as uint8 [height width 3]. Takes [3 h w], [1 h w] or [h w], uint8 in [0, 255] or float in [-1, 1].
+    """An image as uint8 [height width 3]. Takes [3 h w], [1 h w] or [h w], uint8 in [0, 255] or float in
+    [-1, 1].
 
     Floats outside [-1, 1] are clipped. Raises ValueError for other shapes.
     """
-    array = image.detach().cpu().float().numpy() if torch.is_tensor(image) and image.is_floating_point() else np.asarray(image)
+    array = (
+        image.detach().cpu().float().numpy()
+        if torch.is_tensor(image) and image.is_floating_point()
+        else np.asarray(image)
+    )
     if array.ndim == 2:
         array = array[None]
     if array.ndim != 3 or array.shape[0] not in (1, 3):
@@ -68,6 +90,15 @@ def to_uint8(image: Any) -> np.ndarray:
     if array.dtype != np.uint8:
         array = np.rint((np.clip(array.astype(np.float64), -1, 1) + 1) * 127.5).astype(np.uint8)
     return np.repeat(array, 3 // array.shape[0], axis=0).transpose(1, 2, 0)
+
+
+def _strokes(cell: float, rings: bool, filled: bool) -> list[dict]:
+    """How a mark is drawn on a picture of `cell` inches: a dot, or a ring that is hollow or filled."""
+    if rings and not filled:  # black on white, so that it is seen on light and dark
+        both = (("white", 2.4), ("black", 1.1))
+        return [{"ms": 7 * cell, "mfc": "none", "mec": color, "mew": thick} for color, thick in both]
+    size = 6 * cell if rings else 3.6 * cell
+    return [{"ms": size, "mfc": "white", "mec": "black", "mew": 1.1 if rings else 0.8}]
 
 
 def image_grid(
@@ -79,12 +110,16 @@ def image_grid(
     marks: Sequence[Sequence[Sequence[tuple[float, float]]]] | None = None,
     groups: Sequence[str] = (),
     rings: bool = False,
+    captions: Sequence[Sequence[str]] | None = None,
+    beside: float = 0.0,
 ) -> Figure:
     """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
 
-    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to dot, or with `rings` to
-    circle, such as the conditioned locations; `groups` are headings of as many equal groups of columns. Raises ValueError when labels and
-    images disagree in number, or groups and columns.
+    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to
+    dot, or with `rings` to circle, such as the conditioned locations: a ring is filled where a third entry
+    of its point says True. `groups` are headings of as many equal groups of columns, `captions[row][column]`
+    stand below pictures, `beside` is room in inches at the right, for axes of the caller's. Raises
+    ValueError when labels and images disagree in number, or groups and columns.
     """
     columns = max(len(row) for row in images)
     for what, labels, count in (("row", row_labels, len(images)), ("column", column_labels, columns)):
@@ -96,17 +131,26 @@ def image_grid(
     between = 0.12  # inches, from group to group
     widest = max((len(line) for label in row_labels for line in label.split("\n")), default=0)
     margin = 0.085 * widest + 0.1 if row_labels else 0.05  # inches, at font size 10
-    top = (0.2 * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0) + (0.3 if title else 0.0) + 0.05
+    top = (
+        (0.2 * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0)
+        + (0.3 if title else 0.0)
+        + 0.05
+    )
     top += 0.25 if groups else 0.0
-    width, height = margin + columns * cell + (columns // per - 1) * between + 0.05, top + len(images) * cell + 0.05
-    ring = [{"ms": 7 * cell, "mfc": "none", "mec": color, "mew": thick} for color, thick in (("white", 1.6), ("black", 0.7))]
-    strokes = ring if rings else [{"ms": 3.6 * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
-    by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)  # "none" turns back into the style's
+    below = 0.17 if captions is not None else 0.0  # inches under each row, for its captions
+    width = margin + columns * cell + (columns // per - 1) * between + 0.05 + beside
+    height = top + len(images) * (cell + below) + 0.05
+    by_hand = PlaceHolderLayoutEngine(
+        adjust_compatible=True, colorbar_gridspec=False
+    )  # "none" turns back into the style's
     figure = plt.figure(figsize=(width, height), layout=by_hand)
     for i, row in enumerate(images):
         for j, image in enumerate(row):
             gap = 0.03
-            left, bottom = margin + j * cell + j // per * between + gap / 2, height - top - (i + 1) * cell + gap / 2
+            left, bottom = (
+                margin + j * cell + j // per * between + gap / 2,
+                height - top - (i + 1) * cell - i * below + gap / 2,
+            )
             side = cell - gap
             axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
             axes.set(xticks=[], yticks=[])
@@ -114,18 +158,28 @@ def image_grid(
             axes.set_frame_on(False)
             if image is not None:
                 axes.imshow(to_uint8(image), interpolation="nearest")
-            for x, y in marks[i][j] if marks is not None else ():
-                for stroke in strokes:
+            for x, y, *found in marks[i][j] if marks is not None else ():
+                for stroke in _strokes(cell, rings, bool(found and found[0])):
                     axes.plot(x, y, "o", **stroke)
+            if captions is not None and captions[i][j]:
+                axes.set_xlabel(captions[i][j], fontsize=8, labelpad=1.5)
             if j == 0 and row_labels:
                 axes.set_ylabel(row_labels[i], rotation=0, ha="right", va="center", labelpad=4)
             if i == 0 and column_labels:
                 axes.set_title(column_labels[j], fontsize=10, pad=3)
     for g, heading in enumerate(groups):
         center = margin + (g + 0.5) * per * cell + g * between
-        figure.text(center / width, 1 - (0.35 if title else 0.05) / height, heading, ha="center", va="top", fontsize=11)
+        figure.text(
+            center / width,
+            1 - (0.35 if title else 0.05) / height,
+            heading,
+            ha="center",
+            va="top",
+            fontsize=11,
+        )
     if title:
-        figure.text(0.5, 1 - 0.06 / height, title, ha="center", va="top", fontsize=11)
+        middle = 0.5 * (1 - beside / width)
+        figure.text(middle, 1 - 0.06 / height, title, ha="center", va="top", fontsize=11)
     return figure
 
 
@@ -145,13 +199,17 @@ def plain(value: Any, where: str = "values") -> Any:
         raise ValueError(f"{where} is {value}; a figure's numbers must be finite")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise ValueError(f"{where} has type {type(value).__name__}; allowed are numbers, text, lists, dicts and arrays")
+    raise ValueError(
+        f"{where} has type {type(value).__name__}; allowed are numbers, text, lists, dicts and arrays"
+    )
 
 
 def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict[str, Any]:
-    """What a figure rests on: command, seed, SHA-256 of the code, the notebook and each checkpoint file, versions.
+    """What a figure rests on: command, seed, SHA-256 of the code, the notebook and each checkpoint file,
+    versions.
 
-    "code" covers the files of lcs_utils that the notebook imports, directly or not (all of them outside a notebook).
+    "code" covers the files of lcs_utils that the notebook imports, directly or not (all of them outside a
+    notebook).
     `checkpoints` as in `provenance.file_hashes`, whose errors it raises.
     """
     running = notebooks.current()
@@ -174,10 +232,16 @@ def differences(
 ) -> list[str]:
     """Places where two trees of JSON values differ, numbers by more than `relative` and `absolute`."""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
-        return [found for key in old for found in differences(old[key], new[key], f"{where}.{key}", relative, absolute)]
+        return [
+            found
+            for key in old
+            for found in differences(old[key], new[key], f"{where}.{key}", relative, absolute)
+        ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new))
-        return [found for i, pair in pairs for found in differences(*pair, f"{where}[{i}]", relative, absolute)]
+        return [
+            found for i, pair in pairs for found in differences(*pair, f"{where}[{i}]", relative, absolute)
+        ]
     numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (old, new))
     if numbers and math.isclose(old, new, rel_tol=relative, abs_tol=absolute):
         return []
@@ -188,48 +252,86 @@ ROUNDING = {"relative": 0.02, "absolute": 1e-3}  # what another processor or ver
 
 
 def stands(path: Path, record: dict[str, Any]) -> bool:
-    """Whether the figure on disk says what `record` says, from the same code and files, up to rounding on another machine."""
+    """Whether the figure on disk says what `record` says, from the same code and files, up to rounding on
+    another machine.
+    """
     machine = ("versions", "threads")
     try:
         old = json.loads(path.read_text())
-        same = all(old["provenance"].get(key) == value for key, value in record["provenance"].items() if key not in machine)
-        return same and path.with_suffix(".png").exists() and not differences(old["values"], record["values"], **ROUNDING)
+        same = all(
+            old["provenance"].get(key) == value
+            for key, value in record["provenance"].items()
+            if key not in machine
+        )
+        return (
+            same
+            and path.with_suffix(".png").exists()
+            and not differences(old["values"], record["values"], **ROUNDING)
+        )
     except (OSError, ValueError, KeyError):  # missing, broken or of an older form
         return False
 
 
 def figures_folder(preset: str, command: str) -> Path:
-    """Where a figure belongs: figures/ for a shipped preset with default parameters, else runs/<preset>/figures.
+    """Where a figure belongs: figures/ for a shipped preset with default parameters, else
+    runs/<preset>/figures.
 
     So that another seed never replaces what the repository holds. LCS_FIGURES names another folder for all.
     """
     if elsewhere := os.environ.get("LCS_FIGURES"):
         return Path(elsewhere) / preset
     changed = " -p " in command.replace(f" -p preset {preset}", "")
-    return paths.RUNS / preset / "figures" if changed or preset not in paths.SHIPPED else paths.FIGURES / preset
+    return (
+        paths.RUNS / preset / "figures" if changed or preset not in paths.SHIPPED else paths.FIGURES / preset
+    )
 
 
 def save_figure(
-    figure: Figure, name: str, preset: str, values: Any, seed: int, checkpoints: Sequence[Path | str] = ()
+    figure: Figure,
+    name: str,
+    preset: str,
+    values: Any,
+    seed: int,
+    checkpoints: Sequence[Path | str] = (),
+    alt: str = "",
 ) -> Path:
-    """Write <name>.png and, beside it, <name>.json with `values` and the provenance, to `figures_folder`; returns the PNG.
+    """Write <name>.png and, beside it, <name>.json with `values` and the provenance, to `figures_folder`;
+    returns the PNG.
 
-    Both appear whole or not at all, the same command gives the same bytes, and a figure whose numbers stand is left as
-    it is. `values` are the numbers behind the figure: lists, dicts, arrays; finite.
-    Raises ValueError for a bad name, an unknown preset or a non-finite number, FileNotFoundError for a missing
-    checkpoint, all before anything is written.
+    Both appear whole or not at all, the same command gives the same bytes, and a figure whose numbers stand
+    is left as it is. `values` are the numbers behind the figure: lists, dicts, arrays; finite. `alt` says in
+    words what the figure shows, for those who do not see it: it stands in the JSON, in the PNG's metadata
+    and on the web page.
+
+    The repository keeps 100 dpi. For a paper or a poster set LCS_PRINT to png, svg or pdf, or give
+    `--print pdf` to `python -m lcs_utils.notebooks run 01` or to `run.py reproduce`: every figure is then
+    also written as `printing.save_for_print` does.
+
+    Raises ValueError for a bad name, an unknown preset or format or a non-finite number, FileNotFoundError
+    for a missing checkpoint, all before anything is written.
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a figure's name is made of a-z, 0-9 and _, got {name!r}")
-    if preset not in notebooks.PRESETS:
+    if not notebooks.known(preset):
         raise ValueError(f"preset must be one of {', '.join(notebooks.PRESETS)}, got {preset!r}")
-    record = {"figure": name, "preset": preset, "values": plain(values), "provenance": figure_provenance(seed, checkpoints)}
+    kind, alt = printing.asked_format(), " ".join(alt.split())
+    record = {
+        "figure": name,
+        "preset": preset,
+        **({"alt": alt} if alt else {}),
+        "values": plain(values),
+        "provenance": figure_provenance(seed, checkpoints),
+    }
+    alt_text.attach(figure, alt or f"Figure {name}: {alt_text.describe(figure)}".rstrip(": "))
+    if kind:
+        printing.save_for_print(figure, name, preset, kind, alt)
     target = figures_folder(preset, record["provenance"]["command"]) / f"{name}.png"
     if stands(target.with_suffix(".json"), record):
         for kept in (target, target.with_suffix(".json")):
             kept.touch()  # a rule that makes them sees that they were made
         return target
-    with paths.atomic_path(target) as temporary:
-        figure.savefig(temporary, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata={"Software": None})
-        paths.write_json(target.with_suffix(".json"), record)
+    metadata = {"Software": None, **({"Description": alt} if alt else {})}
+    with store.atomic_path(target) as temporary:
+        figure.savefig(temporary, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
+        store.write_json(target.with_suffix(".json"), record)
     return target

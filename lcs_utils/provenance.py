@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from lcs_utils import paths
+from lcs_utils import paths, store
 
 VERSIONED = ("diffusers", "matplotlib", "numba", "numpy", "pillow", "safetensors", "torch")
 
 
 def versions() -> dict[str, str]:
     """Python's version and those of the packages that shape numbers and pictures."""
-    return {"python": platform.python_version(), **{package: metadata.version(package) for package in VERSIONED}}
+    return {
+        "python": platform.python_version(),
+        **{package: metadata.version(package) for package in VERSIONED},
+    }
 
 
 def imported_files(source: str) -> set[Path]:
@@ -41,15 +44,19 @@ def imported_files(source: str) -> set[Path]:
 
 
 def digest(files: Iterable[Path]) -> str:
-    """One SHA-256 for several files below the repository root: of their names and contents, in sorted order."""
-    lines = [f"{paths.sha256(path)}  {path.relative_to(paths.ROOT).as_posix()}\n" for path in sorted(files)]
+    """One SHA-256 for several files below the repository root: of their names and contents, in sorted
+    order.
+    """
+    lines = [f"{store.sha256(path)}  {path.relative_to(paths.ROOT).as_posix()}\n" for path in sorted(files)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def file_hashes(places: Iterable[Path | str]) -> dict[str, str]:
-    """SHA-256 of each file, by its path from the repository root; a folder stands for its files, .md ones left out.
+    """SHA-256 of each file, by its path from the repository root; a folder stands for its files, .md ones
+    left out.
 
-    Relative places start at the root. Raises FileNotFoundError for a missing one, ValueError for one outside the root.
+    Relative places start at the root. Raises FileNotFoundError for a missing one, ValueError for one
+    outside the root.
     """
     files: set[Path] = set()
     for place in places:
@@ -59,5 +66,7 @@ def file_hashes(places: Iterable[Path | str]) -> dict[str, str]:
         if not path.is_relative_to(paths.ROOT):
             raise ValueError(f"{path.name} lies outside the repository; results rest on files inside it")
         files.update([path] if path.is_file() else (file for file in path.rglob("*") if file.is_file()))
-    kept = sorted(file for file in files if file.suffix not in (".md", ".pyc") and not file.name.startswith("."))
-    return {file.relative_to(paths.ROOT).as_posix(): paths.sha256(file) for file in kept}
+    kept = sorted(
+        file for file in files if file.suffix not in (".md", ".pyc") and not file.name.startswith(".")
+    )
+    return {file.relative_to(paths.ROOT).as_posix(): store.sha256(file) for file in kept}

@@ -1,4 +1,6 @@
-"""A training run as one file, from which it goes on after a kill; a broken file is recognized, and what a kill leaves is removed."""
+"""A training run as one file, from which it goes on after a kill; a broken file is recognized, and what a
+kill leaves is removed.
+"""
 
 import errno
 import os
@@ -7,17 +9,20 @@ import shutil
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from lcs_utils import paths
+from lcs_utils import store
 
 
 def read_state(path) -> dict:
-    """What `Resumable.save` wrote, every byte of it checked. Raises ValueError, with the remedy, for a broken file.
+    """What `Resumable.save` wrote, every byte of it checked. Raises ValueError, with the remedy, for a
+    broken file.
 
-    torch stores a CRC-32 of each part inside the file, where it cannot come apart from what it is about, but never looks at it.
+    torch stores a CRC-32 of each part inside the file, where it cannot come apart from what it is about,
+    but never looks at it.
     """
     path = Path(path)
     try:
@@ -33,11 +38,15 @@ def read_state(path) -> dict:
         raise
     except Exception as error:  # what a broken file raises depends on where it is broken
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise ValueError(f"{path} is no whole saved state ({reason}); remove it to train from the start") from None
+        raise ValueError(
+            f"{path} is no whole saved state ({reason}); remove it to train from the start"
+        ) from None
 
 
 def remove_leftovers(folder, name: str = "") -> None:
-    """Remove the temporary files and folders (of `name` only, where given) that killed processes left in `folder`."""
+    """Remove the temporary files and folders (of `name` only, where given) that killed processes left in
+    `folder`.
+    """
     for path in Path(folder).glob(f".{name}*.tmp*"):
         process = re.search(r"\.tmp(\d+)", path.name)
         if process and (int(process[1]) == os.getpid() or not _is_alive(int(process[1]))):
@@ -56,18 +65,28 @@ def _is_alive(process: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Resumable:
-    """What a training run consists of, saved and restored as one; `seen` counts images (or steps) and seconds."""
+    """What a training run consists of, saved and restored as one; `seen` counts images (or steps) and
+    seconds.
 
+    Parts in ADDED are missing in states of before they existed, and then stay as they are.
+    """
+
+    ADDED: ClassVar[tuple[str, ...]] = ()
     optimizer: torch.optim.Optimizer
     generator: torch.Generator
     seen: Tensor
 
     def save(self, path) -> None:
-        """All parts in one file, which appears whole. Raises ValueError when the disk is full; the old file is then as it was."""
-        stored = lambda part: part.get_state() if isinstance(part, torch.Generator) else part.state_dict()
+        """All parts in one file, which appears whole. Raises ValueError when the disk is full; the old file
+        is then as it was.
+        """
+
+        def stored(part):
+            return part.get_state() if isinstance(part, torch.Generator) else part.state_dict()
+
         value = {name: part if torch.is_tensor(part) else stored(part) for name, part in vars(self).items()}
         try:
-            with paths.atomic_path(path) as temporary:
+            with store.atomic_path(path) as temporary:
                 torch.save(value, temporary)
         except (OSError, RuntimeError) as error:
             full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -75,18 +94,22 @@ class Resumable:
                 raise
             free = shutil.disk_usage(Path(path).parent).free / 2**20
             raise ValueError(
-                f"{path} cannot be written ({free:,.0f} MiB are free on its disk); make room and give the same command again: "
+                f"{path} cannot be written ({free:,.0f} MiB are free on its disk); make room and give the "
+                "same command again: "
                 "it goes on from the state saved before"
             ) from None
 
     def load(self, path) -> None:
-        """Take all parts from a file of `save`. A generator saved on another kind of device goes on with fresh draws.
+        """Take all parts from a file of `save`. A generator saved on another kind of device goes on with
+        fresh draws.
 
         Raises ValueError, with the remedy, when the file is broken or holds the state of something else.
         """
         value = read_state(path)
         try:
             for name, part in vars(self).items():
+                if name in self.ADDED and name not in value:
+                    continue
                 if torch.is_tensor(part):
                     part.copy_(value[name])
                 elif not isinstance(part, torch.Generator):

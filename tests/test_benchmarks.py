@@ -10,16 +10,22 @@ from lcs_utils import paths
 
 BENCHMARKS = sorted(path.stem for path in (paths.ROOT / "benchmarks").glob("*.py"))
 MOMENT = {  # words of the command line that make a run short
-    "counter": (), "explorer": ("--moment",), "local_patch": ("--images", "1", "--loop", "128"), "locality": ("--targets", "1"),
-    "patch_denoiser": ("--images", "2", "--batch", "1"), "renderer": ("speed", "memory", "cuda"),
+    "counter": (),
+    "explorer": ("--moment",),
+    "local_patch": ("--images", "1", "--loop", "128"),
+    "locality": ("--targets", "1"),
+    "patch_denoiser": ("--images", "2", "--batch", "1"),
+    "renderer": ("speed", "memory", "cuda"),
     "features": ("--draws", "4"),
     "training": ("--seconds", "0", "--batch", "2"),
-}  # fmt: skip
+}
 
 
 def load(name):
     """A file of benchmarks/ as a module."""
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", paths.ROOT / "benchmarks" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(
+        f"benchmark_{name}", paths.ROOT / "benchmarks" / f"{name}.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -27,12 +33,18 @@ def load(name):
 
 def shorten(module, monkeypatch):
     """Less of what a benchmark repeats, where no word of its command line says so."""
-    once = {"counter": {"SECONDS": 1e-3, "BATCH": 2}, "renderer": {"SCENES": getattr(module, "SCENES", [])[:2]}}
+    once = {
+        "counter": {"SECONDS": 1e-3, "BATCH": 2},
+        "renderer": {"SCENES": getattr(module, "SCENES", [])[:2]},
+    }
     for constant, value in once.get(module.__name__.removeprefix("benchmark_"), {}).items():
         monkeypatch.setattr(module, constant, value)
     if module.__name__ == "benchmark_counter":
         read = module.read_sheet
-        first = lambda net: next(iter(read(net).samples.values()))[:1]
+
+        def first(net):
+            return next(iter(read(net).samples.values()))[:1]
+
         monkeypatch.setattr(module, "read_sheet", lambda net: SimpleNamespace(samples={0: first(net)}))
     if module.__name__ == "benchmark_renderer":
         monkeypatch.setattr(module, "rate", lambda work, n, repeats=3: (work(), (1.0, 1.0))[1])

@@ -1,4 +1,6 @@
-"""Cleanness: high for renders of any number of objects, lower the more noise is on them, and sound without any object."""
+"""Cleanness: high for renders of any number of objects, lower the more noise is on them, and sound without
+any object.
+"""
 
 import pytest
 import torch
@@ -43,7 +45,10 @@ def test_each_image_is_judged_alone_and_the_floor_under_objects_is_found(clean):
         assert float(cleanness(one[None])) == pytest.approx(float(together[i]), abs=1e-6)
     off = (floor_of(images) - images.mean(1, keepdim=True)).abs()[mask == 0]
     assert float(off.median()) < 0.05
-    assert torch.equal(cleanness(torch.nn.functional.interpolate(images, scale_factor=4)), cleanness(images)) or images.shape[-1] == 32
+    assert (
+        torch.equal(cleanness(torch.nn.functional.interpolate(images, scale_factor=4)), cleanness(images))
+        or images.shape[-1] == 32
+    )
 
 
 def test_speckled_samples_are_told_from_cleaner_ones():

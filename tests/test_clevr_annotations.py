@@ -21,7 +21,9 @@ def points(scene, depth, width, height):
 
 
 def off_surface(scene, ids, found):
-    """How far each pixel's point lies from what its mask says is there: a sphere's radius or the floor's profile."""
+    """How far each pixel's point lies from what its mask says is there: a sphere's radius or the floor's
+    profile.
+    """
     s = found[..., :2] @ tracer.FLOOR_S
     error = np.abs(found[..., 2] - np.interp(s, *tracer.FLOOR_PROFILE.T)) / (1 + found[..., 2])
     for k, o in enumerate(scene.objects):
@@ -36,7 +38,9 @@ def test_depth_leads_back_to_the_surfaces(crop):
     seen = annotations.trace(scene, 60, 40)
     assert set(np.unique(seen.ids)) == {-1, 0, 1, 2, 3, 4}
     assert off_surface(scene, seen.ids, points(scene, seen.depth, 60, 40)).max() < 0.03
-    wrong = off_surface(scene, seen.ids, points(scene, np.roll(seen.depth, 2, 1), 60, 40))  # not at these pixels
+    wrong = off_surface(
+        scene, seen.ids, points(scene, np.roll(seen.depth, 2, 1), 60, 40)
+    )  # not at these pixels
     assert (wrong[seen.ids >= 0] > 0.03).mean() > 0.3
 
 

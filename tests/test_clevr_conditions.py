@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lcs_utils.clevr import conditions as c
+from lcs_utils.clevr import labels
 from lcs_utils.experiments import Experiment
 
 
@@ -40,15 +41,15 @@ def test_test_conditions_are_nested_prefixes():
 
 
 def test_a_policy_of_your_own(monkeypatch):
-    two = c.LabelPolicy(lambda n, _: n.clamp(max=2), lambda n: min(n, 2))
-    monkeypatch.setitem(c.LABEL_POLICIES, "two", two)
+    two = labels.LabelPolicy(lambda n, _: n.clamp(max=2), lambda n: min(n, 2))
+    monkeypatch.setitem(labels.LABEL_POLICIES, "two", two)
     present = torch.arange(5)[None] < torch.tensor([[1], [2], [5]])
     labeled = c.choose_labels(present, "two", torch.Generator().manual_seed(0))
     assert labeled.sum(1).tolist() == [1, 2, 2] and bool((labeled <= present).all())
     assert Experiment("mine", (1, 3), "two").labeled_share == 5 / 6
 
 
-@pytest.mark.parametrize("policy", c.LABEL_POLICIES)
+@pytest.mark.parametrize("policy", labels.LABEL_POLICIES)
 def test_label_policies(policy):
     n = 3
     generator = torch.Generator().manual_seed(0)

@@ -26,7 +26,9 @@ def test_other_scenes_fail_the_gate():
     scenes, images, masks = fidelity.load_references()
     assert fidelity.psnr(images[3], images[4]) < 30 and fidelity.ssim(images[3], images[4]) < 0.95
     assert np.mean(fidelity.mask_ious(masks[9], np.roll(masks[9], 2, 1))) < 0.9
-    assert fidelity.psnr(images[3], images[3]) > 100 and fidelity.ssim(images[3], images[3]) == pytest.approx(1)
+    assert fidelity.psnr(images[3], images[3]) > 100 and fidelity.ssim(images[3], images[3]) == pytest.approx(
+        1
+    )
 
 
 def test_references_are_the_fixed_scenes_and_hold_everything():
@@ -39,7 +41,9 @@ def test_references_are_the_fixed_scenes_and_hold_everything():
     assert images.shape == (24, 128, 128, 3) and masks.max() == 9
 
 
-@pytest.mark.skipif(blender.PYTHON_VARIABLE not in os.environ, reason=f"{blender.PYTHON_VARIABLE} names no Python with bpy")
+@pytest.mark.skipif(
+    blender.PYTHON_VARIABLE not in os.environ, reason=f"{blender.PYTHON_VARIABLE} names no Python with bpy"
+)
 def test_the_references_are_what_blender_draws():
     scenes, images, masks = fidelity.load_references()
     drawn, ids = blender.render_cycles(scenes[2:3], fidelity.RESOLUTION)  # 16 samples here, 64 there

@@ -1,16 +1,16 @@
 """A folder read one image at a time, by torch and by `datasets`: the same pixels as the shards hold."""
 
 import json
-import os
 import shutil
 
 import numpy as np
 import pytest
 import torch
 
+from lcs_utils.clevr import parquet
 from lcs_utils.clevr.dataset import MANIFEST, generate
 from lcs_utils.clevr.loading import ShardDataset, load, map_arrays, to_huggingface
-from lcs_utils.clevr.scene_json import scene_from_json
+from lcs_utils.clevr.scene_json import scene_from_json, scene_to_json
 from lcs_utils.clevr.scenes import COLORS, project
 
 SETTINGS = dict(counts=(0, 2), per_count=5, resolution=16, shard_size=3, antialias=1, progress=False)
@@ -60,11 +60,15 @@ def test_a_loader_with_workers_gives_every_image_once(folder):
 
 def test_memory_holds_maps_not_arrays(folder):
     dataset = ShardDataset(folder)
-    before = len(os.listdir("/proc/self/fd"))
     for i in range(len(dataset)):
         dataset[i]["images"].zero_()  # a copy: neither the file nor the next reader sees it
-    assert all(isinstance(a.base, np.memmap) and not a.flags.writeable for maps in dataset._open.values() for a in maps.values())
-    assert len(os.listdir("/proc/self/fd")) - before == len(dataset._open)  # one open file per shard, whatever it holds
+    assert all(
+        isinstance(a.base, np.memmap) and not a.flags.writeable
+        for maps in dataset._open.values()
+        for a in maps.values()
+    )
+    for maps in dataset._open.values():  # one open file per shard, whatever it holds
+        assert len({id(array.base) for array in maps.values()}) == 1 < len(maps)
     assert dataset[0]["images"].any()
 
 
@@ -86,6 +90,10 @@ def test_checksums_are_checked_once_and_can_be_left_out(folder, tmp_path):
     np.savez_compressed(tmp_path / "packed.npz", images=np.zeros(3))
     with pytest.raises(ValueError, match="images.npy is compressed"):
         map_arrays(tmp_path / "packed.npz")
+    for content in (b"", b"PK\3\4"):
+        (tmp_path / "cut.npz").write_bytes(content)
+        with pytest.raises(ValueError, match="cut.npz is empty or cut off"):
+            map_arrays(tmp_path / "cut.npz")
 
 
 def test_huggingface_round_trip(folder, tmp_path, monkeypatch):
@@ -93,8 +101,8 @@ def test_huggingface_round_trip(folder, tmp_path, monkeypatch):
     import datasets
 
     datasets.disable_progress_bars()
-    arrays = load(folder)
-    table = to_huggingface(folder, cache_dir=tmp_path / "cache")
+    arrays, scenes = load(folder), [ShardDataset(folder).scene(i) for i in range(10)]
+    table = to_huggingface(folder, cache_dir=tmp_path / "cache", processes=2)
     table.save_to_disk(tmp_path / "saved")
     table.to_parquet(tmp_path / "data.parquet")
     read = datasets.Dataset.from_parquet(str(tmp_path / "data.parquet"), cache_dir=str(tmp_path / "read"))
@@ -105,14 +113,73 @@ def test_huggingface_round_trip(folder, tmp_path, monkeypatch):
             assert np.array_equal(np.asarray(row["image"]).transpose(2, 0, 1), arrays["images"][i])
             assert row["n_objects"] == n == len(row["locations"]) == len(row["colors"])
             assert np.array_equal(np.reshape(row["locations"], (n, 2)), arrays["locations"][i, :n])
-            assert np.array_equal(row["masks"], arrays["masks"][i]) and np.allclose(row["depth"], arrays["depth"][i])
+            assert np.array_equal(row["masks"], arrays["masks"][i]) and np.allclose(
+                row["depth"], arrays["depth"][i]
+            )
             assert np.array_equal(np.reshape(row["boxes"], (n, 4)), arrays["boxes"][i, :n])
-            assert [o["color"] for o in json.loads(row["scene"])["objects"]] == [COLORS[c] for c in row["colors"]]
+            assert scene_to_json(scene_from_json(json.loads(row["scene"])), "new", 16, 16) == scenes[i]
+            assert [o["color"] for o in json.loads(row["scene"])["objects"]] == [
+                COLORS[c] for c in row["colors"]
+            ]
     assert not np.array_equal(np.asarray(table[0]["image"]), np.asarray(table[9]["image"]))
-    other = tmp_path / "data"  # the same folder, made again from another seed: the cache must not answer for it
+    other = (
+        tmp_path / "data"
+    )  # the same folder, made again from another seed: the cache must not answer for it
     for seed in (1, 2):
         shutil.rmtree(other, ignore_errors=True)
         generate(other, **{**SETTINGS, "counts": (1,), "per_count": 2}, seed=seed)
         row = to_huggingface(other, cache_dir=tmp_path / "cache")[0]
         assert set(row) == {"image", "locations", "colors", "n_objects", "scene"}
         assert np.array_equal(np.asarray(row["image"]).transpose(2, 0, 1), load(other)["images"][0])
+
+
+def test_load_dataset_opens_an_export(folder, tmp_path):
+    """Splits, all counts in each, the same pixels, labels and scenes; whatever the number of processes, and
+    after an interruption.
+    """
+    import datasets
+
+    datasets.disable_progress_bars()
+    out, splits = tmp_path / "parquet", {"train": 0.6, "test": 0.4}
+    asked = dict(splits=splits, seed=3, rows_per_file=4, progress=False)
+    assert parquet.export(folder, out, **asked, processes=2) == {"train": 6, "test": 4}
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert sum(name.startswith("train-") for name in files) == 2
+    assert (
+        b"Parquet files: 6 in `train`, 4 in `test`" in files["README.md"] and b"npz" not in files["README.md"]
+    )
+    tables = datasets.load_dataset(str(out), cache_dir=str(tmp_path / "cache"))
+    arrays, data = load(folder), ShardDataset(folder)
+    order = parquet.order(10, splits, 3)
+    assert sorted(np.concatenate(list(order.values()))) == list(range(10))  # each once
+    for name, indices in order.items():
+        assert len(set(arrays["n_objects"][indices])) == 2 and list(indices) != sorted(indices)
+        for row, i in zip(tables[name], indices, strict=True):
+            n = int(arrays["n_objects"][i])
+            assert np.array_equal(np.asarray(row["image"]).transpose(2, 0, 1), arrays["images"][i])
+            assert np.array_equal(np.reshape(row["locations"], (n, 2)), arrays["locations"][i, :n])
+            assert row["colors"] == arrays["colors"][i, :n].tolist() and row["n_objects"] == n
+            assert np.array_equal(row["masks"], arrays["masks"][i])
+            assert scene_from_json(json.loads(row["scene"])) == scene_from_json(data.scene(i))
+    (out / "test-00000-of-00001.parquet").unlink()  # what a kill leaves: whole files only
+    parquet.export(folder, out, **asked)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == files
+    with pytest.raises(ValueError, match="was begun from other shards or with other arguments"):
+        parquet.export(folder, out, **{**asked, "seed": 4})
+
+
+def test_impossible_exports_are_refused(folder, tmp_path, capsys):
+    for change, message in (
+        ({"splits": {"train": 0.5}}, "splits must be shares that add up to 1"),
+        ({"rows_per_file": 0}, "rows_per_file must be a whole number of at least 1, got 0"),
+        ({"processes": 1.5}, "processes must be a whole number of at least 1, got 1.5"),
+        ({"out": folder}, "need a folder of their own"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            parquet.export(**{"folder": folder, "out": tmp_path / "none", **change})
+    for words in ([str(folder), "--splits", "train"], [str(tmp_path / "nothing")]):
+        with pytest.raises(SystemExit) as stop:
+            parquet.main([*words, str(tmp_path / "none")])
+        assert stop.value.code == 2
+    assert "manifest.json is missing" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

@@ -29,7 +29,9 @@ def test_hits_agree_with_marching(shape):
     row = np.zeros(tracer.ROW)
     angle, radius, center = 0.7, 0.35, np.array([0.4, -1.2, 0.35])
     row[:8] = tracer.SHAPES.index(shape), 0, *center, radius, math.cos(angle), math.sin(angle)
-    turn = np.array([[math.cos(angle), math.sin(angle), 0], [-math.sin(angle), math.cos(angle), 0], [0, 0, 1]])
+    turn = np.array(
+        [[math.cos(angle), math.sin(angle), 0], [-math.sin(angle), math.cos(angle), 0], [0, 0, 1]]
+    )
     t = np.linspace(0, 4, 40001)
     hits = 0
     for _ in range(150):
@@ -44,7 +46,10 @@ def test_hits_agree_with_marching(shape):
             normal = np.array(tracer.object_normal(*(origin + found * ray), row))
             assert abs(np.linalg.norm(normal) - 1) < 1e-9 and normal @ ray < 0.05
         else:  # marching may step over a graze that the closed form sees
-            assert found == tracer.FAR or outside(shape, (origin + found * ray - center) @ turn.T / radius) < 0.02
+            assert (
+                found == tracer.FAR
+                or outside(shape, (origin + found * ray - center) @ turn.T / radius) < 0.02
+            )
     assert 30 < hits < 150
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
+from lcs_utils.counter.net import Counts
 from lcs_utils.evaluation import color, rates
 from lcs_utils.evaluation.color import ColorRow
-from lcs_utils.evaluation.counter import Counts
 from lcs_utils.experiments import Experiment
 
 TOLD = Experiment("color_1-3", objects=(1, 3), condition="color")

@@ -1,4 +1,6 @@
-"""The counter: exact decoding of known maps, real accuracy on fresh renders, and refusal of what is no picture of CLEVR."""
+"""The counter: exact decoding of known maps, real accuracy on fresh renders, and refusal of what is no
+picture of CLEVR.
+"""
 
 import math
 import shutil
@@ -8,18 +10,39 @@ import numpy as np
 import pytest
 import torch
 
-from lcs_utils.checkpoints import CheckpointError
+from lcs_utils import paths
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
+from lcs_utils.counter import accuracy as counter_accuracy
+from lcs_utils.counter import corruptions
+from lcs_utils.counter import scenes as counter_scenes
+from lcs_utils.counter import training as counter_training
+from lcs_utils.counter.accuracy import calibration_error, matched, references, wilson
+from lcs_utils.counter.net import (
+    FOLDER,
+    WEIGHTS,
+    Counts,
+    ObjectCounter,
+    enlarged,
+    expected_objects,
+    folder,
+    locate,
+    sizes,
+)
+from lcs_utils.counter.training import (
+    BATCH,
+    CLEAN,
+    WORN,
+    Data,
+    begin_with,
+    draw_batch,
+    losses,
+    shifted,
+    shown,
+)
 from lcs_utils.diffusion import from_uint8
-from lcs_utils import paths
-from lcs_utils.evaluation import corruptions, counter_accuracy, counter_scenes, counter_training
-from lcs_utils.evaluation.counter import (
-    FOLDER, WEIGHTS, Counts, ObjectCounter, enlarged, expected_objects, folder, locate, sizes,
-)  # fmt: skip
-from lcs_utils.evaluation.counter_accuracy import calibration_error, matched, references, wilson
-from lcs_utils.evaluation.counter_training import BATCH, CLEAN, WORN, Data, begin_with, draw_batch, losses, shifted, shown
+from lcs_utils.nets import CheckpointError
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +52,9 @@ def counter():
 
 @pytest.fixture(scope="module")
 def renders():
-    """Sixty fresh scenes: five for each of 0-6 objects at CLEVR's distances and of 1-5 test locations; images, centers, counts."""
+    """Sixty fresh scenes: five for each of 0-6 objects at CLEVR's distances and of 1-5 test locations;
+    images, centers, counts.
+    """
     wanted = [("clevr", n) for n in range(7)] + [("layout", n) for n in range(1, 6)]
     parts = [counter_scenes.held_out(kind, n, 5, 64, seed=2) for kind, n in wanted]
     images, centers, _ = map(torch.from_numpy, counter_scenes.join(parts))
@@ -53,7 +78,9 @@ def test_counts_and_places_on_fresh_renders(counter, renders):
 def test_empty_scene_counts_nothing_and_the_wrong_image_count_is_noticed(counter, renders):
     images, _, truth = renders
     assert int(counter(images[truth == 0]).count.max()) == 0
-    shuffled = counter(images).count == truth.roll(7)  # negative case: other images' counts do not pass as accuracy
+    shuffled = counter(images).count == truth.roll(
+        7
+    )  # negative case: other images' counts do not pass as accuracy
     assert float(shuffled.float().mean()) < 0.5
 
 
@@ -65,7 +92,9 @@ def test_an_image_counts_alone_as_among_others_and_none_count_nothing(counter, r
         assert int(alone.count[0]) == n and torch.equal(alone.cells[0], together.cells[i])
         assert torch.allclose(alone.centers[0, :n], together.centers[i, :n], atol=1e-5)
     none = counter(images[:0])
-    assert none.count.shape == (0,) and none.centers.shape == (0, 0, 2) and none.cells.shape == (0, GRID_SIZE**2)
+    assert (
+        none.count.shape == (0,) and none.centers.shape == (0, 0, 2) and none.cells.shape == (0, GRID_SIZE**2)
+    )
 
 
 def test_noise_and_blur_are_implausible_and_renders_are_not(counter, renders):
@@ -92,11 +121,15 @@ def test_objects_on_cell_edges_are_found_once_and_neighbors_twice():
 
 
 def test_hidden_objects_are_removed_from_scenes():
-    close = np.array([[0.5, 0.6], [0.5, 0.6], [0.2, 0.6]])  # two objects in one place: at most one can be seen whole
+    close = np.array(
+        [[0.5, 0.6], [0.5, 0.6], [0.2, 0.6]]
+    )  # two objects in one place: at most one can be seen whole
     sizes = [len(counter_scenes.prune(counter_scenes.scene_at(close, 0, i)).objects) for i in range(10)]
     assert min(sizes) == 2
     apart = np.array([[0.3, 0.6], [0.7, 0.6]])
-    assert all(len(counter_scenes.prune(counter_scenes.scene_at(apart, 0, i)).objects) == 2 for i in range(10))
+    assert all(
+        len(counter_scenes.prune(counter_scenes.scene_at(apart, 0, i)).objects) == 2 for i in range(10)
+    )
 
 
 def test_every_size_trains_and_others_are_refused():
@@ -132,7 +165,11 @@ def test_what_is_shown_has_a_count_and_a_plausibility_only_where_they_are_true(r
     images, centers, empty = images[some], centers[some], images[truth == 0]
     seen = shown(images, centers, empty, torch.Generator().manual_seed(0))
     n, half, rest = len(images), len(images) // 2, round(len(images) * (CLEAN + WORN))
-    assert seen.images.shape == images.shape and bool(seen.counted[:half].all()) and not bool(seen.counted[rest:].any())
+    assert (
+        seen.images.shape == images.shape
+        and bool(seen.counted[:half].all())
+        and not bool(seen.counted[rest:].any())
+    )
     assert bool(seen.plausible[:half].all()) and not bool(seen.plausible[rest:].any())
     change = (seen.images - images).abs().mean((1, 2, 3))
     assert float(change[:half].mean()) < 0.1 and float(change[:half].mean()) < float(change[rest:].mean())
@@ -159,7 +196,9 @@ def test_a_deeper_counter_begins_as_the_one_it_begins_with(counter, renders):
 
 def test_scenes_are_drawn_by_their_odds():
     few = Data(*map(torch.from_numpy, counter_scenes.held_out("crowded", 2, 3, 64)))
-    marked = few._replace(images=torch.arange(3, dtype=torch.uint8)[:, None, None, None].expand(3, 3, 64, 64).clone())
+    marked = few._replace(
+        images=torch.arange(3, dtype=torch.uint8)[:, None, None, None].expand(3, 3, 64, 64).clone()
+    )
     generator, odds = torch.Generator().manual_seed(0), torch.tensor([0.0, 1.0, 3.0])
     drawn = torch.cat([draw_batch(marked, generator, odds).images[:, 0, 0, 0] for _ in range(4)])
     share = torch.bincount(drawn.long(), minlength=3) / len(drawn)
@@ -179,7 +218,9 @@ def test_training_goes_on_after_a_kill_to_the_same_weights(monkeypatch, tmp_path
     monkeypatch.setattr(counter_training, "SAVE_EVERY", 0.0)
     monkeypatch.setattr(counter_training, "training_data", lambda size, resolution: few)
     nothing = {"targets": []}
-    monkeypatch.setattr(counter_training, "export", lambda net, folder, row, held_out: made.append((net, row)) or nothing)
+    monkeypatch.setattr(
+        counter_training, "export", lambda net, folder, row, held_out: made.append((net, row)) or nothing
+    )
     command = "--resolution 64 --width 16 --scenes 66 --images 128 --by-count".split()
     for run, at in (("whole", tmp_path / "a"), ("stopped", tmp_path / "b")):
         monkeypatch.setattr(paths, "RUNS", at)
@@ -193,7 +234,9 @@ def test_training_goes_on_after_a_kill_to_the_same_weights(monkeypatch, tmp_path
     for name, value in whole.state_dict().items():
         torch.testing.assert_close(value, resumed.state_dict()[name], rtol=0, atol=0, msg=name)
     counter_training.main(["--seed", "1", *command[:-1]])
-    assert not torch.equal(made[-1][0].state_dict()["cell_head.weight"], whole.state_dict()["cell_head.weight"])
+    assert not torch.equal(
+        made[-1][0].state_dict()["cell_head.weight"], whole.state_dict()["cell_head.weight"]
+    )
 
 
 def test_bfloat16_counts_as_float32(counter, renders):
@@ -213,8 +256,14 @@ def test_accuracy_is_measured_by_size_kind_fault_and_strength(counter, monkeypat
     found = counter_accuracy.measure(counter, 6)
     assert list(found["sizes"]) == ["32", "64"] and len(found["targets"]) == 10
     for of in found["sizes"].values():
-        assert of["clevr"]["by_count"]["exact"][0] == 1.0 and of["clevr"]["images"] == 18 and of["crowded"]["images"] == 9
-        assert of["faults"]["confetti"]["0.3"]["images"] == 4 and set(of["gross_but_plausible"]) == {k.__name__ for k in corruptions.GROSS}
+        assert (
+            of["clevr"]["by_count"]["exact"][0] == 1.0
+            and of["clevr"]["images"] == 18
+            and of["crowded"]["images"] == 9
+        )
+        assert of["faults"]["confetti"]["0.3"]["images"] == 4 and set(of["gross_but_plausible"]) == {
+            k.__name__ for k in corruptions.GROSS
+        }
     blind = {"exact_0_to_6": 1.0, "exact_7_to_12": 0.9, "colored": 0.99}
     confetti = {"0.3": {"bias": -0.1}, "0.5": {"bias": -0.3}}
     met = counter_accuracy.targets({"64": {"clevr": blind, "faults": {"confetti": confetti}}})
@@ -225,8 +274,10 @@ def one_of_each_color(resolution=64):
     """A large object in every color at the same place, of every shape and material in turn."""
     base = scene_at([[0.5, 0.55]], 0, 1)
     kinds = [(shape, material) for shape in SHAPES for material in MATERIALS]
-    objects = [replace(base.objects[0], size="large", color=c, shape=kinds[i % 6][0], material=kinds[i % 6][1])
-               for i, c in enumerate(COLORS)]  # fmt: skip
+    objects = [
+        replace(base.objects[0], size="large", color=c, shape=kinds[i % 6][0], material=kinds[i % 6][1])
+        for i, c in enumerate(COLORS)
+    ]
     images = render([replace(base, objects=(o,)) for o in objects], resolution).transpose(0, 3, 1, 2).copy()
     return from_uint8(images)
 
@@ -236,7 +287,9 @@ def test_each_color_is_named_and_gray_pictures_lose_it(counter):
     counts = counter(images)
     assert counts.count.tolist() == [1] * 8
     assert counts.colors[:, 0].tolist() == list(range(8))
-    gray = counter(images.mean(1, keepdim=True).expand(-1, 3, -1, -1))  # negative case: brightness alone does not tell
+    gray = counter(
+        images.mean(1, keepdim=True).expand(-1, 3, -1, -1)
+    )  # negative case: brightness alone does not tell
     assert int((gray.colors[:, :1] == torch.arange(8)[:, None]).sum()) <= 3
     none = counter(-0.1 * torch.ones(1, 3, 32, 32))
     assert none.colors.shape == (1, int(none.count[0]))
@@ -246,7 +299,9 @@ def test_objects_are_matched_one_to_one_with_their_colors():
     truth = torch.tensor([[[0.10, 0.10], [0.15, 0.10], [0.90, 0.90]]])
     seen = torch.tensor([[[0.11, 0.10], [0.50, 0.50], [math.nan, math.nan]]])
     none = torch.zeros(1)
-    counts = Counts(torch.tensor([2]), seen, torch.zeros(1, 256, dtype=torch.bool), none, none, torch.tensor([[3, 4, -1]]))
+    counts = Counts(
+        torch.tensor([2]), seen, torch.zeros(1, 256, dtype=torch.bool), none, none, torch.tensor([[3, 4, -1]])
+    )
     placed, colored = matched(counts, truth, torch.tensor([[3, 3, 4]]))
     assert (float(placed), float(colored)) == (1, 1)  # the one object seen there serves the nearer of the two
     assert float(matched(counts, truth, torch.tensor([[5, 3, 4]]))[1]) == 0
@@ -283,7 +338,14 @@ def test_a_smaller_image_is_counted_as_its_enlargement(counter, renders):
 
 
 def test_bad_images_are_refused(counter):
-    for shape in ([2, 3, 128, 128], [2, 3, 48, 48], [2, 3, 32, 64], [2, 1, 64, 64], [3, 64, 64], [2, 3, 16, 16]):
+    for shape in (
+        [2, 3, 128, 128],
+        [2, 3, 48, 48],
+        [2, 3, 32, 64],
+        [2, 1, 64, 64],
+        [3, 64, 64],
+        [2, 3, 16, 16],
+    ):
         with pytest.raises(ValueError, match=rf"32 or 64 px, got float32 \{shape}".replace("]", r"\]")):
             counter(torch.zeros(shape))
     with pytest.raises(ValueError, match="uint8"):
@@ -306,14 +368,17 @@ def test_images_in_0_1_are_warned_of_and_a_saved_counter_loads(counter, tmp_path
 def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(capsys):
     with pytest.raises(SystemExit):
         counter_training.main(["--resolution", "32"])
-    assert "--resolution must be at least 64, got 32: smaller images are enlarged to 64 px" in capsys.readouterr().err
+    assert (
+        "--resolution must be at least 64, got 32: smaller images are enlarged to 64 px"
+        in capsys.readouterr().err
+    )
 
 
 def test_missing_or_altered_weights_name_file_and_command(tmp_path):
-    with pytest.raises(CheckpointError, match="missing.*python -m lcs_utils.evaluation.counter"):
+    with pytest.raises(CheckpointError, match="missing.*python -m lcs_utils.counter"):
         ObjectCounter.from_pretrained(tmp_path)
     shutil.copytree(FOLDER, tmp_path / "counter")
     weights = tmp_path / "counter" / WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-7])
-    with pytest.raises(CheckpointError, match="altered.*python -m lcs_utils.evaluation.counter"):
+    with pytest.raises(CheckpointError, match="altered.*python -m lcs_utils.counter"):
         ObjectCounter.from_pretrained(tmp_path / "counter")

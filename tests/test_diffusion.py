@@ -1,4 +1,6 @@
-"""The denoiser contract and the sampler against exact Gaussian and mixture denoisers, and against diffusers' solver."""
+"""The denoiser contract and the sampler against exact Gaussian and mixture denoisers, and against
+diffusers' solver.
+"""
 
 import math
 
@@ -19,14 +21,18 @@ def unit_noise(batch, seed=0):
 
 
 def exact_flow(x, start, stop):
-    """The probability-flow ODE of GAUSSIAN solved exactly: each principal axis is scaled by the ratio of deviations."""
+    """The probability-flow ODE of GAUSSIAN solved exactly: each principal axis is scaled by the ratio of
+    deviations.
+    """
     variances, axes = torch.linalg.eigh(GAUSSIAN.cov)
     gain = ((variances + stop**2) / (variances + start**2)).sqrt()
     return GAUSSIAN.mean + (x - GAUSSIAN.mean) @ axes @ gain.diag() @ axes.T
 
 
 def flow_error(solver, steps):
-    """Error of the state at sigma = 0.5, reached from sigma = 5 in `steps` steps (the jump to 0 comes after it)."""
+    """Error of the state at sigma = 0.5, reached from sigma = 5 in `steps` steps (the jump to 0 comes after
+    it).
+    """
     sigmas = diffusion.karras_sigmas(steps + 1, 0.5, 5.0)
     noise = unit_noise(50)
     states = [step.x_t for step in diffusion.sample(GAUSSIAN.denoise, noise, sigmas, solver=solver)]
@@ -44,7 +50,9 @@ def test_default_lengths_are_accurate_on_a_mixture():
     noise = unit_noise(300)
 
     def drawn(steps, solver):
-        return diffusion.final(diffusion.sample(MIXTURE.denoise, noise, diffusion.karras_sigmas(steps), solver=solver))
+        return diffusion.final(
+            diffusion.sample(MIXTURE.denoise, noise, diffusion.karras_sigmas(steps), solver=solver)
+        )
 
     truth = drawn(400, "heun")
     for solver, bound in [("heun", 6e-3), ("dpmpp_2m", 1e-2)]:
@@ -62,8 +70,15 @@ def test_samples_have_the_mixture_weights_and_moments():
 
 def test_dpmpp_2m_agrees_with_diffusers():
     scheduler = EDMDPMSolverMultistepScheduler(
-        sigma_min=0.002, sigma_max=80.0, sigma_data=0.5, rho=7.0, solver_order=2, solver_type="midpoint",
-        prediction_type="epsilon", lower_order_final=False, final_sigmas_type="zero",
+        sigma_min=0.002,
+        sigma_max=80.0,
+        sigma_data=0.5,
+        rho=7.0,
+        solver_order=2,
+        solver_type="midpoint",
+        prediction_type="epsilon",
+        lower_order_final=False,
+        final_sigmas_type="zero",
     )
     scheduler.set_timesteps(24)
     noise = unit_noise(20).float()
@@ -71,11 +86,18 @@ def test_dpmpp_2m_agrees_with_diffusers():
     for i, t in enumerate(scheduler.timesteps):
         sigma = scheduler.sigmas[i]
         x0_hat = MIXTURE.denoise(x, sigma.expand(len(x)))
-        skip, out = 0.25 / (sigma**2 + 0.25), sigma * 0.5 / (sigma**2 + 0.25).sqrt()  # it wants the raw network output
+        skip, out = (
+            0.25 / (sigma**2 + 0.25),
+            sigma * 0.5 / (sigma**2 + 0.25).sqrt(),
+        )  # it wants the raw network output
         x = scheduler.step((x0_hat - skip * x) / out, t, x).prev_sample
-    ours = diffusion.final(diffusion.sample(MIXTURE.denoise, noise, diffusion.karras_sigmas(24), solver="dpmpp_2m"))
+    ours = diffusion.final(
+        diffusion.sample(MIXTURE.denoise, noise, diffusion.karras_sigmas(24), solver="dpmpp_2m")
+    )
     torch.testing.assert_close(ours, x, atol=2e-4, rtol=0)
-    other = diffusion.final(diffusion.sample(MIXTURE.denoise, noise, diffusion.karras_sigmas(24), solver="heun"))
+    other = diffusion.final(
+        diffusion.sample(MIXTURE.denoise, noise, diffusion.karras_sigmas(24), solver="heun")
+    )
     assert float((other - x).abs().max()) > 2e-3  # so the agreement is not just that both are accurate
 
 
@@ -104,8 +126,12 @@ def test_score_is_tweedie():
 def test_conditions_reach_the_denoiser_untouched():
     seen = []
     denoise = lambda x, sigma, cond: (seen.append((cond, sigma.shape)), x)[1]  # noqa: E731
-    diffusion.final(diffusion.sample(denoise, unit_noise(3), diffusion.karras_sigmas(3), cond={"any": "thing"}))
-    assert len(seen) == 5 and all(call == ({"any": "thing"}, (3,)) for call in seen)  # Heun: 2 steps of 2, 1 of 1
+    diffusion.final(
+        diffusion.sample(denoise, unit_noise(3), diffusion.karras_sigmas(3), cond={"any": "thing"})
+    )
+    assert len(seen) == 5 and all(
+        call == ({"any": "thing"}, (3,)) for call in seen
+    )  # Heun: 2 steps of 2, 1 of 1
 
 
 def test_loss_weight_gives_the_raw_network_unit_weight():
@@ -130,7 +156,9 @@ def test_add_noise_has_the_stated_deviation_per_image():
 
 
 def run_sampler(sigmas, solver="heun"):
-    return diffusion.final(diffusion.sample(GAUSSIAN.denoise, unit_noise(2), torch.tensor(sigmas), solver=solver))
+    return diffusion.final(
+        diffusion.sample(GAUSSIAN.denoise, unit_noise(2), torch.tensor(sigmas), solver=solver)
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,9 +168,12 @@ def run_sampler(sigmas, solver="heun"):
         (lambda: run_sampler([1.0, 0.5]), "decrease strictly and end in 0"),
         (lambda: run_sampler([1.0, 1.0, 0.0]), "decrease strictly"),
         (lambda: run_sampler([0.0]), "end in 0"),
-        (lambda: diffusion.karras_sigmas(0), "steps >= 1"),
-        (lambda: diffusion.karras_sigmas(4, 2.0, 1.0), "sigma_min <= sigma_max, got 4, 2.0, 1.0"),
-        (lambda: diffusion.add_noise(torch.zeros(2, 3), torch.tensor([1.0, 0.0])), "sigma must be > 0, got 0"),
+        (lambda: diffusion.karras_sigmas(0), "steps must be >= 1, got 0"),
+        (lambda: diffusion.karras_sigmas(4, 2.0, 1.0), "sigma_min must be > 0 and <= 1, got 2.0"),
+        (
+            lambda: diffusion.add_noise(torch.zeros(2, 3), torch.tensor([1.0, 0.0])),
+            "sigma must be > 0, got 0",
+        ),
         (lambda: diffusion.expand(torch.ones(3), torch.zeros(2, 5)), r"\[batch\] = \[2\], got \[3\]"),
         (lambda: diffusion.expand(torch.ones(2, 1), torch.zeros(2, 5)), r"got \[2, 1\]"),
     ],

@@ -58,7 +58,9 @@ def exact(space_of):
 
 
 def pass_of(respond, draws=8, sigma=0.7, n=BLOCKS, size=BLOCKS * WIDTH, removals=(2, 4), **options):
-    draw = lambda i: sigma * torch.randn(size, generator=generator(i), dtype=torch.float64)
+    def draw(i):
+        return sigma * torch.randn(size, generator=generator(i), dtype=torch.float64)
+
     return contexts.gather(respond, draw, draws, sigma, n, removals, **options)
 
 
@@ -138,7 +140,10 @@ def test_halves_take_the_baselines_noise_out_of_the_cosine():
 
 def test_cosines_keep_their_sign():
     moved = torch.tensor([[1.0, 0.0], [-0.6, 0.8]]).double()
-    respond = lambda x_t, sigma, sets: {PIXELS: torch.stack([moved[sorted(J)].sum(0) for J in sets])}
+
+    def respond(x_t, sigma, sets):
+        return {PIXELS: torch.stack([moved[sorted(J)].sum(0) for J in sets])}
+
     found = measures.cosines(pass_of(respond, n=2, removals=())[PIXELS])
     assert values(found, "cosine")[1] == pytest.approx(-0.6) and values(found, "cosine_abs")[
         1
@@ -182,9 +187,9 @@ def test_a_probe_reads_what_is_there_beyond_training_and_not_what_fades():
 
 
 def test_effect_is_the_root_mean_square_of_what_conditions_do():
-    respond = lambda x, sigma, sets: {
-        PIXELS: torch.stack([torch.full((5,), 0.3 * len(J)) for J in sets]).double()
-    }
+    def respond(x, sigma, sets):
+        return {PIXELS: torch.stack([torch.full((5,), 0.3 * len(J)) for J in sets]).double()}
+
     found = measures.additivity(pass_of(respond, n=3, removals=())[PIXELS], (2, 3))
     assert values(found, "effect") == {2: pytest.approx(0.6), 3: pytest.approx(0.9)}
     assert values(found, "additivity") == {2: pytest.approx(1), 3: pytest.approx(1)}
@@ -284,9 +289,9 @@ def test_directions_cause_what_they_stand_for_and_controls_do_not():
 
 
 def bad_sums():
-    silent = lambda x, sigma, sets: {
-        PIXELS: torch.stack([torch.tensor([float(0 in J), 0.0, 0.0]) for J in sets]).double()
-    }
+    def silent(x, sigma, sets):
+        return {PIXELS: torch.stack([torch.tensor([float(0 in J), 0.0, 0.0]) for J in sets]).double()}
+
     return pass_of(silent, n=3, removals=())[PIXELS]
 
 
@@ -302,10 +307,10 @@ def bad_sums():
         (lambda: measures.probe(bad_sums(), 1, (1,)), "needs sets of random conditions"),
         (lambda: directions.rotated(torch.ones(3, 2), generator()), "3 vectors in 2 dimensions"),
         (
-            lambda: NetResponse(None, Stub(), torch.eye(4), ["hear"])(None, 1.0, [frozenset([4])]),
+            lambda: NetResponse(Stub(), Stub(), torch.eye(4), ["hear"]).condition([frozenset([4])]),
             r"conditions \[4\] are not among the 4",
         ),
-        (lambda: NetResponse(None, Stub(), torch.eye(4), []), "no layer was asked for"),
+        (lambda: NetResponse(Stub(), Stub(), torch.eye(4), []), "no layer was asked for"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(call, says):
@@ -316,9 +321,12 @@ def test_bad_input_is_one_clear_sentence(call, says):
 def test_interventions_refuse_what_they_cannot_do():
     net, noise, sigmas = Stub(), torch.zeros(2, 3, 8, 8), karras_sigmas(3)
     found = causal.directions(net.denoise, net, "paint", torch.eye(4), noise, sigmas)
-    ask = lambda context, j: causal.interventions(
-        net.denoise, net, found, torch.eye(4), context, j, noise, sigmas, causal.by_counts(painted)
-    )
+
+    def ask(context, j):
+        return causal.interventions(
+            net.denoise, net, found, torch.eye(4), context, j, noise, sigmas, causal.by_counts(painted)
+        )
+
     with pytest.raises(
         ValueError, match=r"condition 3 is not active and cannot be removed; active are \[0, 1\]"
     ):
@@ -327,6 +335,9 @@ def test_interventions_refuse_what_they_cannot_do():
         ask((0, 1, 2, 3), 3)
     with pytest.raises(ValueError, match=r"does not hear conditions \[0, 1\]"):
         causal.directions(net.denoise, net, "paint", torch.zeros(2, 4), noise, sigmas)
-    twice = lambda x, sigma, cond: net.denoise(x, sigma, net.hear(cond))
+
+    def twice(x, sigma, cond):
+        return net.denoise(x, sigma, net.hear(cond))
+
     with pytest.raises(ValueError, match="must call its net once for all conditions"):
         NetResponse(twice, net, torch.eye(4), "hear")(noise[0], 1.0, [frozenset()])

@@ -1,4 +1,6 @@
-"""The frame holds: one lock for every installer, imports that only go down, small files, no machine in any file."""
+"""The frame holds: one lock for every installer, imports that only go down, small files, no machine in any
+file.
+"""
 
 import ast
 import os
@@ -12,21 +14,26 @@ import pytest
 import yaml
 
 import run
-from lcs_utils import paths
+from lcs_utils import paths, store
 
 PACKAGE = paths.ROOT / "lcs_utils"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-# Imports go to lower levels, or stay inside one subpackage. A new module needs its place here and in the README's tree.
+# Imports go to lower levels, or stay inside one package, where they make no circle. A new module needs its
+# place here and in CONTRIBUTING's tree.
 LEVELS = (
-    {"paths"},
-    {"diffusion", "provenance", "resumable"},
-    {"notebooks"},
-    {"theory", "clevr", "models", "locality", "features", "plotting"},
-    {"experiments", "checkpoints"},
-    {"evaluation", "widgets", "site", "training_data"},
-    {"training_state"},
-    {"training"},
-    {"centered", "training_queue", "training_errors"},
+    {"paths", "checks"},
+    {"store", "stats", "diffusion"},
+    {"provenance", "resumable", "clevr", "alt_text", "printing"},
+    {"notebooks", "experiments"},
+    {"theory", "models", "locality", "features", "nets"},
+    {"plotting"},
+    {"checkpoints", "swing_by", "text_to_image"},
+    {"theory_examples"},
+    {"counter", "widgets"},
+    {"evaluation", "figures"},
+    {"training", "live"},
+    {"site"},
+    {"centered"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")
@@ -40,7 +47,9 @@ def tracked():
     """The files of the repository; without git, all but the ignored folders."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=paths.ROOT, capture_output=True, text=True)
     if listed.returncode == 0:
-        return [paths.ROOT / name for name in listed.stdout.split("\0") if name and (paths.ROOT / name).is_file()]
+        return [
+            paths.ROOT / name for name in listed.stdout.split("\0") if name and (paths.ROOT / name).is_file()
+        ]
     skipped = {".venv", "runs", ".git", ".snakemake", "__pycache__"}
     return [path for path in paths.ROOT.rglob("*") if path.is_file() and not skipped & set(path.parts)]
 
@@ -77,7 +86,11 @@ def test_the_lock_pins_exactly_and_names_no_host():
 def test_pyproject_lock_and_environment_agree():
     project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
     locked = {line.split("==")[0] for line in lock_lines()}
-    assert set(project["dependencies"]) <= locked, set(project["dependencies"]) - locked
+    wanted = {
+        *project["dependencies"],
+        *(n for extra in ("dev", "docs") for n in project["optional-dependencies"][extra]),
+    }
+    assert wanted <= locked, wanted - locked
     assert project["requires-python"] == ">=3.11,<3.13"
     assert run.SUPPORTED == ((3, 11), (3, 12))
     environment = yaml.safe_load((paths.ROOT / "environment.yml").read_text())
@@ -88,7 +101,10 @@ def test_pyproject_lock_and_environment_agree():
 
 def test_everything_imported_is_declared():
     project = tomllib.loads((paths.ROOT / "pyproject.toml").read_text())["project"]
-    declared = {name.replace("-", "_") for name in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    declared = {
+        name.replace("-", "_") for name in (*project["dependencies"], *extras["dev"], *extras["docs"])
+    }
     declared |= {"PIL", "IPython"}  # pillow, ipython
     optional = {"bpy", "bpy_extras", "mathutils"}  # Blender's own Python, or the extra `cycles`
     for path in MODULES:
@@ -96,7 +112,9 @@ def test_everything_imported_is_declared():
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             for name in {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"lcs_utils"}:
-                assert name in declared | optional, f"{path.relative_to(paths.ROOT)} imports {name}, which no dependency gives"
+                assert name in declared | optional, (
+                    f"{path.relative_to(paths.ROOT)} imports {name}, which no dependency gives"
+                )
 
 
 def test_run_needs_only_the_standard_library():
@@ -137,7 +155,9 @@ def test_an_interrupted_installation_is_redone(tmp_path, monkeypatch, interrupte
 
 def test_run_explains_itself():
     def said(*arguments):
-        return subprocess.run([sys.executable, "run.py", *arguments], cwd=paths.ROOT, capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "run.py", *arguments], cwd=paths.ROOT, capture_output=True, text=True
+        )
 
     for command in ("reproduce", "test", "lab", "notebooks", "site"):
         assert command in said("--help").stdout
@@ -146,30 +166,71 @@ def test_run_explains_itself():
     assert "fig01" in said("reproduce", "fig01").stderr
 
 
+def test_lab_opens_the_start_notebook(monkeypatch):
+    given = []
+    monkeypatch.setattr(run, "run", lambda python, arguments: given.extend(arguments))
+    run.lab("python", None, ["--no-browser"])
+    (address,) = [word.split("=")[1] for word in given if word.startswith("--LabApp.default_url=")]
+    assert f"--ServerApp.root_dir={run.ROOT}" in given and given[-1] == "--no-browser"
+    assert (run.ROOT / address.removeprefix("/lab/tree/")).name == "00_start.ipynb"
+    assert (run.ROOT / address.removeprefix("/lab/tree/")).exists()
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_imports_only_go_down(path):
     module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     if module == "__init__":
         assert not list(imports(path))
         return
-    assert module.split(".")[0] in LEVEL, f"lcs_utils/{module}: give it a level in {Path(__file__).name} and a line in the README"
+    assert module.split(".")[0] in LEVEL, (
+        f"lcs_utils/{module}: give it a level in {Path(__file__).name} and a line in CONTRIBUTING.md"
+    )
     for imported in imports(path):
         assert not upward(module, imported), f"lcs_utils.{module} may not import lcs_utils.{imported}"
 
 
+def circle(graph):
+    """The modules of a circle of imports, {module: modules it imports}; none where there is no circle."""
+    left = {module: set(needs) & set(graph) - {module} for module, needs in graph.items()}
+    while free := {module for module, needs in left.items() if not needs & set(left)}:
+        left = {module: needs for module, needs in left.items() if module not in free}
+    return set(left)
+
+
+def test_imports_make_no_circle():
+    """Nor inside a package, nor by imports that wait inside a function."""
+    names = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in MODULES}
+    graph = {}
+    for module, path in names.items():
+        found = set(imports(path))
+        graph[module] = {name for name in found if name in names} | {
+            name.rpartition(".")[0] for name in found if name.rpartition(".")[0] in names
+        }
+    assert not circle(graph)
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) >= {"a", "b", "c"}
+
+
 def test_the_layer_rule_can_fail():
-    assert upward("diffusion", "models.unet") and upward("clevr.render", "models.unet") and upward("models.unet", "clevr.scenes")
-    assert not upward("training", "models.unet") and not upward("clevr.render", "clevr.scenes")
+    assert (
+        upward("diffusion", "models.unet")
+        and upward("clevr.render", "models.unet")
+        and upward("nets", "checkpoints")
+    )
+    assert not upward("training.loop", "models.unet") and not upward("clevr.render", "clevr.scenes")
 
 
 @pytest.mark.parametrize("path", [*MODULES, paths.ROOT / "run.py"], ids=lambda path: path.name)
 def test_files_stay_small(path):
     lines = len(path.read_text().splitlines())
-    assert lines <= 320, f"{path.relative_to(paths.ROOT)} has {lines} lines; split it where the subject changes"
+    assert lines <= 500, (
+        f"{path.relative_to(paths.ROOT)} has {lines} lines; split it where the subject changes"
+    )
 
 
 def test_no_file_knows_the_machine_it_was_made_on():
-    assert MACHINE_PATH.search("see /" + "home/me/x") and not MACHINE_PATH.search("example.org/" + "home/me, runs/tmp/x")
+    assert MACHINE_PATH.search("see /" + "home/me/x") and not MACHINE_PATH.search(
+        "example.org/" + "home/me, runs/tmp/x"
+    )
     for path in tracked():
         if path.suffix not in (".png", ".safetensors", ".npz"):
             found = MACHINE_PATH.search(path.read_text(errors="replace"))
@@ -181,7 +242,9 @@ def test_nothing_is_unpickled():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load":
                 given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
-                assert given.get("weights_only") == "True", f"{path.name}:{node.lineno}: torch.load without weights_only=True"
+                assert given.get("weights_only") == "True", (
+                    f"{path.name}:{node.lineno}: torch.load without weights_only=True"
+                )
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
                 assert not names & {"pickle", "dill", "joblib"}, f"{path.name}:{node.lineno} imports a pickle"
@@ -199,7 +262,7 @@ def test_the_citation_names_the_paper():
 
 def test_a_folder_stopped_between_its_two_renames_is_the_old_one(tmp_path, monkeypatch):
     def write(text):
-        with paths.atomic_folder(tmp_path / "net") as temporary:
+        with store.atomic_folder(tmp_path / "net") as temporary:
             (temporary / "row.json").write_text(text)
 
     write("old")
@@ -214,6 +277,8 @@ def test_a_folder_stopped_between_its_two_renames_is_the_old_one(tmp_path, monke
     with pytest.raises(KeyboardInterrupt):
         write("new")
     monkeypatch.undo()
-    assert (tmp_path / "net" / "row.json").read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["net"]
+    assert (tmp_path / "net" / "row.json").read_text() == "old" and [p.name for p in tmp_path.iterdir()] == [
+        "net"
+    ]
     write("new")
     assert (tmp_path / "net" / "row.json").read_text() == "new"

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from lcs_utils import nets
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.widgets.hand_count import HandCounter
 
-SHOWN = [hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in ("exp1", "exp2") for k in (1, 4) for i in (0, 1)]
+SHOWN = [
+    hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in ("exp1", "exp2") for k in (1, 4) for i in (0, 1)
+]
 
 
 def test_kappa_of_tables_worked_out_by_hand():
@@ -32,18 +35,26 @@ def test_confusion_counts_pairs():
 
 
 def rows(difference=0, plausibility=1.0):
-    told = lambda s: (s.net, s.weights, "c" * 12, s.seed, s.solver, s.steps, s.k, s.sample)
+    def told(s):
+        return (s.net, s.weights, "c" * 12, s.seed, s.solver, s.steps, s.k, s.sample)
+
     return [Row(*told(s), s.k + difference, s.k, plausibility) for s in SHOWN]
 
 
 def test_agreement_joins_the_same_samples():
     hands = [hc.HandCount(s, s.k, 1, "me") for s in SHOWN]
     same = hc.agreement(hands, rows())
-    assert hc.kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
+    assert (
+        hc.kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
+    )
     other = hc.agreement(hands, rows(1, 0.1))
     assert hc.kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]]
-    assert "hands +1.00" in other.lines()[0] and "  net exp2: 4 samples, same count 0.00" in "".join(other.lines())
-    wrong = hc.Agreement([(h._replace(plausible=0), r) for h, r in same.pairs], same.counts, np.array([[1, 3], [0, 0]]))
+    assert "hands +1.00" in other.lines()[0] and "  net exp2: 4 samples, same count 0.00" in "".join(
+        other.lines()
+    )
+    wrong = hc.Agreement(
+        [(h._replace(plausible=0), r) for h, r in same.pairs], same.counts, np.array([[1, 3], [0, 0]])
+    )
     assert wrong.lines()[2] == "4 samples look wrong, of which the counter takes 3 for plausible"
     assert wrong.lines()[3].endswith(", 0 look right") and not same.lines()[3].endswith(", 0 look right")
     with pytest.raises(ValueError, match="none of 8 hand counts meets a row"):
@@ -52,11 +63,18 @@ def test_agreement_joins_the_same_samples():
 
 def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
     path = tmp_path / "counts.csv"
-    for count in ((SHOWN[0], 3, 1, "me"), (SHOWN[1], 2, 0, "a model, blind"), (SHOWN[0], 4, 1, "me"), (SHOWN[0], 5, 1, "you")):
+    for count in (
+        (SHOWN[0], 3, 1, "me"),
+        (SHOWN[1], 2, 0, "a model, blind"),
+        (SHOWN[0], 4, 1, "me"),
+        (SHOWN[0], 5, 1, "you"),
+    ):
         hc.record([hc.HandCount(*count)], path)
     assert [(c.count, c.plausible, c.counted_by) for c in hc.read_counts(path)] == [
-        (4, 1, "me"), (5, 1, "you"), (2, 0, "a model, blind")
-    ]  # fmt: skip
+        (4, 1, "me"),
+        (5, 1, "you"),
+        (2, 0, "a model, blind"),
+    ]
     with pytest.raises(ValueError, match="count >= 0 and who counted"):
         hc.record([hc.HandCount(SHOWN[0], -1, 1, "me")], path)
     with pytest.raises(ValueError, match="who counted, got 3 and ''"):
@@ -80,11 +98,16 @@ def test_answers_are_read_and_bad_lines_named():
 
 
 def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(hc, "images_of", lambda shown, preset: [torch.full((3, 4, 4), s.k / 4) for s in shown])
-    monkeypatch.setattr(hc.checkpoints, "kept_row", lambda net, preset: {"sha256": "0" * 64})
+    monkeypatch.setattr(
+        hc, "images_of", lambda shown, preset: [torch.full((3, 4, 4), s.k / 4) for s in shown]
+    )
+    monkeypatch.setattr(nets, "row", lambda net, preset: {"sha256": "0" * 64})
     shown = hc.choose(["exp1", "exp2"], [1, 4], 2, 1, (0, "heun", 2))
     assert sorted(s._replace(seed=0) for s in shown) == sorted(SHOWN) and shown != sorted(shown)
-    again = lambda order: hc.choose(["exp1", "exp2"], [1, 4], 2, order, (0, "heun", 2))
+
+    def again(order):
+        return hc.choose(["exp1", "exp2"], [1, 4], 2, order, (0, "heun", 2))
+
     assert shown == again(1) != again(2)
     path = tmp_path / "counts.csv"
     widget = HandCounter(*(lambda s: (s.pictures, s.record, s.done))(hc.session(shown, "me", path)))
@@ -95,8 +118,10 @@ def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
     widget.answer = [2, 1, 0]
     assert repr(widget).startswith("8 pictures to be counted")
     assert widget.position == 3 and {(c.shown, c.count, c.plausible) for c in hc.read_counts(path)} == {
-        (shown[0], 5, 1), (shown[1], 0, 1), (shown[2], 1, 0)
-    }  # fmt: skip
+        (shown[0], 5, 1),
+        (shown[1], 0, 1),
+        (shown[2], 1, 0),
+    }
     sent = repr(widget.get_state(["png", "position", "total", "answer", "back"]))
     assert "exp" not in sent and "heun" not in sent
     again = hc.session(shown, "me", path)

@@ -15,7 +15,9 @@ NETS = {"obeys": ["exp1", "exp1_seed1"], "is deaf": ["exp2"], "was not measured"
 
 
 def planted(net, family, k, deaf, samples=8):
-    """Rows of a net that stands an object at each asked location, or of one that stands them where another sample was asked."""
+    """Rows of a net that stands an object at each asked location, or of one that stands them where another
+    sample was asked.
+    """
     found = []
     for i in range(samples):
         asked = families.asked(family, k, i)
@@ -27,14 +29,22 @@ def planted(net, family, k, deaf, samples=8):
 
 @pytest.fixture(scope="module")
 def rows():
-    every = [(net, family, k) for net in ("exp1", "exp1_seed1", "exp2") for family in ("spread", "test") for k in (1, 2, 3)]
+    every = [
+        (net, family, k)
+        for net in ("exp1", "exp1_seed1", "exp2")
+        for family in ("spread", "test")
+        for k in (1, 2, 3)
+    ]
     return [row for net, family, k in every for row in planted(net, family, k, net == "exp2")]
 
 
 @pytest.fixture(scope="module")
 def real(rows):
     looked = [row for row in rows if row.family == "test" and row.net == "exp1" and row.sample < 4]
-    hands = [HandCount(Shown(*(getattr(row, name) for name in Shown._fields)), row.count + 1, 1, "me") for row in looked]
+    hands = [
+        HandCount(Shown(*(getattr(row, name) for name in Shown._fields)), row.count + 1, 1, "me")
+        for row in looked
+    ]
     return is_it_real.is_it_real(rows, NETS, hands)
 
 
@@ -48,12 +58,22 @@ def test_numbers_are_those_of_the_planted_nets_and_fit_into_json(real):
             assert obeys["K"]["paper"]["value"] == 3 and obeys["K"]["paper_null"]["value"] == 0
             assert deaf["K"]["paper"]["value"] <= 1
             assert obeys["at"]["3"]["paper"]["own"]["value"] == 1 and obeys["at"]["3"]["samples"] == 16
-            assert obeys["at"]["3"]["filled"]["above"]["value"] > 0.5 > abs(deaf["at"]["3"]["filled"]["above"]["value"])
+            assert (
+                obeys["at"]["3"]["filled"]["above"]["value"]
+                > 0.5
+                > abs(deaf["at"]["3"]["filled"]["above"]["value"])
+            )
             assert obeys["at"]["3"]["obeyed"]["value"] == pytest.approx(3, abs=1e-6)
     assert numbers["by_eye"] == {
-        "obeys": {str(k): {name: dict.fromkeys(("value", "low", "high"), n) for name, n in (("eye", k + 1), ("counter", k))}
-                  | {"samples": 4} for k in (1, 2, 3)}
-    }  # fmt: skip
+        "obeys": {
+            str(k): {
+                name: dict.fromkeys(("value", "low", "high"), n)
+                for name, n in (("eye", k + 1), ("counter", k))
+            }
+            | {"samples": 4}
+            for k in (1, 2, 3)
+        }
+    }
 
 
 def test_the_table_says_the_null_beside_every_rate(real):
@@ -67,7 +87,10 @@ def test_the_table_says_the_null_beside_every_rate(real):
 def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(real):
     figure = is_it_real.draw(real)
     titles = [axes.get_title() for axes in figure.axes[:2]]
-    assert titles == ["obeys\n16 samples of each K", "is deaf\n8 samples of each K"] and len(figure.axes) == 2 * 4
+    assert (
+        titles == ["obeys\n16 samples of each K", "is deaf\n8 samples of each K"]
+        and len(figure.axes) == 2 * 4
+    )
     success, eye = figure.axes[0], figure.axes[6]
     drawn = {line.get_label(): line.get_ydata() for line in success.lines}
     assert np.array_equal(drawn["within one cell"], [1, 1, 1]) and max(drawn["its null, exact cell"]) < 0.2

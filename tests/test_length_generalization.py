@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import checkpoints, nets, paths
 from lcs_utils.clevr.conditions import test_condition
+from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import conditioning, interventions, placement, rates, sheets
+from lcs_utils.evaluation import changes, family_grids, placement, rates, sheets
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.rows import EARLIER, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import to_uint8
@@ -19,7 +19,9 @@ KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heu
 
 
 def row(k, count, placed, plausibility=1.0, sample=0, **changes):
-    return lg.Row(**(KEY | changes), k=k, sample=sample, count=count, placed=placed, plausibility=plausibility)
+    return lg.Row(
+        **(KEY | changes), k=k, sample=sample, count=count, placed=placed, plausibility=plausibility
+    )
 
 
 def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fails(monkeypatch):
@@ -46,21 +48,30 @@ def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fa
             images = lg.draw_samples(paints(most), 16, k, n=3, seed=0, steps=3, solver="dpmpp_2m", batch=2)
             rows.setdefault(most, []).extend(lg.count_rows(images, counter, k, **KEY))
     monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("toy", (1, 3)))
-    means = lambda most, name: [values[name].value for values in rates.rates(rows[most], "toy").values()]
+
+    def means(most, name):
+        return [values[name].value for values in rates.rates(rows[most], "toy").values()]
+
     assert means(12, "success") == [1, 1, 1] and means(12, "count") == [1, 4, 9]
     assert means(1, "success") == [1, 0, 0] and means(1, "count") == [1, 1, 1]
 
 
 def test_samples_depend_on_seed_and_k_and_not_on_the_batch():
-    denoise = lambda x_t, sigma, cond: x_t / (1 + sigma[:, None, None, None])
-    draw = lambda seed, k, batch: lg.draw_samples(denoise, 16, k, 5, seed, 3, "heun", batch)
+    def denoise(x_t, sigma, cond):
+        return x_t / (1 + sigma[:, None, None, None])
+
+    def draw(seed, k, batch):
+        return lg.draw_samples(denoise, 16, k, 5, seed, 3, "heun", batch)
+
     assert torch.equal(draw(0, 2, 2), draw(0, 2, 5))
     assert not torch.equal(draw(0, 2, 5), draw(1, 2, 5)) and not torch.equal(draw(0, 2, 5), draw(0, 3, 5))
     assert float(test_condition(5).sum()) == 5
 
 
 def test_more_samples_begin_with_the_same_ones():
-    denoise = lambda x_t, sigma, cond: x_t / (1 + sigma[:, None, None, None]) + cond.sum(1)[:, None, None, None] / 9
+    def denoise(x_t, sigma, cond):
+        return x_t / (1 + sigma[:, None, None, None]) + cond.sum(1)[:, None, None, None] / 9
+
     for family in ("test", "orders", "spread", "crowded"):
         few, many = (lg.draw_samples(denoise, 16, 3, n, 7, 3, "heun", 4, family) for n in (3, 9))
         assert torch.allclose(few, many[:3])
@@ -69,33 +80,49 @@ def test_more_samples_begin_with_the_same_ones():
 
 def test_conditions_and_places_of_your_own(monkeypatch):
     seen = []
-    denoise = lambda x_t, sigma, cond: (seen.append(cond), x_t / (1 + sigma[:, None, None, None]))[1]
+
+    def denoise(x_t, sigma, cond):
+        return (seen.append(cond), x_t / (1 + sigma[:, None, None, None]))[1]
+
     mine = torch.arange(6.0).reshape(3, 2)
     lg.draw_samples(denoise, 16, 2, 3, batch=2, cond=mine)
     assert torch.equal(seen[0], mine[:2]) and torch.equal(seen[-1], mine[2:])
     where = torch.tensor([[[0.2, 0.3]], [[0.7, 0.8]]])
     centers = torch.tensor([[[0.2, 0.3]], [[0.2, 0.3]]])
-    counts = SimpleNamespace(count=torch.ones(2, dtype=torch.long), centers=centers, plausibility=torch.ones(2))
+    counts = SimpleNamespace(
+        count=torch.ones(2, dtype=torch.long), centers=centers, plausibility=torch.ones(2)
+    )
     rows = lg.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 1, where=where, net="mine")
     assert [row.placed for row in rows] == [1, 0] and rows[0].solver == "dpmpp_2m"
-    assert [row.asked for row in rows] == ["200 300", "699 800"] and placement.own(rows) == rows  # as anyone counts it again
+    assert [row.asked for row in rows] == ["200 300", "699 800"] and placement.own(
+        rows
+    ) == rows  # as anyone counts it again
 
 
 def test_layouts_of_scenes_differ_between_samples_and_are_read_back_at_their_places():
-    where = conditioning.locations("crowded", 4, 3, seed=2)
+    where = family_grids.locations("crowded", 4, 3, seed=2)
     assert where.shape == (3, 4, 2) and bool(((where >= 0) & (where < 1)).all())
-    assert not torch.equal(where[0], where[1]) and torch.equal(where, conditioning.locations("crowded", 4, 3, seed=2))
-    assert not torch.equal(where, conditioning.locations("crowded", 4, 3, seed=3))
-    assert conditioning.grids(where).sum(1).tolist() == [4, 4, 4]
-    assert torch.equal(conditioning.grids(conditioning.locations("test", 5, 2)), torch.stack([test_condition(5)] * 2))
-    drawn = lambda images: SimpleNamespace(count=torch.full((3,), 4), centers=where, plausibility=torch.ones(3))
+    assert not torch.equal(where[0], where[1]) and torch.equal(
+        where, family_grids.locations("crowded", 4, 3, seed=2)
+    )
+    assert not torch.equal(where, family_grids.locations("crowded", 4, 3, seed=3))
+    assert family_grids.grids(where).sum(1).tolist() == [4, 4, 4]
+    assert torch.equal(
+        family_grids.grids(family_grids.locations("test", 5, 2)), torch.stack([test_condition(5)] * 2)
+    )
+
+    def drawn(images):
+        return SimpleNamespace(count=torch.full((3,), 4), centers=where, plausibility=torch.ones(3))
+
     key = KEY | {"seed": 2}
     assert [r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="crowded")] == [4, 4, 4]
     assert max(r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="test")) < 4
-    with pytest.raises(ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"):
-        conditioning.locations("moon", 1, 1)
+    with pytest.raises(
+        ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"
+    ):
+        family_grids.locations("moon", 1, 1)
     with pytest.raises(ValueError, match="K must be 0..12 in family test, got 13"):
-        conditioning.locations("test", 13, 1)
+        family_grids.locations("test", 13, 1)
 
 
 def pipeline_of(resolution=32, cond_dim=256, radius=None, grid_size=16):
@@ -125,22 +152,30 @@ def test_a_net_that_does_not_fit_is_refused_with_both_numbers(wrong, message):
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """A measurement without nets: the path of its rows, the K at which samples were drawn, what stands for the counter."""
+    """A measurement without nets: the path of its rows, the K at which samples were drawn, what stands for
+    the counter.
+    """
     drawn, hashes = [], {"counter": "c" * 12}
-    draw = lambda denoise, side, k, last, seed, steps, solver, batch, family, first: (
-        drawn.append((k, first, last)) or torch.zeros(last - first, 3, side, side)
-    )
+
+    def draw(denoise, side, k, last, seed, steps, solver, batch, family, first, cond=None):
+        return drawn.append((k, first, last)) or torch.zeros(last - first, 3, side, side)
+
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(lg, "rows_path", lambda preset: tmp_path / "rows.csv")
     monkeypatch.setattr(checkpoints, "load", lambda net, preset, device: pipeline_of())
     monkeypatch.setattr(lg, "fuse_", lambda net: None)
-    monkeypatch.setattr(checkpoints, "row", lambda net, preset: {"sha256": "0" * 64})
+    monkeypatch.setattr(nets, "verified_row", lambda net, preset: {"sha256": "0" * 64})
     monkeypatch.setattr(lg, "counter_hash", lambda resolution: hashes["counter"])
     monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: COUNTER)
     monkeypatch.setattr(lg, "draw_samples", draw)
-    monkeypatch.setattr(lg, "count_rows", lambda images, counter, k, **key: [
-        lg.Row(**key, k=k, sample=i, count=k, placed=k, plausibility=1.0) for i in range(len(images))])  # fmt: skip
+    monkeypatch.setattr(
+        lg,
+        "count_rows",
+        lambda images, counter, k, **key: [
+            lg.Row(**key, k=k, sample=i, count=k, placed=k, plausibility=1.0) for i in range(len(images))
+        ],
+    )
     return SimpleNamespace(path=tmp_path / "rows.csv", drawn=drawn, hashes=hashes)
 
 
@@ -151,7 +186,9 @@ def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(toy, capsys):
     lg.measure("toy", [1, 2], 2, steps=2, solver="heun")
     assert "toy: 4 samples to count, 4 of them to draw, about" in capsys.readouterr().out
     lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
-    lg.measure("toy", [3], 2, steps=2, solver="heun", rows_file=toy.path.with_name("mine.csv"))  # counted again, not drawn
+    lg.measure(
+        "toy", [3], 2, steps=2, solver="heun", rows_file=toy.path.with_name("mine.csv")
+    )  # counted again, not drawn
     assert len(lg.read_rows(toy.path.with_name("mine.csv"))) == 2
     assert toy.drawn == [(1, 0, 2), (2, 0, 2), (3, 0, 2)]  # what was there was kept
     kept = lg.read_rows(toy.path)
@@ -182,7 +219,9 @@ def test_a_half_written_file_is_noticed_and_continued(toy):
 
 def test_a_background_of_another_size_is_refused_before_sampling(toy, monkeypatch):
     sizes = {"toy": 32, "background_one": 64}
-    monkeypatch.setattr(checkpoints, "load", lambda net, preset="tiny", device="cpu": pipeline_of(resolution=sizes[net]))
+    monkeypatch.setattr(
+        checkpoints, "load", lambda net, preset="tiny", device="cpu": pipeline_of(resolution=sizes[net])
+    )
     with pytest.raises(ValueError, match="background_one draws images of 64 px and the counter reads 32 px"):
         lg.measure("toy/linear_one", [1], 8, steps=2, solver="heun")
     assert not toy.drawn
@@ -210,8 +249,12 @@ def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, c
 
 
 def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
-    level = lambda i, k: torch.full((3, 32, 32), -1.0 + 0.1 * k + 0.01 * i)
-    draw = lambda denoise, side, k, last, *rest: torch.stack([level(i, k) for i in range(rest[-1], last)])
+    def level(i, k):
+        return torch.full((3, 32, 32), -1.0 + 0.1 * k + 0.01 * i)
+
+    def draw(denoise, side, k, last, *rest):
+        return torch.stack([level(i, k) for i in range(rest[-2], last)])
+
     monkeypatch.setattr(lg, "draw_samples", draw)
     lg.measure("toy/unit", [3], 8)
     kept = next((paths.RUNS / "tiny" / "samples").iterdir())
@@ -252,32 +295,52 @@ def test_rows_from_before_there_were_families_are_read(tmp_path):
 
 
 def test_bad_input(capsys):
-    wrong = (["--k", "0-13"], ["--k", "3-1"], ["--k", "x"], ["--samples", "0"], ["--family", "moon"], ["--family", "spread", "--k", "10"])
+    wrong = (
+        ["--k", "0-13"],
+        ["--k", "3-1"],
+        ["--k", "x"],
+        ["--samples", "0"],
+        ["--family", "moon"],
+        ["--family", "spread", "--k", "10"],
+    )
     for arguments in (["exp1", *more] for more in wrong):
         with pytest.raises(SystemExit):
             lg.main(arguments)
     with pytest.raises(SystemExit):
         lg.main(["exp2/unti"])
-    assert "unknown intervention 'unti' in 'exp2/unti'; allowed: unit, near, nearest, linear" in capsys.readouterr().err
+    assert (
+        "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, linear"
+        in capsys.readouterr().err
+    )
 
 
 def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
     """Of nets whose weights did not fit, the row that was kept says which they were; snapshots leave none."""
     rows = lg.read_rows(told_path())
     assert {r.counted_by for r in rows} == {EARLIER}
-    assert {r.counted_by for r in lg.read_rows(lg.rows_path())} == {lg.counter_hash()}, "measure again: another counter"
+    assert {r.counted_by for r in lg.read_rows(lg.rows_path())} == {lg.counter_hash()}, (
+        "measure again: another counter"
+    )
     for net in sorted({r.net for r in rows if "@" not in r.net}):
-        assert {r.weights for r in rows if r.net == net} == {interventions.weights(net)}, f"measure {net} again"
-        assert sheets.read_sheet(net).about["weights"] == interventions.weights(net), f"measure {net} again"
+        assert {r.weights for r in rows if r.net == net} == {changes.weights(net)}, f"measure {net} again"
+        assert sheets.read_sheet(net).about["weights"] == changes.weights(net), f"measure {net} again"
 
 
 def test_shipped_sheets_show_what_was_counted():
     counter, rows = ObjectCounter.from_pretrained(), lg.read_rows(lg.rows_path())
     for net in ("exp1", "exp2"):
-        counted = {(r.k, r.sample): r.count for r in rows if r.net == net and r.family == "test" and r.sample < sheets.ACROSS}
+        counted = {
+            (r.k, r.sample): r.count
+            for r in rows
+            if r.net == net and r.family == "test" and r.sample < sheets.ACROSS
+        }
         samples = sheets.read_sheet(net).samples
-        seen = {(k, i): n for k, x in samples.items() for i, n in enumerate(counter(from_uint8(x)).count.tolist())}
+        seen = {
+            (k, i): n for k, x in samples.items() for i, n in enumerate(counter(from_uint8(x)).count.tolist())
+        }
         agree = sum(seen[at] == counted[at] for at in counted) / len(counted)
         assert agree > 0.9, (net, agree)  # bytes are rounded: a few counts lie on the edge
-        shifted = sum(seen[at] == counted.get((at[0], (at[1] + 1) % sheets.ACROSS)) for at in counted) / len(counted)
+        shifted = sum(seen[at] == counted.get((at[0], (at[1] + 1) % sheets.ACROSS)) for at in counted) / len(
+            counted
+        )
         assert shifted < agree - 0.2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lcs_utils import paths
+from lcs_utils import nets, paths, stats
 from lcs_utils.evaluation import rates
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.experiments import EXPERIMENTS, Experiment
@@ -13,15 +13,25 @@ def rows(net, k, good, n, count=None, placed=None, plausibility=1.0):
     """`n` samples at K = k: the first `good` show all K objects, the others none (or `count`, `placed`)."""
     bad = (0 if count is None else count, 0 if placed is None else placed)
     values = [(k, k) if i < good else bad for i in range(n)]
-    return [Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, i, *value, plausibility) for i, value in enumerate(values)]
+    return [
+        Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, i, *value, plausibility)
+        for i, value in enumerate(values)
+    ]
 
 
 def test_known_rates():
     found = rates.rates(rows("exp1", 4, 48, 64, count=5, placed=2), "exp1")[4]
     value = {name: interval.value for name, interval in found.items()}
     assert value == dict(
-        exact=0.75, within_one=1, at_places=0.75, filled=0.875, count=4.25, extras=0.75, plausible=1, success=0.75
-    )  # fmt: skip
+        exact=0.75,
+        within_one=1,
+        at_places=0.75,
+        filled=0.875,
+        count=4.25,
+        extras=0.75,
+        plausible=1,
+        success=0.75,
+    )
     for interval in found.values():
         assert interval.low <= interval.value <= interval.high
     assert found["exact"].low == pytest.approx(0.75 - 1.96 * np.sqrt(0.75 * 0.25 / 64), abs=0.02)
@@ -39,29 +49,39 @@ def test_samples_drawn_in_several_ways_are_never_mixed():
 
 
 def test_the_papers_rule_allows_the_extras_that_its_tables_write():
-    """In parentheses: all but one of a training image's objects with one label, one where one is dropped, none otherwise."""
+    """In parentheses: all but one of a training image's objects with one label, one where one is dropped,
+    none otherwise.
+    """
     allowed = {}
     for net in ("exp1", "exp2", "exp3", "random_1-3", "drop_one_1-3"):
         shown = [Row(net, "0" * 12, "c" * 12, 0, "heun", 2, 2, 0, 2 + extra, 2, 1.0) for extra in range(5)]
-        allowed[net] = sum(rates.paper_success(row, rates.trained(net)) for row in shown) - 1
+        allowed[net] = sum(rates.paper_success(row, nets.trained(net)) for row in shown) - 1
     assert allowed == {"exp1": 0, "exp2": 2, "exp3": 2, "random_1-3": 0, "drop_one_1-3": 1}
 
 
 def test_rates_of_zero_and_one_keep_an_interval():
     zero, one = (rates.rates(rows("exp1", 4, good, 64), "exp1")[4]["exact"] for good in (0, 64))
-    assert (zero.low, one.high) == (0, 1) and zero.high == pytest.approx(0.056, abs=1e-3) and one.low == 1 - zero.high
+    assert (
+        (zero.low, one.high) == (0, 1)
+        and zero.high == pytest.approx(0.056, abs=1e-3)
+        and one.low == 1 - zero.high
+    )
     none = [row for k in (4, 5, 6) for row in rows("exp1", k, 0, 64)]
     pooled = rates.mean_over(none, "exp1", "success", [4, 5, 6])
-    assert (pooled.value, pooled.low) == (0, 0) and pooled.high == pytest.approx(1 - 0.025 ** (1 / 192), abs=1e-4)
+    assert (pooled.value, pooled.low) == (0, 0) and pooled.high == pytest.approx(
+        1 - 0.025 ** (1 / 192), abs=1e-4
+    )
     assert rates.mean_over(none, "exp1", "extras", [4, 5, 6]) == (0, 0, 0)  # objects are no share
 
 
 @pytest.mark.parametrize("truth", [0.03, 0.25, 0.7])
 def test_the_interval_covers_the_truth_about_as_often_as_it_says(truth):
     draws = np.random.default_rng(0).random((64, 300)) < truth
-    found = [rates.interval(values, share=True) for values in draws.T.astype(float)]
+    found = [stats.interval(values, share=True) for values in draws.T.astype(float)]
     covered = np.mean([f.low <= truth <= f.high for f in found])
-    assert 0.90 <= covered <= 0.995 or (truth == 0.03 and covered > 0.8)  # the percentile bootstrap's weak end
+    assert 0.90 <= covered <= 0.995 or (
+        truth == 0.03 and covered > 0.8
+    )  # the percentile bootstrap's weak end
     wrong = np.mean([f.low <= truth + 0.25 <= f.high for f in found])
     assert wrong < 0.2
 
@@ -77,7 +97,11 @@ def measured(net, shares, n=64):
 
 
 def test_known_rates_give_a_known_k():
-    assert rates.largest_k(measured("exp1", [1, 1, 1, 0.9, 0.8, 0.1, 0.9]), "exp1")[:3] == (5, 5, 5)  # every k <= K
+    assert rates.largest_k(measured("exp1", [1, 1, 1, 0.9, 0.8, 0.1, 0.9]), "exp1")[:3] == (
+        5,
+        5,
+        5,
+    )  # every k <= K
     assert rates.largest_k(measured("exp1", [0.2, 1, 1]), "exp1").value == 0
     everything = rates.largest_k(measured("exp1", [1, 1, 1]), "exp1")
     assert everything.value == 3 and everything.capped
@@ -103,10 +127,18 @@ def sample(net, k, count, placed):
 
 
 def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_beyond():
-    exp1, exp2 = rates.trained("exp1"), rates.trained("exp2")
-    good = lambda net, *numbers: rates.paper_success(sample(net, *numbers), rates.trained(net))
+    exp1, exp2 = nets.trained("exp1"), nets.trained("exp2")
+
+    def good(net, *numbers):
+        return rates.paper_success(sample(net, *numbers), nets.trained(net))
+
     assert good("exp1", 3, 3, 3) and not good("exp1", 3, 4, 3) and not good("exp1", 3, 3, 2)
-    assert good("exp1", 4, 5, 4) and good("exp1", 5, 4, 4) and not good("exp1", 4, 6, 4) and not good("exp1", 5, 3, 3)
+    assert (
+        good("exp1", 4, 5, 4)
+        and good("exp1", 5, 4, 4)
+        and not good("exp1", 4, 6, 4)
+        and not good("exp1", 5, 3, 3)
+    )
     assert not good("exp1", 4, 3, 3) and not good("exp1_1", 2, 1, 1)  # no more objects than in training
     assert not good("exp1", 4, 4, 2)  # two of four are elsewhere
     assert good("exp2", 3, 5, 3) and not good("exp2", 3, 6, 3)  # one label: up to two more objects anywhere
@@ -115,29 +147,40 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
 
 
 def test_success_is_every_cell_within_training_and_all_but_one_beyond_with_few_extras():
-    good = lambda *numbers: rates.success(sample("exp1", *numbers), rates.trained("exp1"))
+    def good(*numbers):
+        return rates.success(sample("exp1", *numbers), nets.trained("exp1"))
+
     assert good(3, 3, 3) and not good(3, 2, 2) and not good(1, 0, 0)
-    assert good(5, 4, 4) and not good(5, 3, 3) and not good(4, 3, 3)  # beyond training, more than training showed
+    assert (
+        good(5, 4, 4) and not good(5, 3, 3) and not good(4, 3, 3)
+    )  # beyond training, more than training showed
     assert good(9, 11, 9) and not good(9, 12, 9)  # three extras, trained on three
-    assert not rates.success(sample("exp1", 9, 9, 9)._replace(plausibility=0.1), rates.trained("exp1"))
-    assert rates.success(sample("exp1_1", 1, 1, 1), rates.trained("exp1_1"))
-    assert not rates.success(sample("exp1_1", 1, 2, 1), rates.trained("exp1_1"))
+    assert not rates.success(sample("exp1", 9, 9, 9)._replace(plausibility=0.1), nets.trained("exp1"))
+    assert rates.success(sample("exp1_1", 1, 1, 1), nets.trained("exp1_1"))
+    assert not rates.success(sample("exp1_1", 1, 2, 1), nets.trained("exp1_1"))
 
 
 def test_the_experiment_behind_a_net():
-    assert rates.trained("exp2/unit") == rates.trained("exp2@88000") == rates.trained("exp2_seed1/near") == rates.trained("exp2")
-    assert rates.trained("exp1_1-6_seed2").objects == (1, 6)
+    assert (
+        nets.trained("exp2/unit")
+        == nets.trained("exp2@88000")
+        == nets.trained("exp2_seed1/near")
+        == nets.trained("exp2")
+    )
+    assert nets.trained("exp1_1-6_seed2").objects == (1, 6)
     with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1"):
-        rates.trained("exp9/unit")
+        nets.trained("exp9/unit")
 
 
 def test_a_net_of_your_own_is_what_its_row_says(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
     (tmp_path / "tiny" / "mine").mkdir(parents=True)
-    (tmp_path / "tiny" / "mine" / "row.json").write_text('{"objects": [2, 5], "labels": "single", "radius": 4}')
-    assert rates.trained("mine/near4") == Experiment("mine", (2, 5), "single", 4)
+    (tmp_path / "tiny" / "mine" / "row.json").write_text(
+        '{"objects": [2, 5], "labels": "single", "radius": 4}'
+    )
+    assert nets.trained("mine/near4") == Experiment("mine", (2, 5), "single", 4)
     monkeypatch.setitem(EXPERIMENTS, "yours", Experiment("yours", (1, 2)))
-    assert rates.trained("yours_seed3@640").objects == (1, 2)
+    assert nets.trained("yours_seed3@640").objects == (1, 2)
 
 
 def test_missing_rows_are_named():
@@ -146,23 +189,31 @@ def test_missing_rows_are_named():
     with pytest.raises(ValueError, match=r"needs rows for k = 1, 2, ...; there are \[0, 2\]"):
         rates.largest_k(rows("exp1", 0, 1, 4) + rows("exp1", 2, 1, 4), "exp1")
     with pytest.raises(ValueError, match="at least one value"):
-        rates.interval(np.empty(0))
+        stats.interval(np.empty(0))
 
 
 def test_rates_along_training(monkeypatch):
     """Snapshots stand in the order of their images, the finished net last, other nets and gaps nowhere."""
-    monkeypatch.setattr(rates.checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
+    monkeypatch.setattr(nets, "images_seen", lambda name, preset: int(name.partition("@")[2] or 900))
     good_at = {"exp1@300": 16, "exp1@20": 4, "exp1": 64, "exp1_seed1@100": 64, "exp1@5/unit": 64}
-    found = [row for net, good in good_at.items() for k in (4, 5) for row in rows(net, k, good, 64)] + rows("exp1@40", 4, 64, 64)
+    found = [row for net, good in good_at.items() for k in (4, 5) for row in rows(net, k, good, 64)] + rows(
+        "exp1@40", 4, 64, 64
+    )
     along = rates.along_training(found, "exp1", {"success": [4, 5], "extras": [5]})
-    assert [(images, value["success"].value) for images, value in along.items()] == [(20, 0.0625), (300, 0.25), (900, 1.0)]
+    assert [(images, value["success"].value) for images, value in along.items()] == [
+        (20, 0.0625),
+        (300, 0.25),
+        (900, 1.0),
+    ]
     assert list(rates.along_training(found, "exp1_seed1", {"filled": [4]})) == [100]
 
 
 def test_kept_draws_are_those_of_their_seed_and_size():
     values = np.random.default_rng(3).random((5, 2))
     for seed, size in ((0, 5), (1, 5), (0, 3), (0, 5)):
-        drawn = np.random.default_rng(seed).multinomial(size, np.full(5, 0.2), rates.RESAMPLES)
-        assert (drawn.sum(1) == size).all() and np.array_equal(rates.resampled(values, seed, size), drawn @ values / size)
-    large = rates.how_often(2, 70_000, 3, 0)  # beyond what two bytes hold
+        drawn = np.random.default_rng(seed).multinomial(size, np.full(5, 0.2), stats.RESAMPLES)
+        assert (drawn.sum(1) == size).all() and np.array_equal(
+            stats.resampled(values, seed, size), drawn @ values / size
+        )
+    large = stats.how_often(2, 70_000, 3, 0)  # beyond what two bytes hold
     assert (large.sum(1, dtype=int) == 70_000).all()

@@ -1,4 +1,6 @@
-"""Eqs. (9), (10) against exact Jacobians: linear, additive, Gaussian, product, blob denoisers, and who is not local."""
+"""Eqs. (9), (10) against exact Jacobians: linear, additive, Gaussian, product, blob denoisers, and who is
+not local.
+"""
 
 import pytest
 import torch
@@ -23,14 +25,18 @@ def linear(x, sigma, cond):
 
 
 def additive(x, sigma, cond):
-    """D = x / (1 + sigma^2) + sum_k c_k b_k: the influence of condition k is c_k ||b_k[u]||, whatever x is."""
+    """D = x / (1 + sigma^2) + sum_k c_k b_k: the influence of condition k is c_k ||b_k[u]||, whatever
+    x is.
+    """
     b = normal(3, *x.shape[1:], seed=2)
     cond = cond.double().expand(len(x), -1)
     return x / (1 + diffusion.expand(sigma, x) ** 2) + torch.einsum("bk,kchw->bchw", cond, b)
 
 
 def test_a_vector_condition_reaches_any_net_as_a_batch():
-    """A net that only knows batches, as most do: eqs. (9), (10) and the profile of one image agree with it."""
+    """A net that only knows batches, as most do: eqs. (9), (10) and the profile of one image agree
+    with it.
+    """
     asked = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
 
     def strict(x, sigma, cond):
@@ -68,7 +74,9 @@ def test_all_targets_share_one_forward_pass_and_no_pass_is_larger_than_its_chunk
 @pytest.mark.parametrize("chunk", [1, 2, 16])
 def test_condition_influence_of_an_additive_denoiser_is_its_term(chunk):
     cond = torch.tensor([2.0, 0.0, 1.0])
-    found = locality.condition_influence(additive, normal(C, H, W), 3.0, cond, locality.without_each(cond), chunk)
+    found = locality.condition_influence(
+        additive, normal(C, H, W), 3.0, cond, locality.without_each(cond), chunk
+    )
     b = normal(3, C, H, W, seed=2)
     torch.testing.assert_close(found, torch.stack([2 * b[0], b[2]]).square().sum(1).sqrt())
 
@@ -97,7 +105,9 @@ def test_gaussian_jacobian_in_closed_form(sigma):
 
 
 def test_the_denoiser_widens_with_noise_and_the_score_hides_it():
-    """Why D and not the score: at high noise the score's own diagonal holds over 90 % for any distribution."""
+    """Why D and not the score: at high noise the score's own diagonal holds over 90 % for any
+    distribution.
+    """
     p, target = field(), [(0, 7)]
 
     def width(denoise, sigma):
@@ -136,9 +146,14 @@ def blob_influence(labels, reading="any", sigma=1.0):
 
 
 def test_full_labels_are_conditionally_local_and_one_label_is_not():
-    """Fig. 2 in closed form: with all objects labeled a cell hears its own condition only; with one, all of them."""
+    """Fig. 2 in closed form: with all objects labeled a cell hears its own condition only; with one, all of
+    them.
+    """
     full, one = blob_influence("all"), blob_influence("one", "any")
-    share = lambda influence, reach: locality.conditional_locality(influence, CELLS, BLOBS.grid_size, reach)
+
+    def share(influence, reach):
+        return locality.conditional_locality(influence, CELLS, BLOBS.grid_size, reach)
+
     assert share(full, 0) == share(full, 2) == 1.0
     assert share(one, 0) < 0.6
     elsewhere = BLOBS.to_cells(full[:1, None].expand(-1, 3, -1, -1))[0].sum(1)
@@ -174,7 +189,7 @@ def test_energy_is_of_squares_and_faint_wide_tails_count_in_absolute_values_only
     tail[0, 4, 4] = 1.0  # energy 1 against 80 * 0.0025, absolute values 1 against 80 * 0.05
     assert locality.locality_window(tail, [(4, 4)], 0.8).item() == 1
     assert locality.locality_window(tail, [(4, 4)], 0.8, power=1).item() == 9
-    with pytest.raises(ValueError, match="power > 0"):
+    with pytest.raises(ValueError, match="power must be > 0 and <= 100, got 0.0"):
         locality.locality_window(tail, [(4, 4)], power=0.0)
 
 

@@ -7,17 +7,19 @@ import pytest
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 
-from lcs_utils import centered, checkpoints, diffusion, locality, notebooks
+from lcs_utils import centered, checkpoints, diffusion, locality, nets, notebooks, stats
 from lcs_utils.diffusion import expand
-from lcs_utils.evaluation import locality_rates, net_locality
-from lcs_utils.evaluation.rates import Interval
+from lcs_utils.evaluation import locality_figures, locality_rates, net_locality
 from lcs_utils.evaluation.rows import Row
-from lcs_utils.experiments import EXPERIMENTS
+from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models import ddpm
+from lcs_utils.stats import Interval
 
 
 class GaussianEps:
-    """The exact eps of data N(mean, 1) in a variance-preserving process, by real-valued t through the schedule."""
+    """The exact eps of data N(mean, 1) in a variance-preserving process, by real-valued t through the
+    schedule.
+    """
 
     def __init__(self, kept, mean):
         self.kept, self.mean = kept, mean
@@ -28,14 +30,18 @@ class GaussianEps:
 
 
 def test_a_ddpm_is_the_exact_denoiser_of_its_data():
-    """x_vp ~ N(sqrt(abar) mean, 1), so D = (x_t + sigma^2 mean) / (1 + sigma^2) at every level of the schedule."""
+    """x_vp ~ N(sqrt(abar) mean, 1), so D = (x_t + sigma^2 mean) / (1 + sigma^2) at every level of the
+    schedule.
+    """
     scheduler = DDPMScheduler(num_train_timesteps=100)
     denoise = ddpm.from_scheduler(GaussianEps(scheduler.alphas_cumprod.double(), 3.0), scheduler)
     t = torch.tensor([0, 40, 99])
     sigma = denoise.sigmas[t]
     x = torch.randn(3, 3, 4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     s2 = expand(sigma, x) ** 2
-    torch.testing.assert_close(denoise(x, sigma + 1e-9 * sigma), (x + s2 * 3) / (1 + s2), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        denoise(x, sigma + 1e-9 * sigma), (x + s2 * 3) / (1 + s2), atol=1e-5, rtol=1e-5
+    )
     with pytest.raises(ValueError, match="knows sigma from 0.01"):
         denoise(x, torch.tensor([0.001, 1.0, 1.0]))
 
@@ -44,9 +50,14 @@ def tiny_ddpm(folder, side):
     """A random pipeline of the classes of CIFAR-10's, saved; its net."""
     torch.manual_seed(0)
     net = UNet2DModel(
-        sample_size=side, block_out_channels=(8, 8), norm_num_groups=4, layers_per_block=1, attention_head_dim=4,
-        down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
-    )  # fmt: skip
+        sample_size=side,
+        block_out_channels=(8, 8),
+        norm_num_groups=4,
+        layers_per_block=1,
+        attention_head_dim=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )
     DDPMPipeline(net, DDPMScheduler()).save_pretrained(folder)
     return net.eval()
 
@@ -67,14 +78,19 @@ def test_a_saved_ddpm_of_the_same_classes_loads_and_has_maps(tmp_path):
 
 
 def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
-    """Its own lines, on a net of the hub's name and pinned revision that lies where the hub's cache would have it."""
+    """Its own lines, on a net of the hub's name and pinned revision that lies where the hub's cache would
+    have it.
+    """
     cache = tmp_path / "hub" / f"models--{ddpm.CIFAR10.replace('/', '--')}"
     snapshot = cache / "snapshots" / ddpm.CIFAR10_REVISION
     net = tiny_ddpm(snapshot, 32)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("LCS_FIGURES", str(tmp_path / "figures"))
-    linear = lambda x, sigma, cond: x / (1 + expand(sigma, x) ** 2)  # in place of our two nets, to be quick
+
+    def linear(x, sigma, cond):
+        return x / (1 + expand(sigma, x) ** 2)  # in place of our two nets, to be quick
+
     monkeypatch.setattr(checkpoints, "load", lambda name: SimpleNamespace(denoiser=linear))
     cells = [cell.source for cell in notebooks.read("07_locality").cells if cell.cell_type == "code"]
     (branch,) = [i for i, source in enumerate(cells) if "if cifar:" in source]
@@ -82,14 +98,20 @@ def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
     (setup,) = [source for source in cells if "import load_ddpm" in source]
     for source in (setup, *cells[branch : branch + 2]):
         exec(source, names)
-    assert list(names["profiles"])[-1] == "CIFAR-10" and names["sides"]["CIFAR-10"].shape == (6, len(names["steps"]))
-    sample = names["images_of"]["CIFAR-10"][0]  # 18 Heun steps of that very net
+    assert list(names["profiles"])[-1] == "CIFAR-10" and names["sides"]["CIFAR-10"].shape == (
+        6,
+        len(names["steps"]),
+    )
+    sample = names["shown"]["CIFAR-10"][0]  # 18 Heun steps of that very net
     noise = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     scheduler = DDPMScheduler()
-    again = diffusion.sample(ddpm.from_scheduler(net, scheduler), noise, diffusion.karras_sigmas(18, 0.02, 80.0))
+    again = diffusion.sample(
+        ddpm.from_scheduler(net, scheduler), noise, diffusion.karras_sigmas(18, 0.02, 80.0)
+    )
     torch.testing.assert_close(sample, diffusion.final(again)[0], atol=1e-3, rtol=1e-3)
     profile = names["profiles"]["CIFAR-10"][0]
-    torch.testing.assert_close(profile.x_t[0], sample + names["steps"][0] * names["noise"][0])
+    eps = torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(profile.x_t[0], sample + names["steps"][0] * eps)
     assert profile.pixels.isfinite().all() and bool((profile.pixels.flatten(2).amax(2) > 0).all())
     assert (tmp_path / "figures" / "tiny" / "fig12.png").stat().st_size > 10_000
     cache.rename(cache.with_name("models--gone"))
@@ -100,7 +122,9 @@ def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
 def test_one_set_is_centered_and_the_other_is_not():
     from lcs_utils.clevr.scenes import project
 
-    where = lambda name: torch.tensor([project(s)[0].tolist() for s in centered.scenes(name, 50)])
+    def where(name):
+        return torch.tensor([project(s)[0].tolist() for s in centered.scenes(name, 50)])
+
     place = {name: where(name) for name in centered.SPREAD}
     far = {name: float((p - 0.5).abs().max()) for name, p in place.items()}
     assert far["centered"] <= 0.04 + 1e-6 and 0.2 < far["scattered"] <= 0.3 + 1e-6
@@ -111,15 +135,17 @@ def test_one_set_is_centered_and_the_other_is_not():
 
 
 def test_rank_correlation_with_ties():
-    assert locality_rates.rank_correlation([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
-    assert locality_rates.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
-    assert locality_rates.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    assert stats.rank_correlation([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert stats.rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert stats.rank_correlation([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
     with pytest.raises(ValueError, match="varying"):
-        locality_rates.rank_correlation([1, 1, 1], [1, 2, 3])
+        stats.rank_correlation([1, 1, 1], [1, 2, 3])
 
 
 def test_k_by_filled_cells_stops_at_the_first_failure_and_at_gaps():
-    row = lambda k, placed: Row("exp1", "w", "c", 0, "dpmpp_2m", 14, k, 0, placed, placed, 1.0)
+    def row(k, placed):
+        return Row("exp1", "w", "c", 0, "dpmpp_2m", 14, k, 0, placed, placed, 1.0)
+
     assert locality_rates.filled_k([row(k, k) for k in range(5)], "exp1") == 4
     assert locality_rates.filled_k([row(1, 1), row(2, 2), row(3, 2), row(4, 4)], "exp1") == 2
     assert locality_rates.filled_k([row(1, 1), row(3, 3)], "exp1") == 1
@@ -128,16 +154,29 @@ def test_k_by_filled_cells_stops_at_the_first_failure_and_at_gaps():
 
 def test_locality_ranks_nets_at_the_noise_where_it_differs(monkeypatch):
     share = {"exp1": 0.6, "exp2": 0.3, "exp3": 0.9}  # of the cells filled
-    made = lambda net, sigma: (share[net] if sigma >= 1 else 1 - share[net]) / 2
+
+    def made(net, sigma):
+        return (share[net] if sigma >= 1 else 1 - share[net]) / 2
+
     found = {
-        net: [net_locality.LocalityRow(net, "w", 5, i, s, 9.0, 0.0, made(net, s), 1.0) for s in net_locality.SIGMAS for i in range(2)]
+        net: [
+            net_locality.LocalityRow(net, "w", 5, i, s, 9.0, 0.0, made(net, s), 1.0)
+            for s in net_locality.SIGMAS
+            for i in range(2)
+        ]
         for net in share
-    }  # fmt: skip
+    }
     monkeypatch.setattr(locality_rates, "read", lambda preset: [])
     monkeypatch.setattr(locality_rates, "current", lambda rows, nets, preset: found)
-    placed = lambda net, k, i: k if i < 10 * share[net] else 0
+
+    def placed(net, k, i):
+        return k if i < 10 * share[net] else 0
+
     counted = [
-        Row(net, "w", "c", 0, "dpmpp_2m", 14, k, i, k, placed(net, k, i), 1.0) for net in share for k in (4, 5, 6) for i in range(10)
+        Row(net, "w", "c", 0, "dpmpp_2m", 14, k, i, k, placed(net, k, i), 1.0)
+        for net in share
+        for k in (4, 5, 6)
+        for i in range(10)
     ]
     by_noise = locality_rates.by_noise(counted, list(share))
     assert by_noise == {sigma: pytest.approx(1 if sigma >= 1 else -1) for sigma in net_locality.SIGMAS}
@@ -151,7 +190,9 @@ def test_a_missing_net_is_named(capsys):
 
 def test_rows_of_other_weights_are_refused():
     with pytest.raises(ValueError, match="net_locality exp1"):
-        net_locality.current([net_locality.LocalityRow("exp1", "0" * 12, 5, 0, 1.0, 1.0, 1.0, 1.0, 1.0)], ["exp1"])
+        net_locality.current(
+            [net_locality.LocalityRow("exp1", "0" * 12, 5, 0, 1.0, 1.0, 1.0, 1.0, 1.0)], ["exp1"]
+        )
 
 
 def test_the_twin_field_has_the_images_correlation():
@@ -159,46 +200,97 @@ def test_the_twin_field_has_the_images_correlation():
 
     at = torch.cartesian_prod(torch.arange(6), torch.arange(6)).double()
     p = gaussian(torch.zeros(36), 0.04 * torch.exp(-torch.cdist(at, at) / 3.0))
-    twin, length = locality_rates.gaussian_twin(p.sample(4000, torch.Generator().manual_seed(0)).reshape(-1, 6, 6))
+    twin, length = locality_rates.gaussian_twin(
+        p.sample(4000, torch.Generator().manual_seed(0)).reshape(-1, 6, 6)
+    )
     assert length == pytest.approx(3.0, rel=0.1)
     torch.testing.assert_close(twin.cov, p.cov, atol=0.004, rtol=0)
 
 
 def test_locality_along_training_keeps_whole_stages_in_order(monkeypatch):
     share = {"exp1@300": 0.4, "exp1@20": 0.2, "exp1_seed1@50": 0.9}
-    made = lambda net, value, sigmas: [
-        net_locality.LocalityRow(net, "0" * 12, 5, image, sigma, 9.0, 0.1, value if sigma >= locality_rates.HIGH else 0.0, 1.0)
-        for sigma in sigmas for image in range(net_locality.IMAGES)
-    ]  # fmt: skip
-    monkeypatch.setattr(checkpoints, "images", lambda name: int(name.partition("@")[2] or 900))
+
+    def made(net, value, sigmas):
+        return [
+            net_locality.LocalityRow(
+                net, "0" * 12, 5, image, sigma, 9.0, 0.1, value if sigma >= locality_rates.HIGH else 0.0, 1.0
+            )
+            for sigma in sigmas
+            for image in range(net_locality.IMAGES)
+        ]
+
+    monkeypatch.setattr(nets, "images_seen", lambda name, preset: int(name.partition("@")[2] or 900))
     rows = [row for net, value in share.items() for row in made(net, value, net_locality.SIGMAS)]
-    rows += made("exp1@40", 0.7, net_locality.SIGMAS[:-1]) + made("exp1", 0.6, net_locality.SIGMAS)  # @40 was stopped
+    rows += made("exp1@40", 0.7, net_locality.SIGMAS[:-1]) + made(
+        "exp1", 0.6, net_locality.SIGMAS
+    )  # @40 was stopped
     found = locality_rates.along_training(rows, "exp1")
-    assert [(images, round(value.value, 3)) for images, value in found.items()] == [(20, 0.2), (300, 0.4), (900, 0.6)]
+    assert [(images, round(value.value, 3)) for images, value in found.items()] == [
+        (20, 0.2),
+        (300, 0.4),
+        (900, 0.6),
+    ]
 
 
 def test_chance_is_what_a_window_alone_gives():
-    """Of five conditions, no two within two cells: a window of two hears one label, the whole image all of them."""
+    """Of five conditions, no two within two cells: a window of two hears one label, the whole image all of
+    them.
+    """
     assert locality_rates.chance_locality(1) == locality_rates.chance_locality(2) == 1
     assert locality_rates.chance_locality(15) == locality_rates.chance_locality(None) < 0.25
     assert 0.7 < locality_rates.chance_locality(3) < 0.75
 
 
 def test_every_net_of_the_tables_has_a_point_of_its_own():
-    """Color and marker tell all trained nets apart, but for other seeds and locality's radius."""
-    styles = {net: locality_rates.point_style(net) for net in EXPERIMENTS if not net.startswith(("background", "exp3_r", "color"))}
-    assert len(set(styles.values())) == len(styles)
-    assert all(color in locality_rates.COLOR_OF and marker in locality_rates.MARKER_OF for color, marker in styles.values())
-    assert locality_rates.point_style("exp2_seed1") == ("Exp. 2: one label", "the same, other seeds")
-    with pytest.raises(ValueError, match="unknown experiment 'exp9'"):
-        locality_rates.point_style("exp9")
+    """Color and words tell all trained nets apart; other seeds are gray."""
+    points = {net: locality_figures.point_style(net) for net in locality_figures.KNOWN}
+    assert len(set(points.values())) == len(points)
+    assert all(point.kind in locality_figures.COLOR_OF and point.words for point in points.values())
+    assert points["exp3_r2"].words == "1-3, r = 2" and points["exp1_1-6_x3"].words == "1-6, longer"
+    seed = locality_figures.point_style("exp2_seed1")
+    assert (seed.color, seed.words) == (locality_figures.SEED, "")
+
+
+@pytest.mark.parametrize("net", ["mine", "2-4 objects", "exp1/unit", "background_empty", "color_1-3"])
+def test_a_net_of_ones_own_has_a_neutral_point_and_its_name(net):
+    point = locality_figures.point_style(net)
+    assert (point.color, point.marker, point.words) == (locality_figures.NEUTRAL, "D", net)
+
+
+def thesis(locality):
+    def at(value):
+        return Interval(value, value, value)
+
+    filled = {net: at(min(1.0, 1.2 * value)) for net, value in locality.items()}
+    k = {"K": {net: round(10 * value) for net, value in locality.items()}}
+    return locality_rates.AgainstK(
+        {net: at(value) for net, value in locality.items()}, dict.fromkeys(locality, 0.24), filled, {}, k
+    )
+
+
+def test_the_thesis_is_drawn_with_its_correlation_and_every_name(monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "mine", Experiment("mine", objects=(2, 4), labels="random"))
+    found = thesis({"exp1": 0.6, "exp1_seed1": 0.55, "exp2": 0.3, "mine": 0.45, "exp3": 0.8})
+    figure = locality_figures.draw_against_k(found, 0.93)
+    axes = figure.axes[0]
+    assert "rank correlation 0.93 over the 4 nets" in axes.get_title()
+    words = [text.get_text() for text in axes.texts]
+    assert words.count("1-3") == 3 and "mine" in words and "exp1_seed1" not in words
+    drawn = sorted(line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "None", None))
+    assert drawn == pytest.approx([0.3, 0.45, 0.55, 0.6, 0.8])
+    falling = locality_figures.draw_against_k(found, -0.5).axes[0].get_title()
+    assert falling.startswith("Locality and composition:") and "-0.50" in falling
 
 
 def test_local_nets_are_not_ranked_among_the_others():
-    at = lambda value: Interval(value, value, value)
+    def at(value):
+        return Interval(value, value, value)
+
     nets = {"exp1": 0.6, "exp2": 0.3, "drop_one_1-3": 0.4, "exp3": 0.8}
     share = {"exp1": at(0.9), "exp2": at(0.2), "drop_one_1-3": at(0.5), "exp3": at(0.1)}
     obeyed = {"exp1": 4.0, "exp2": 2.0, "drop_one_1-3": 1.0, "exp3": 0.0}
-    found = locality_rates.AgainstK({n: at(v) for n, v in nets.items()}, dict.fromkeys(nets, 0.2), share, obeyed, {})
+    found = locality_rates.AgainstK(
+        {n: at(v) for n, v in nets.items()}, dict.fromkeys(nets, 0.2), share, obeyed, {}
+    )
     expected = {"cells filled": pytest.approx(1), "conditions obeyed": pytest.approx(0.5)}
     assert found.rank_correlations() == expected  # with exp3 they would be -0.2 and -0.4

@@ -34,12 +34,20 @@ def near(net, k, distances):
 def test_copies_are_counted_and_fresh_images_are_not():
     train = training()
     noise = 0.02 * torch.randn(20, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    given = {m.REAL: to_float(training(100, seed=2)), "fresh": to_float(training(20, seed=3)), "copier": to_float(train[:20]) + noise}
+    given = {
+        m.REAL: to_float(training(100, seed=2)),
+        "fresh": to_float(training(20, seed=3)),
+        "copier": to_float(train[:20]) + noise,
+    }
     given["gray"] = torch.zeros(20, 3, 8, 8)  # near to every image, a copy of none
-    rows = [row for net, images in given.items() for row in near(net, 1, m.nearest(images, train)[1].tolist())]
+    rows = [
+        row for net, images in given.items() for row in near(net, 1, m.nearest(images, train)[1].tolist())
+    ]
     found = {net: m.memorized(rows)[net, 1] for net in given}
     assert found == {m.REAL: (0, 100), "fresh": (0, 20), "copier": (20, 20), "gray": (0, 20)}
-    close = near("empty", 1, [(0.03, 0.031), (0.03, 0.061)])  # both near to an image, one of them to that one alone
+    close = near(
+        "empty", 1, [(0.03, 0.031), (0.03, 0.061)]
+    )  # both near to an image, one of them to that one alone
     assert m.memorized(close)["empty", 1] == (1, 2)
 
 
@@ -56,13 +64,18 @@ def test_rows_survive_their_file(tmp_path):
         m.read_near(tmp_path / "near.csv")
 
 
-def test_the_figure_shows_the_samples_that_were_looked_at():
+def test_the_figure_shows_the_likest_samples_and_all_in_the_histogram():
     rows = m.read_near()
-    figure = m.draw(rows, {"exp1": "Exp. 1"}, columns=10)
-    shown = [row.distance / row.second for row in rows if row.net == "exp1" and row.sample < ACROSS]
-    said = [text for axes in figure.axes for text in (t.get_text() for t in axes.texts) if text]
-    assert said == [f"{share:.2f}" for share in sorted(shown)] and len(shown) == 3 * ACROSS  # each kept sample, the likest first
-    assert len(figure.axes) == 2 * len(shown)
+    shown = sorted(m.likeness(row) for row in rows if row.net == "exp1" and row.sample < ACROSS)
+    assert [m.likeness(row) for row in m.shown_rows(rows, ["exp1"])] == shown and len(shown) == 3 * ACROSS
+    figure = m.draw(rows, {"exp1": "Exp. 1"}, shown=4, across=2)
+    *pictures, histogram = figure.axes
+    said = [axes.get_xlabel() for axes in pictures]
+    numbers = [f"Exp. 1: {share:.2f}" for share in shown[:4]]
+    assert said == [*numbers[:2], "", "", *numbers[2:], "", ""]
+    ours = sum(row.net == "exp1" for row in rows)
+    keys = [text.get_text() for text in histogram.get_legend().get_texts()]
+    assert keys[0] == f"samples of our nets ({ours})"
     with pytest.raises(ValueError, match="no rows for 'exp1'; measure it"):
         m.draw([r._replace(weights="other") for r in rows], {"exp1": "Exp. 1"})
 

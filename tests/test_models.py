@@ -1,15 +1,24 @@
-"""The nets against what their equations promise: magnitudes, gradients, locality, and a round trip through files."""
+"""The nets against what their equations promise: magnitudes, gradients, locality, and a round trip through
+files.
+"""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
 
+from lcs_utils import paths
 from lcs_utils.diffusion import SIGMA_DATA, add_noise, expand, loss_weight
 from lcs_utils.models import unet
 from lcs_utils.models.local_patch import (
-    LocalPatchDenoiser, cell_size, choose_patches, extract_patches, patch_conditions,
-)  # fmt: skip
+    LocalPatchDenoiser,
+    cell_size,
+    choose_patches,
+    extract_patches,
+    patch_conditions,
+)
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import EDMDenoiser, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet, MCScale, MPConv, mp_cat, mp_silu, mp_sum, renormalize_
@@ -17,7 +26,9 @@ from lcs_utils.models.unet import EDM2UNet, MCScale, MPConv, mp_cat, mp_silu, mp
 
 def small_net(**changes):
     torch.manual_seed(0)
-    config = dict(cond_dim=16, channels=16, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], head_channels=16)
+    config = dict(
+        cond_dim=16, channels=16, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], head_channels=16
+    )
     net = EDM2UNet(**(config | changes)).eval()
     with torch.no_grad():  # gains start at 0, where a net ignores everything: open them
         net.out_gain.fill_(1.0)
@@ -37,7 +48,9 @@ def test_primitives_keep_unit_variance():
     assert std(mp_silu(a)) ** 2 + float(mp_silu(a).mean()) ** 2 == pytest.approx(1, abs=0.01)
     assert std(mp_sum(a, torch.randn_like(a), 0.3)) == pytest.approx(1, abs=0.01)
     joined = mp_cat(a, b)
-    assert std(joined[:, :32]) ** 2 * 32 == pytest.approx(std(joined[:, 32:]) ** 2 * 16, rel=0.01)  # equal shares
+    assert std(joined[:, :32]) ** 2 * 32 == pytest.approx(
+        std(joined[:, 32:]) ** 2 * 16, rel=0.01
+    )  # equal shares
     assert float(joined.square().mean()) == pytest.approx(1, abs=0.01)
     assert std(MPConv(32, 64, 3)(a)) == pytest.approx(1, abs=0.05)
     assert std(torch.nn.functional.silu(a)) < 0.7  # the plain nonlinearity does not
@@ -46,7 +59,9 @@ def test_primitives_keep_unit_variance():
 def test_activations_keep_unit_magnitude_through_the_net():
     net, seen = small_net(channels=32, head_channels=32), []
     for block in [*net.encoder, *net.decoder]:
-        block.register_forward_hook(lambda module, inputs, out: seen.append(float(out.square().mean().sqrt())))
+        block.register_forward_hook(
+            lambda module, inputs, out: seen.append(float(out.square().mean().sqrt()))
+        )
     with torch.no_grad():
         net(torch.randn(8, 3, 16, 16), torch.zeros(8), torch.zeros(8, 16))
     assert len(seen) == len(net.encoder) + len(net.decoder) and all(0.8 < rms < 1.3 for rms in seen), seen
@@ -109,7 +124,9 @@ def test_multi_hot_labels_grow_by_sqrt_k_unless_normalized():
 
 
 def test_for_one_label_normalizing_is_the_same_training_and_for_more_it_is_the_condition_divided_by_sqrt_k():
-    """So that Exp. 2, sampled with condition / sqrt(k), is the net that it would have been with normalized labels."""
+    """So that Exp. 2, sampled with condition / sqrt(k), is the net that it would have been with normalized
+    labels.
+    """
     torch.manual_seed(0)
     standard, normalized = (small_net(cond_dim=256, normalize_label=n) for n in (False, True))
     normalized.load_state_dict(standard.state_dict())
@@ -119,7 +136,11 @@ def test_for_one_label_normalizing_is_the_same_training_and_for_more_it_is_the_c
     c_noise = torch.zeros(3)
     assert torch.equal(standard.embed(c_noise, cond)[:2], normalized.embed(c_noise, cond)[:2])
     assert not torch.allclose(standard.embed(c_noise, cond)[2], normalized.embed(c_noise, cond)[2])
-    assert torch.allclose(standard.embed(c_noise, cond / torch.tensor([[1.0], [1.0], [2.0]])), normalized.embed(c_noise, cond), atol=1e-6)
+    assert torch.allclose(
+        standard.embed(c_noise, cond / torch.tensor([[1.0], [1.0], [2.0]])),
+        normalized.embed(c_noise, cond),
+        atol=1e-6,
+    )
 
 
 def test_preconditioning_gives_the_network_unit_variance_in_and_out():
@@ -139,7 +160,9 @@ def test_preconditioning_gives_the_network_unit_variance_in_and_out():
         one = precondition(lambda x, c, cond: torch.ones_like(x), x_t, sigma, None, SIGMA_DATA)
         target = (x0 - skip) / (one - skip)  # what F must be for D = x0
         assert std(target) == pytest.approx(1, abs=0.05)
-        assert torch.allclose((one - skip).square() * expand(loss_weight(sigma), x0), torch.ones_like(x0), rtol=1e-3)
+        assert torch.allclose(
+            (one - skip).square() * expand(loss_weight(sigma), x0), torch.ones_like(x0), rtol=1e-3
+        )
 
 
 def test_log_variance_at_its_optimum_is_the_log_error():
@@ -158,10 +181,15 @@ def test_patches_are_the_neighborhoods_of_their_cells():
     assert patches.shape == (1, 16, 3, 6, 6) and valid.shape == (1, 16, 1, 6, 6)
     for cell in range(16):
         i, j = divmod(cell, 4)
-        assert torch.equal(patches[0, cell, :, m : 2 * m, m : 2 * m], image[0, :, i * m : i * m + m, j * m : j * m + m])
+        assert torch.equal(
+            patches[0, cell, :, m : 2 * m, m : 2 * m], image[0, :, i * m : i * m + m, j * m : j * m + m]
+        )
     assert torch.equal(patches[0] != 0, valid[0].expand(-1, 3, -1, -1) != 0)  # exactly the outside is 0
     few = torch.tensor([[14, 3]])
-    assert all(torch.equal(a, b[:, few[0]]) for a, b in zip(extract_patches(image, radius, grid_size, few), (patches, valid)))
+    assert all(
+        torch.equal(a, b[:, few[0]])
+        for a, b in zip(extract_patches(image, radius, grid_size, few), (patches, valid))
+    )
 
 
 def test_patch_conditions_are_the_subgrid_and_the_center():
@@ -227,7 +255,9 @@ def test_a_pipeline_survives_its_files(tmp_path, radius):
     loaded = ConditionalPipeline.from_pretrained(tmp_path)
     cond, seeded = torch.rand(2, 16), lambda: torch.Generator().manual_seed(3)
     args = dict(num_inference_steps=3, solver="dpmpp_2m")
-    assert torch.equal(pipeline(cond, generator=seeded(), **args).images, loaded(cond, generator=seeded(), **args).images)
+    assert torch.equal(
+        pipeline(cond, generator=seeded(), **args).images, loaded(cond, generator=seeded(), **args).images
+    )
     assert not torch.equal(pipeline(cond, generator=seeded(), **args).images, pipeline(cond, **args).images)
 
 
@@ -251,3 +281,27 @@ def test_bad_input_is_named():
         pipeline(cond, solver="ddim")
     with pytest.raises(ValueError, match=r"cond must have shape \[batch, 16\]"):
         pipeline(torch.zeros(1, 4))
+
+
+ONE_GRAPH = """
+import torch
+from lcs_utils.models.precond import EDMDenoiser
+from lcs_utils.models.unet import EDM2UNet
+size = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[0], head_channels=8)
+denoise = EDMDenoiser(EDM2UNet(cond_dim=4, **size))
+inputs = torch.randn(2, 3, 8, 8), torch.ones(2), torch.zeros(2, 4)
+found = torch._dynamo.explain(lambda *args: denoise(*args))(*inputs)
+print(found.graph_count, found.graph_break_count)
+"""
+
+
+def test_one_graph_under_torch_compile():
+    """The checks of a denoiser do not look at values while it is compiled; otherwise they do. In a process of
+    its own, since the types checked in tests split graphs.
+    """
+    done = subprocess.run([sys.executable, "-c", ONE_GRAPH], capture_output=True, text=True, cwd=paths.ROOT)
+    assert done.stdout.split() == ["1", "0"], done.stderr[-2000:]
+    size = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[0], head_channels=8)
+    denoise = EDMDenoiser(EDM2UNet(cond_dim=4, **size))
+    with pytest.raises(ValueError, match="sigma must be > 0, got 0"):
+        denoise(torch.randn(2, 3, 8, 8), torch.zeros(2), torch.zeros(2, 4))

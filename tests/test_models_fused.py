@@ -12,10 +12,18 @@ from lcs_utils.models.unet import EDM2UNet, dtype_on
 def net(dtype):
     torch.manual_seed(0)
     small = EDM2UNet(
-        cond_dim=4, channels=8, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], head_channels=8,
+        cond_dim=4,
+        channels=8,
+        channel_mult=[1, 2],
+        num_blocks=1,
+        attention_levels=[1],
+        head_channels=8,
         dtype_inside=dtype,
-    ).eval()  # fmt: skip
-    for name, parameter in small.named_parameters():  # as after training: gains not 0, weights not of unit RMS
+    ).eval()
+    for (
+        name,
+        parameter,
+    ) in small.named_parameters():  # as after training: gains not 0, weights not of unit RMS
         parameter.data.mul_(1.7).add_(0.3 if "gain" in name else 0.0)
     return small
 
@@ -41,10 +49,17 @@ def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype, monkeypatch):
 @pytest.mark.parametrize("slow, dtype", [(False, torch.bfloat16), (True, torch.float32)])
 def test_half_precision_is_used_where_the_processor_has_it(monkeypatch, slow, dtype):
     monkeypatch.setattr(unet, "HALF_IS_SLOW", slow)
-    assert dtype_on(torch.device("cpu"), "bfloat16") is dtype and dtype_on(torch.device("cuda"), "bfloat16") is torch.bfloat16
+    assert (
+        dtype_on(torch.device("cpu"), "bfloat16") is dtype
+        and dtype_on(torch.device("cuda"), "bfloat16") is torch.bfloat16
+    )
     seen, half = [], net("bfloat16")
     half.conv_in.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
-    inputs = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([0.1, -0.4]), torch.eye(4)[:2]
+    inputs = (
+        torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)),
+        torch.tensor([0.1, -0.4]),
+        torch.eye(4)[:2],
+    )
     with torch.no_grad():
         apart = float((half(*inputs) - net("float32")(*inputs)).abs().max())
     assert seen == [dtype] and (apart == 0 if dtype is torch.float32 else 0 < apart < 0.1)

@@ -120,7 +120,7 @@ def test_a_stopped_run_goes_on_and_other_weights_replace(tmp_path, monkeypatch):
         net_features, "subject", lambda net, preset, device: stub(name=net)._replace(weights="1" * 12)
     )
     net_features.measure("stub", settings=settings[:1], file=file)
-    assert {row.weights for row in net_features.paths.read_rows(file, FeatureRow) if row.net == "stub"} == {
+    assert {row.weights for row in net_features.store.read_rows(file, FeatureRow) if row.net == "stub"} == {
         "1" * 12
     }
 

@@ -1,4 +1,6 @@
-"""The README's table `| paper | code |` is true: every name resolves, and its docstring says where in the paper it is."""
+"""The README's table `| paper | code |` is true: every name resolves, and its docstring says where in the
+paper it is.
+"""
 
 import importlib
 import inspect
@@ -6,10 +8,11 @@ import re
 
 import pytest
 
-from lcs_utils import paths
+from lcs_utils import paths, store
 
 ANCHOR = re.compile(
-    r"(?:Definition|Def\.|Lemma|Claim|Corollary|Theorem|Proposition|Appendix|App\.|Section|Sec\.|Fig\.|Table|Exp\.) ?[A-Z]?\.?\d+(?:\.\d+)*"
+    r"(?:Definition|Def\.|Lemma|Claim|Corollary|Theorem|Proposition|Appendix|App\.|Section|Sec\.|Fig\.|Table|Exp\.)"
+    r" ?[A-Z]?\.?\d+(?:\.\d+)*"
     r"|(?:App\.|Appendix) [A-Z]\b|eqs?\. ?\(\d+\)(?:-\(\d+\))?"
 )
 
@@ -56,22 +59,31 @@ def test_the_readme_has_the_table():
     assert README.exists(), "README.md is missing"
     assert ROWS, "README.md has no table headed `| paper | code |`"
     for anchors, names in ROWS:
-        assert anchors and names, f"a row needs an anchor (such as eq. (9)) and a `dotted.name`: {anchors} | {names}"
+        assert anchors and names, (
+            f"a row needs an anchor (such as eq. (9)) and a `dotted.name`: {anchors} | {names}"
+        )
 
 
 @pytest.mark.parametrize(("anchors", "names"), ROWS, ids=[", ".join(anchors) for anchors, _ in ROWS])
 def test_row_resolves_and_docstrings_hold_the_anchor(anchors, names):
     docs = {name: flat(inspect.getdoc(resolve(name))) for name in names}
     for anchor in anchors:
-        assert any(anchor in doc for doc in docs.values()), f"{anchor!r} stands in no docstring of {', '.join(names)}"
+        assert any(anchor in doc for doc in docs.values()), (
+            f"{anchor!r} stands in no docstring of {', '.join(names)}"
+        )
     for name, doc in docs.items():
-        assert any(anchor in doc for anchor in anchors), f"the docstring of {name} holds none of {', '.join(anchors)}"
+        assert any(anchor in doc for anchor in anchors), (
+            f"the docstring of {name} holds none of {', '.join(anchors)}"
+        )
 
 
 def test_the_reader_of_the_table():
-    text = "| Paper | code |\n|---|---|\n| Def. 1, eq. (1), App. E.1 | `paths.sha256`, `paths` |\n\n| a | b |\n| x | `y` |\n"
-    assert rows(text) == [(["Def. 1", "eq. (1)", "App. E.1"], ["paths.sha256", "paths"])]
-    assert resolve("paths.sha256") is paths.sha256 and resolve("lcs_utils.paths") is paths
+    text = (
+        "| Paper | code |\n|---|---|\n| Def. 1, eq. (1), App. E.1 | `store.sha256`, `paths` |\n\n| a | b "
+        "|\n| x | `y` |\n"
+    )
+    assert rows(text) == [(["Def. 1", "eq. (1)", "App. E.1"], ["store.sha256", "paths"])]
+    assert resolve("store.sha256") is store.sha256 and resolve("lcs_utils.paths") is paths
     for wrong in ("paths.nothing", "nothing.at_all"):
         with pytest.raises((AttributeError, ModuleNotFoundError)):
             resolve(wrong)

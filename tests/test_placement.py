@@ -1,4 +1,6 @@
-"""Placement one to one, and its null: a net that obeys stands above it, a deaf one does not, wherever its objects stand."""
+"""Placement one to one, and its null: a net that obeys stands above it, a deaf one does not, wherever its
+objects stand.
+"""
 
 import subprocess
 import sys
@@ -7,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from lcs_utils import paths
+from lcs_utils import nets, paths, stats
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
-from lcs_utils.evaluation import against_null, families, placement, rates, resampling
+from lcs_utils.evaluation import against_null, families, placement, rates
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 
 CELL = 1 / 16
@@ -39,7 +41,9 @@ def middle(rng, n):
 
 
 def crowd(rng, n):
-    """`n` <= 9 objects on a grid of 3 x 3 in the middle, whichever: between them they are near all of the paper's locations."""
+    """`n` <= 9 objects on a grid of 3 x 3 in the middle, whichever: between them they are near all of the
+    paper's locations.
+    """
     across, down = np.divmod(rng.permutation(9)[:n], 3)
     return (np.stack([across, down], 1) * 3 + 4 + rng.random((n, 2))) * CELL
 
@@ -51,7 +55,8 @@ def anywhere(rng, n):
 
 
 def planted(family, k, obeying, extra=0, deaf=middle, samples=32, seed=0, net="exp1"):
-    """Rows of a "net" that draws k + extra objects, of which obeying(rng) stand in asked cells and the others as `deaf` draws.
+    """Rows of a "net" that draws k + extra objects, of which obeying(rng) stand in asked cells and the
+    others as `deaf` draws.
 
     How many those are stands in `cleanness`, a field that nothing here reads.
     """
@@ -77,7 +82,8 @@ def test_pairs_are_as_many_as_can_be_and_then_the_nearest():
     assert (
         len(placement.assigned(paper[:1], paper[:1].repeat(5, 0))) == 1
     )  # nor do five objects at one location count twice
-    # object 0 is near both locations, object 1 only near the first: taking the nearest first would leave one empty
+    # object 0 is near both locations, object 1 only near the first: taking the nearest first would leave
+    # one empty
     asked = np.array([[8.5, 8.5], [10.5, 8.5]]) * CELL
     centers = np.array([[9.4, 8.5], [7.5, 8.5]]) * CELL
     assert sorted(map(tuple, placement.assigned(asked, centers).tolist())) == [(0, 1), (1, 0)]
@@ -88,7 +94,10 @@ def test_pairs_are_as_many_as_can_be_and_then_the_nearest():
 
 def test_the_exact_cell_is_stricter_than_within_one_and_two_cells_off_is_nothing():
     asked = np.array([[8.5, 8.5]]) * CELL
-    pairs = lambda off, tolerance: len(placement.assigned(asked, asked + np.array(off) * CELL, tolerance))
+
+    def pairs(off, tolerance):
+        return len(placement.assigned(asked, asked + np.array(off) * CELL, tolerance))
+
     assert (
         pairs((0.4, -0.4), 0) == 1
         and pairs((1, -1), 0) == 0
@@ -120,7 +129,7 @@ def test_a_row_judged_by_the_rules_of_rates_is_judged_within_the_tolerance():
     one, exact = (placement.own([off], tolerance)[0] for tolerance in (1, 0))
     assert (one.placed, exact.placed) == (4, 0)
     for rule in (rates.success, rates.paper_success):
-        assert rule(one, rates.trained("exp1")) and not rule(exact, rates.trained("exp1"))
+        assert rule(one, nets.trained("exp1")) and not rule(exact, nets.trained("exp1"))
 
 
 def test_permuted_conditions_are_other_ones_and_the_pictures_stay():
@@ -151,9 +160,18 @@ def test_cells_never_asked_for_are_never_asked_for():
 
 @pytest.mark.parametrize("family", ["spread", "test", "orders"])
 def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(family):
-    """The deaf net draws K objects in the middle, which fills many cells of the paper's list: chance, and said to be so."""
-    obeys, deaf = ([row for name in {family, "spread"} for k in range(1, 5) for row in planted(name, k, how, 0, crowd, 24)]
-                   for how in (lambda rng: 9, lambda rng: 0))  # fmt: skip
+    """The deaf net draws K objects in the middle, which fills many cells of the paper's list: chance, and
+    said to be so.
+    """
+    obeys, deaf = (
+        [
+            row
+            for name in {family, "spread"}
+            for k in range(1, 5)
+            for row in planted(name, k, how, 0, crowd, 24)
+        ]
+        for how in (lambda rng: 9, lambda rng: 0)
+    )
     found, chance = (against_null.of_nets(rows, ["exp1"], family) for rows in (obeys, deaf))
     assert found.k.placed.value == found.k.paper.value == 4 and found.k.placed_null.value == 0
     for k, at in found.at.items():
@@ -171,7 +189,9 @@ def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(fa
 
 
 def test_without_a_null_the_deaf_net_would_pass_at_the_papers_list():
-    """Negative case, what made the null necessary: a crowd in the middle fills 8 of the list and passes the paper's rule."""
+    """Negative case, what made the null necessary: a crowd in the middle fills 8 of the list and passes the
+    paper's rule.
+    """
     deaf = [row for name in ("test", "spread") for row in planted(name, 8, lambda rng: 0, 0, crowd, 32)]
     at = against_null.of_nets(deaf, ["exp1"], "test").at[8]
     assert at.filled.own.value > 0.8 and at.paper.own.low > 0.25
@@ -183,8 +203,12 @@ def test_without_a_null_the_deaf_net_would_pass_at_the_papers_list():
     assert alone.filled.null is None and alone.filled.above is None and alone.obeyed is None
 
 
-TRUTHS = {"none": lambda k, rng: 0, "half": lambda k, rng: k // 2, "all": lambda k, rng: k,
-          "all or none": lambda k, rng: k * int(rng.integers(2))}  # fmt: skip
+TRUTHS = {
+    "none": lambda k, rng: 0,
+    "half": lambda k, rng: k // 2,
+    "all": lambda k, rng: k,
+    "all or none": lambda k, rng: k * int(rng.integers(2)),
+}
 
 
 @pytest.mark.parametrize("family", ["spread", "test"])
@@ -205,7 +229,7 @@ def test_planted_numbers_of_objects_that_obey_come_back(family, truth, deaf):
             own, pictures = rows[family], rows["spread"]
             null = placement.other_conditions(own, pictures)
             judged = against_null.Judged(own, null, [], [], pictures)
-            drawn = resampling.weights([row.asked for row in own], 0)
+            drawn = stats.weights([row.asked for row in own], 0)
             obeyed = against_null.obeyed(judged, tolerance, drawn, 0)
             errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
         assert abs(np.mean(errors)) < 0.3, (k, tolerance, errors)
@@ -233,21 +257,25 @@ def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
 
 
 def test_intervals_cover_noise_conditions_and_training_seeds():
-    same = resampling.weights(["a"] * 16, 0)
-    assert same.shape == (1 + rates.RESAMPLES, 16) and (same[0] == 1).all() and (same.sum(1) == 16).all()
+    same = stats.weights(["a"] * 16, 0)
+    assert same.shape == (1 + stats.RESAMPLES, 16) and (same[0] == 1).all() and (same.sum(1) == 16).all()
     # eight conditions, of which half always succeed: samples alone would vouch for too much
     names, values = [str(i % 8) for i in range(64)], np.array([i % 8 < 4 for i in range(64)], float)
-    spread = lambda conditions: np.std(resampling.mean(values, resampling.weights(conditions, 0))[1:])
+
+    def spread(conditions):
+        return np.std(stats.drawn_mean(values, stats.weights(conditions, 0))[1:])
+
     assert spread(names) == pytest.approx(np.sqrt(0.25 / 8), rel=0.1) and spread(["a"] * 64) == pytest.approx(
         np.sqrt(0.25 / 64), rel=0.1
     )
-    sure = [np.full(1 + rates.RESAMPLES, value) for value in (0.2, 0.8)]
-    both = resampling.over_trainings(sure, 0)
+    sure = [np.full(1 + stats.RESAMPLES, value) for value in (0.2, 0.8)]
+    both = stats.over_trainings(sure, 0)
     assert both[0] == 0.5 and set(np.round(np.unique(both), 6)) == {0.2, 0.5, 0.8}
-    assert (resampling.over_trainings(sure[:1], 0) == 0.2).all()
-    of = lambda net, obeying: [
-        row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)
-    ]
+    assert (stats.over_trainings(sure[:1], 0) == 0.2).all()
+
+    def of(net, obeying):
+        return [row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)]
+
     rows = of("exp1", lambda rng: 9) + of("exp1_seed1", lambda rng: 0)
     at = against_null.of_nets(rows, ["exp1", "exp1_seed1"], "spread").at[2]
     alone = against_null.of_nets(rows, ["exp1"], "spread").at[2]
@@ -291,5 +319,8 @@ def test_what_is_written_is_read_at_the_same_cell():
 
 
 def test_placement_needs_neither_torch_nor_diffusers():
-    program = "import sys, lcs_utils.evaluation.placement; sys.exit(bool({'torch', 'diffusers'} & set(sys.modules)))"
+    program = (
+        "import sys, lcs_utils.evaluation.placement; sys.exit(bool({'torch', 'diffusers'} & "
+        "set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT).returncode == 0

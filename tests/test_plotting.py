@@ -7,7 +7,7 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
-from lcs_utils import notebooks, paths, plotting, provenance
+from lcs_utils import notebooks, paths, plotting, provenance, store
 
 
 @pytest.fixture
@@ -45,10 +45,30 @@ def test_a_grid_draws_every_image_at_its_place():
     assert [len(axes.lines) for axes in grid.axes] == [0, 1, 0, 0]
     ringed = plotting.image_grid(images, marks=[[[], [(1, 2)]], [[], []]], rings=True)
     assert [len(axes.lines) for axes in ringed.axes] == [0, 2, 0, 0]  # black on white
-    assert {line.get_markerfacecolor() for line in ringed.axes[1].lines} == {"none"}  # what is below stays visible
+    assert {line.get_markerfacecolor() for line in ringed.axes[1].lines} == {
+        "none"
+    }  # what is below stays visible
     plt.close("all")
     with pytest.raises(ValueError, match="1 row labels for 2 rows"):
         plotting.image_grid(images, ["a"])
+
+
+def test_rings_are_filled_where_an_object_was_found_and_captions_stand_below():
+    images = [[torch.zeros(3, 4, 4)] * 2] * 2
+    marks = [[[(1, 2, True), (3, 3, False)], []], [[], [(0, 0, True)]]]
+    words = [["2 drawn", ""], ["", "1 drawn"]]
+    plain, grid = (
+        plotting.image_grid(images, marks=marks, rings=True, captions=captions, beside=room)
+        for captions, room in ((None, 0.0), (words, 2.0))
+    )
+    faces = [[line.get_markerfacecolor() for line in axes.lines] for axes in grid.axes]
+    assert faces == [["white", "none", "none"], [], [], ["white"]]
+    assert [axes.get_xlabel() for axes in grid.axes] == ["2 drawn", "", "", "1 drawn"]
+    more = grid.get_size_inches() - plain.get_size_inches()
+    assert more[0] == pytest.approx(2.0) and 0.2 < more[1] < 0.5
+    sides = [axes.get_position().width * grid.get_size_inches()[0] for axes in grid.axes]
+    assert sides == pytest.approx([0.97] * 4)  # pictures keep their size
+    plt.close("all")
 
 
 def test_groups_of_columns_stand_apart_below_their_headings():
@@ -58,8 +78,14 @@ def test_groups_of_columns_stand_apart_below_their_headings():
     within, between, again = (b - a for a, b in zip(x, x[1:]))
     assert abs(within - again) < 1e-9 and between > 1.05 * within
     heads = {text.get_text(): text.get_position()[0] for text in grid.texts}
-    middle = lambda a, b: (grid.axes[a].get_position().x0 + grid.axes[b].get_position().x1) / 2
-    assert heads == {"left": pytest.approx(middle(0, 1), abs=0.01), "right": pytest.approx(middle(2, 3), abs=0.01)}
+
+    def middle(a, b):
+        return (grid.axes[a].get_position().x0 + grid.axes[b].get_position().x1) / 2
+
+    assert heads == {
+        "left": pytest.approx(middle(0, 1), abs=0.01),
+        "right": pytest.approx(middle(2, 3), abs=0.01),
+    }
     plt.close("all")
     with pytest.raises(ValueError, match="4 columns cannot be shared evenly by 3 groups"):
         plotting.image_grid(images, groups=["a", "b", "c"])
@@ -75,7 +101,9 @@ def test_a_figure_brings_its_numbers_and_what_they_rest_on(figure, folder):
     record = json.loads(first[1])
     assert record["values"] == {"K": [0, 1, 2], "rate": [0.5, 1.0], "none": None}
     assert (record["figure"], record["preset"], record["provenance"]["seed"]) == ("fig01", "tiny", 3)
-    assert record["provenance"]["checkpoints"] == {"lcs_utils/paths.py": paths.sha256(paths.ROOT / "lcs_utils/paths.py")}
+    assert record["provenance"]["checkpoints"] == {
+        "lcs_utils/paths.py": store.sha256(paths.ROOT / "lcs_utils/paths.py")
+    }
     assert record["provenance"]["versions"]["numpy"] == np.__version__
     assert sorted(path.name for path in folder.iterdir()) == ["fig01.json", "fig01.png"]
 
@@ -119,10 +147,41 @@ def test_only_default_parameters_of_a_shipped_preset_touch_what_the_repository_h
     assert plotting.figures_folder("tiny", f"{run} -p seed 1") == paths.RUNS / "tiny" / "figures"
 
 
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_one_argument_writes_a_figure_for_print_beside_the_kept_one(
+    figure, folder, tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    kept = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0, alt="a line that rises")
+    before = kept.read_bytes()
+    monkeypatch.setenv("LCS_PRINT", kind)
+    plotting.save_figure(figure, "fig01", "tiny", 1.0, 0, alt="a line that rises")
+    printed = tmp_path / "runs" / "tiny" / "print" / f"fig01.{kind}"
+    first = printed.read_bytes()
+    assert {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind] == first[: 4 + (kind == "svg")]
+    plotting.save_figure(figure, "fig01", "tiny", 1.0, 0, alt="a line that rises")
+    assert printed.read_bytes() == first and kept.read_bytes() == before
+    if kind == "png":
+        small, large = (plt.imread(path).shape for path in (kept, printed))
+        assert all(abs(b - 2 * a) <= 2 for a, b in zip(small[:2], large[:2], strict=True))
+    else:
+        assert b"a line that rises" in first
+    monkeypatch.setenv("LCS_PRINT", "jpg")
+    with pytest.raises(ValueError, match="LCS_PRINT must be one of png, svg, pdf, got 'jpg'"):
+        plotting.save_figure(figure, "fig02", "tiny", 1.0, 0)
+    assert not (folder / "fig02.json").exists()
+
+
+def test_a_figure_says_in_words_what_it_shows(figure, folder):
+    path = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0, alt="a line\n  that rises")
+    assert json.loads(path.with_suffix(".json").read_text())["alt"] == "a line that rises"
+    assert b"a line that rises" in path.read_bytes()
+
+
 def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):
     path = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0)
     before = path.read_bytes(), path.with_suffix(".json").read_bytes()
-    monkeypatch.setattr(paths, "write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(store, "write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     figure.axes[0].plot([3, 2, 1])
     with pytest.raises(OSError, match="disk full"):
         plotting.save_figure(figure, "fig01", "tiny", 2.0, 0)
@@ -133,7 +192,12 @@ def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):
 def test_code_hashes_follow_imports_only(tmp_path, monkeypatch):
     package = tmp_path / "lcs_utils"
     (package / "deep").mkdir(parents=True)
-    sources = {"a": "from lcs_utils.deep import b\n", "c": "", "deep/b": "import lcs_utils.deep.d as d\n", "deep/d": ""}
+    sources = {
+        "a": "from lcs_utils.deep import b\n",
+        "c": "",
+        "deep/b": "import lcs_utils.deep.d as d\n",
+        "deep/d": "",
+    }
     for name, source in (sources | {"__init__": "", "deep/__init__": ""}).items():
         (package / f"{name}.py").write_text(source)
     monkeypatch.setattr(paths, "ROOT", tmp_path)

@@ -1,4 +1,6 @@
-"""What the README tells people to type works: its program runs, its commands exist and know the options shown."""
+"""What the README tells people to type works: its program runs, its commands exist and know the options
+shown.
+"""
 
 import importlib
 import re
@@ -7,15 +9,22 @@ import shlex
 import pytest
 
 import run
-from lcs_utils import notebooks, paths, training
-from lcs_utils.evaluation import rates
+from lcs_utils import nets, notebooks, paths
+from lcs_utils.evaluation import readme
+from lcs_utils.evaluation.rows import read_rows, rows_path, told_path
 from lcs_utils.experiments import EXPERIMENTS
+from lcs_utils.training import loop as training
 
 TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, flags=re.M | re.S)
 PROGRAMS = [body for language, body in BLOCKS if language == "python"]
 INLINE = re.findall(r"`((?:python3?|papermill|snakemake|pytest) [^`\n]+)`", TEXT)
-COMMANDS = [line.split("  #")[0].strip() for language, body in BLOCKS if language == "sh" for line in body.splitlines()] + INLINE
+COMMANDS = [
+    line.split("  #")[0].strip()
+    for language, body in BLOCKS
+    if language == "sh"
+    for line in body.splitlines()
+] + INLINE
 COMMANDS = sorted({" ".join(command.split()) for command in COMMANDS if command})
 
 
@@ -32,8 +41,13 @@ def check(command, capsys):
         notebooks.parse_values(given, notebooks.parameters(name), name)
     elif words[1] == "-m":
         with pytest.raises(SystemExit) as stop:
-            word = words[3:4] if words[3:4] in (["queue"], ["errors"]) else []  # words of lcs_utils.training with options of their own
-            importlib.import_module(words[2]).main([*word, "--help"])
+            word = (
+                words[3:4] if words[3:4] in (["queue"], ["errors"], ["scenes"], ["measure"]) else []
+            )  # words of lcs_utils.training with options of their own
+            module = importlib.import_module(words[2])
+            if hasattr(module, "__path__"):  # a package
+                module = importlib.import_module(f"{words[2]}.__main__")
+            module.main([*word, "--help"])
         assert stop.value.code == 0
         shown = capsys.readouterr().out
         for option in (word for word in words if word.startswith("--")):
@@ -41,13 +55,15 @@ def check(command, capsys):
         if words[2] == "lcs_utils.training" and not word:
             assert training.chosen(words[3])
         if words[2] == "lcs_utils.evaluation.length_generalization":
-            assert rates.trained(words[3])
+            assert nets.trained(words[3])
     elif words[0] == "snakemake":
         rules = re.findall(r"^rule (\w+):", (paths.ROOT / "Snakefile").read_text(), flags=re.M)
         assert (paths.ROOT / words[words.index("--profile") + 1] / "config.yaml").exists()
         settings = dict(word.split("=") for word in words if re.fullmatch(r"\w+=\w+", word))
         assert settings.get("preset", "tiny") in notebooks.PRESETS
-        assert words[-1] in rules or words[-1].startswith("-") or words[-2].startswith("-") or "=" in words[-1]
+        assert (
+            words[-1] in rules or words[-1].startswith("-") or words[-2].startswith("-") or "=" in words[-1]
+        )
     else:
         assert words[0] in ("git", "cd", "pip", "conda", "pytest"), f"no way to check {command!r}"
 
@@ -87,3 +103,20 @@ def test_program_runs(program, tmp_path, monkeypatch):
         EXPERIMENTS.clear()
         EXPERIMENTS.update(before)
     assert len([line for line in program.splitlines() if line.strip()]) <= 20
+
+
+def test_its_numbers_are_those_of_the_rows():
+    """Between its markers, and short enough to be read."""
+    assert len(TEXT.splitlines()) <= 150
+    assert readme.filled_in(TEXT, readme.blocks()) == TEXT, "run python -m lcs_utils.evaluation.readme"
+    with pytest.raises(ValueError, match="README.md needs one <!-- verdict: begin -->"):
+        readme.filled_in("no markers", {"verdict": "1"})
+
+
+def test_a_changed_row_changes_a_finding():
+    new, old = read_rows(rows_path()), read_rows(told_path())
+    said = {finding.words for finding in readme.findings(new, old)}
+    spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in new]
+    changed = said - {finding.words for finding in readme.findings(spoiled, old)}
+    assert any(words.startswith("Told all locations (Exp. 1)") for words in changed)
+    assert not any("Told one location" in words for words in changed)

@@ -1,4 +1,6 @@
-"""The web edition is whole and needs no network: pages, pictures, mathematics, links, and what each figure rests on."""
+"""The web edition is whole and needs no network: pages, pictures, mathematics, links, and what each figure
+rests on.
+"""
 
 import json
 import re
@@ -8,7 +10,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from lcs_utils import paths, site
+from lcs_utils import paths, store
+from lcs_utils.live.nets import NETS
+from lcs_utils.site import build as site
+from lcs_utils.site import figures as site_figures
 
 FIGURES = sorted((paths.FIGURES / "tiny").glob("*.json"))
 
@@ -40,7 +45,21 @@ def built(tmp_path_factory):
 
 
 def test_sphinx_finds_nothing_wrong(built):
-    assert built[1] == []
+    assert [warning for warning in built[1] if not warning.startswith(site.NO_NETS)] == []
+
+
+def test_the_front_page_says_what_it_loads_and_is_a_page_without_scripts(built):
+    page = (built[0] / "index.html").read_text()
+    if any(warning.startswith(site.NO_NETS) for warning in built[1]):
+        pytest.skip(built[1][0])
+    loaded = [path for path in (built[0] / "_static/live").glob("*.js") if path.stat().st_size > 20_000]
+    assert sum(path.stat().st_size for path in loaded) < 40e6
+    assert (
+        re.search(r"loads \d+ MB", page) and (built[0] / "_static/live/LICENSE.onnxruntime-web.txt").exists()
+    )
+    assert page.count("<noscript>") == 2 and all(
+        (built[0] / f"_static/live/{n.key}.png").exists() for n in NETS
+    )
 
 
 def test_nothing_is_loaded_from_elsewhere(built):
@@ -53,7 +72,9 @@ def test_nothing_is_loaded_from_elsewhere(built):
 
 
 def test_the_check_for_foreign_addresses_can_fail():
-    page = Page('<script src="https://example.org/x.js"></script><link href="//example.org/x.css"><img src="a.png">')
+    page = Page(
+        '<script src="https://example.org/x.js"></script><link href="//example.org/x.css"><img src="a.png">'
+    )
     assert len(foreign(page.loaded)) == 2
 
 
@@ -81,9 +102,17 @@ def test_tex_without_braces_is_read_as_tex_reads_it(tex, drawn):
 
 @pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.stem)
 def test_each_figure_has_a_page_with_all_it_rests_on(built, path):
-    record, page = json.loads(path.read_text()), (built[0] / "figures" / "tiny" / f"{path.stem}.html").read_text()
+    record, page = (
+        json.loads(path.read_text()),
+        (built[0] / "figures" / "tiny" / f"{path.stem}.html").read_text(),
+    )
     made = record["provenance"]
-    for text in (made["command"], made["code_sha256"], *made["versions"].values(), *made["checkpoints"].values()):
+    for text in (
+        made["command"],
+        made["code_sha256"],
+        *made["versions"].values(),
+        *made["checkpoints"].values(),
+    ):
         assert text in unescape(re.sub(r"<[^>]+>", "", page))
     pictures = [address for address in Page(page).loaded if address.endswith(f"{path.stem}.png")]
     shown = built[0] / "figures" / "tiny" / pictures[0]
@@ -94,16 +123,25 @@ def test_each_figure_has_a_page_with_all_it_rests_on(built, path):
 
 def test_numbers_stand_in_tables():
     values = {"exp1": {"K": [1, 2], "rate": [0.5, 1 / 3], "n": 64}, "note": "a|b"}
-    lines = site.numbers(values)
+    lines = site_figures.numbers(values)
     assert "| 2 | 0.3333 |" in lines and "| n | 64 |" in lines and r"| note | a\|b |" in lines
-    assert "| b | 3 |  | 4 |" in site.numbers({"shares": {"a": {"9": 1, "10": 2}, "b": {"2": 3, "10": 4}}})
-    assert "| a | none |" in site.numbers({"a": []})
-    assert "(1, 2), (3, 4)" in " ".join(site.numbers([[1, 2], [3, 4]]))
+    assert "| b | 3 |  | 4 |" in site_figures.numbers(
+        {"shares": {"a": {"9": 1, "10": 2}, "b": {"2": 3, "10": 4}}}
+    )
+    assert "| a | none |" in site_figures.numbers({"a": []})
+    assert "(1, 2), (3, 4)" in " ".join(site_figures.numbers([[1, 2], [3, 4]]))
+
+
+def test_a_figure_says_in_words_what_it_shows():
+    record = json.loads((paths.FIGURES / "tiny" / "fig_swing_by_diffusion.json").read_text())
+    assert f"![{record['alt']}](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
+    del record["alt"]
+    assert "![a heading](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
 
 
 def test_a_formula_that_cannot_be_drawn_is_named(tmp_path, monkeypatch):
     page = "# A\n\n$\\nonsense$\n"
-    monkeypatch.setattr(site, "write_sources", lambda folder, *_: paths.write_text(folder / "index.md", page))
+    monkeypatch.setattr(site, "write_sources", lambda folder, *_: store.write_text(folder / "index.md", page))
     with pytest.raises(Exception, match=r"cannot be drawn.*nonsense"):
         site.build(tmp_path / "site")
     assert not (tmp_path / "site").exists()

@@ -1,4 +1,6 @@
-"""The toy CLEVR: its three exact denoisers against scene-by-scene enumeration, and the story of Figs. 1, 2 and 4."""
+"""The toy CLEVR: its three exact denoisers against scene-by-scene enumeration, and the story of Figs. 1, 2
+and 4.
+"""
 
 from dataclasses import replace
 from itertools import combinations
@@ -60,10 +62,14 @@ def test_exp3_is_the_exact_posterior_mean_of_each_window(label):
     pixels = TINY.to_cells(torch.arange(27).reshape(1, 3, 3, 3))[0]
     for cell in (0, 1, 4, 8):
         near = [c for c in range(9) if abs(c // 3 - cell // 3) <= 1 and abs(c % 3 - cell % 3) <= 1]
-        given = [label] if label in near else [a for a in range(9) if a not in near]  # seen, or known to be elsewhere
+        given = (
+            [label] if label in near else [a for a in range(9) if a not in near]
+        )  # seen, or known to be elsewhere
         each = [toy.enumerate_scenes(TINY, a) for a in given]
         weights = torch.cat([e.weights / len(each) for e in each])
-        scene = GaussianMixture(weights, torch.cat([e.means for e in each]), torch.cat([e.covs for e in each]))
+        scene = GaussianMixture(
+            weights, torch.cat([e.means for e in each]), torch.cat([e.covs for e in each])
+        )
         idx = pixels[near].flatten().tolist()
         exact = scene.marginal(idx).denoise(x.flatten(1)[:, idx], level)
         center = [idx.index(i) for i in pixels[cell].tolist()]
@@ -88,7 +94,9 @@ def test_scenes_are_counted_without_error_and_follow_the_count_law():
 
 
 def drawn(blobs, cond, batch=12, **kwargs):
-    noise = torch.randn(batch, 3, blobs.resolution, blobs.resolution, generator=generator(), dtype=torch.float64)
+    noise = torch.randn(
+        batch, 3, blobs.resolution, blobs.resolution, generator=generator(), dtype=torch.float64
+    )
     denoise = toy.denoiser(blobs, **kwargs)
     sigmas = diffusion.karras_sigmas(18)
     return blobs.occupied(diffusion.final(diffusion.sample(denoise, noise, sigmas, cond, solver="dpmpp_2m")))
@@ -100,11 +108,15 @@ def test_fig1_exp1_and_exp3_draw_nine_objects_and_exp2_does_not():
     exp2 = drawn(SMALL, nine, labels="one")
     exp3 = drawn(SMALL, nine, labels="one", radius=0)
     assert torch.equal(exp1, (nine > 0).expand(12, -1))
-    assert bool((exp2.sum(1) <= 3).all()) and bool((exp2[:, SPOTS].sum(1) >= 1).all())  # one label, 0-2 extras
+    assert bool((exp2.sum(1) <= 3).all()) and bool(
+        (exp2[:, SPOTS].sum(1) >= 1).all()
+    )  # one label, 0-2 extras
     assert bool(exp3[:, SPOTS].all()) and 9 <= float(exp3.sum(1).double().mean()) < 12
     expected = toy.expected_objects(SMALL, 9, "any", local=True)
     assert float(exp3.sum(1).double().mean()) == pytest.approx(expected, abs=1.5)
-    each = drawn(SMALL, nine, labels="one", reading="each")  # the compositional reading of the same training data
+    each = drawn(
+        SMALL, nine, labels="one", reading="each"
+    )  # the compositional reading of the same training data
     assert bool(each[:, SPOTS].all()) and bool((each.sum(1) <= 11).all())
 
 
@@ -116,7 +128,9 @@ def test_fig4_trained_on_one_object_local_draws_nine_and_global_one():
 
 
 def sensitivity(blobs, cond, cell, **kwargs):
-    """How much each other cell of x_t matters for the denoised `cell`, at a noise level where objects are open."""
+    """How much each other cell of x_t matters for the denoised `cell`, at a noise level where objects are
+    open.
+    """
     x, level, _ = noisy(blobs, 1, 0.8, seed=3)
     x.requires_grad_()
     out = blobs.to_cells(toy.denoiser(blobs, **kwargs)(x, level, cond))[0, cell].sum()
@@ -139,7 +153,9 @@ def test_fig2_exp1_is_local_in_pixels_exp2_is_not_and_the_count_is_the_reason():
 
 
 def test_what_composes_is_local_at_labels_and_counts_between_them():
-    """Read as 'each' the one-label model composes; at unlabeled cells it still looks for the extras everywhere, Exp. 1 nowhere."""
+    """Read as 'each' the one-label model composes; at unlabeled cells it still looks for the extras
+    everywhere, Exp. 1 nowhere.
+    """
     nine = grid_of(SMALL, SPOTS)
     for cell, local in ((SPOTS[4], True), (14, False)):
         elsewhere = torch.arange(SMALL.cells) != cell
@@ -170,7 +186,10 @@ def test_fig2_conditions_act_locally_in_exp1_and_everywhere_in_exp2():
         (lambda: Blobs(count_law=(0.5, 0.6)), "sum to 1"),
         (lambda: toy.denoiser(SMALL, "some"), "labels must be one of .* got 'some'"),
         (lambda: toy.denoiser(SMALL, "one", radius=-1), "radius must be >= 0 cells, got -1"),
-        (lambda: toy.denoiser(SMALL)(torch.zeros(2, 3, 12, 12), torch.ones(2), torch.zeros(35)), r"\[36\] .*\[35\]"),
+        (
+            lambda: toy.denoiser(SMALL)(torch.zeros(2, 3, 12, 12), torch.ones(2), torch.zeros(35)),
+            r"\[36\] .*\[35\]",
+        ),
     ],
 )
 def test_bad_input_is_named(build, message):

@@ -1,56 +1,27 @@
-"""What lcs_utils.theory accepts and refuses: Hypothesis draws calls from a table, some of them with one bad argument.
-
-A call inside the table returns finite numbers. A call with one argument outside raises ValueError or TypeError from
-lcs_utils itself, one sentence, before torch meets the value. More calls: LCS_EXAMPLES=200 pytest tests/test_theory_contract.py
-"""
-
-import inspect
-import math
-import os
-import traceback
-from pathlib import Path
+"""What lcs_utils.theory accepts and refuses, as a table (see contract.py)."""
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from contract import (
+    COUNT,
+    INF,
+    NAN,
+    NO_GENERATOR,
+    NUMBER,
+    SEEDS,
+    generators,
+    inside,
+    missing,
+    outside,
+    seeded,
+    tensors,
+)
 from hypothesis import strategies as st
 
-from lcs_utils.theory import (
-    blobs,
-    cpc,
-    distributions,
-    feature_space,
-    lcs,
-    local_denoiser,
-    results,
-    swing_by,
-    two_concepts,
-)
+from lcs_utils.swing_by import closed_form as swing_by
+from lcs_utils.swing_by import two_concepts
+from lcs_utils.theory import blobs, cpc, distributions, feature_space, lcs, local_denoiser, results
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
-
-EXAMPLES = int(os.environ.get("LCS_EXAMPLES", "1"))
-few = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-NAN, INF = math.nan, math.inf
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
-
-
-def tensors(*shape, scale=1.0, positive=False):
-    """Tensors of normal numbers, in float32 or float64."""
-
-    def draw(seed, dtype):
-        x = scale * torch.randn(*shape, generator=seeded(seed), dtype=torch.float64)
-        return (x.abs() + 1e-3 if positive else x).to(dtype)
-
-    return st.builds(draw, st.integers(0, 10**6), st.sampled_from([torch.float32, torch.float64]))
 
 
 def spread(seed, n):
@@ -76,7 +47,6 @@ def laws(n):
     return st.builds(mixture, SEEDS, st.just(n)) | (pair if n > 1 else st.nothing()) | normals(n)
 
 
-SEEDS = st.integers(0, 10**6)
 FAMILY, M = cpc.coupled_family(0.3, 0.2)
 COMPOSITION = cpc.ConditionalProjectiveComposition(
     {"ab": (0, 2), "c": (1,)}, mixture(1, 4), {"ab": mixture(2, 2), "c": normal(3, 1)}
@@ -94,8 +64,6 @@ def normals(n):
     return st.builds(normal, SEEDS, st.just(n))
 
 
-NUMBER = ["0.5", None, NAN, INF, 1j]
-COUNT = [1.5, "3", None, NAN, -1]
 LEVELS = ["1", None, torch.ones(2), torch.full((3,), -1.0), torch.full((3,), NAN), torch.ones(3, 1)]
 SETS = ["ab", "c", b"ab", 3, None, [["c"]], {"z"}]
 PIXELS = [
@@ -109,7 +77,6 @@ PIXELS = [
     {"a": (0,), "b": (0,)},
 ]
 NO_LAW = ["p", None, torch.zeros(2), 3]
-NO_GENERATOR = [None, 0, "seed"]
 TIMES = [torch.tensor([-1.0]), torch.tensor([2.0, 1.0]), [1.0], None, torch.tensor([NAN]), torch.zeros(0)]
 
 
@@ -131,7 +98,6 @@ def bad_points(n):
 any_level = tensors(3, positive=True)
 sets = st.sets(st.sampled_from(["ab", "c"])) | st.lists(st.sampled_from(["ab", "c"]), max_size=2, unique=True)
 family_sets = st.sets(st.sampled_from(list(M)))
-generators = st.builds(seeded, SEEDS)
 rates = tensors(3, positive=True)
 starts = st.builds(lambda seed: swing_by.random_starts(1, 3, 1.0, seeded(seed))[0], SEEDS)
 
@@ -760,55 +726,14 @@ TABLE = {
 }
 
 
-def numbers(result):
-    """All numbers in a result, nested as it may be."""
-    if torch.is_tensor(result):
-        return result.detach().double().flatten().tolist()
-    if isinstance(result, (tuple, list)):
-        return [number for part in result for number in numbers(part)]
-    return [float(result)]
-
-
 @pytest.mark.parametrize("name", TABLE)
 def test_what_is_accepted_gives_finite_numbers(name):
-    function, arguments = TABLE[name]
-
-    @few
-    @given(st.fixed_dictionaries({argument: accepted for argument, (accepted, _) in arguments.items()}))
-    def call(values):
-        found = numbers(function(**values))
-        assert found and all(map(math.isfinite, found)), values
-
-    call()
+    inside(TABLE, name)
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_what_is_outside_is_refused_by_one_sentence(name):
-    function, arguments = TABLE[name]
-
-    @settings(few, max_examples=max(1, EXAMPLES // 2))
-    @given(st.fixed_dictionaries({argument: accepted for argument, (accepted, _) in arguments.items()}))
-    def call(values):
-        for argument, (_, outside) in arguments.items():
-            for bad in outside:
-                refuse(f"{name}({argument}={bad!r})", function, values | {argument: bad})
-
-    call()
-
-
-def refuse(call, function, values):
-    """The error must be ours, one sentence; raw ones come from torch's or Python's files."""
-    try:
-        result = function(**values)
-    except (ValueError, TypeError) as error:
-        if type(error).__module__.startswith("jaxtyping"):
-            return  # a generator checks at its first step, the tests' own hook before that
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        ours = Path(last.filename).parent.name == "theory" and last.line.startswith("raise ")
-        assert ours, f"{call}: raw {error!r} from {last.filename}: {last.line}"
-        assert 10 < len(str(error)) < 300 and "\n" not in str(error), f"{call}: {error}"
-    else:
-        pytest.fail(f"{call} was answered by {str(result)[:80]}")
+    outside(TABLE, name)
 
 
 def test_text_is_one_condition_and_not_its_letters():
@@ -849,7 +774,7 @@ def test_every_public_function_is_in_the_table():
         "cpc_errors_at",
         "full_joint",
         "Sides",
-                "grid_for",
+        "grid_for",
         "background_pixels",
         "local_conditional_score_reference",
         "patch_denoiser_reference",
@@ -860,11 +785,4 @@ def test_every_public_function_is_in_the_table():
         "two_layer_velocity_autograd",
     }
     modules = (distributions, cpc, lcs, results, feature_space, blobs, local_denoiser, swing_by, two_concepts)
-    public = {
-        name
-        for module in modules
-        for name, value in vars(module).items()
-        if not name.startswith("_") and inspect.getmodule(value) is module and callable(value)
-    }
-    covered = {name.split(".")[-1] for name in TABLE} | {"denoiser"}
-    assert public - covered - elsewhere == set() and elsewhere - public == set()
+    assert missing(TABLE, modules, elsewhere) == (set(), set())

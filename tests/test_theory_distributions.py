@@ -42,7 +42,9 @@ def test_score_denoiser_and_noised_agree_with_autograd(name, sigma):
     x = x.detach()
     torch.testing.assert_close(p.score(x, level), autograd, rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(p.noised(sigma).score(x), autograd, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(diffusion.score(p.denoise, x, level), autograd, rtol=1e-6, atol=1e-8 / sigma**2)
+    torch.testing.assert_close(
+        diffusion.score(p.denoise, x, level), autograd, rtol=1e-6, atol=1e-8 / sigma**2
+    )
 
 
 def test_log_prob_agrees_with_torch_distributions():
@@ -68,7 +70,9 @@ def test_samples_have_the_stated_moments(name):
 def test_kl_closed_form_against_torch_and_monte_carlo():
     p, q = EXAMPLES["gaussian"], random_mixture(1, 4, 9)
     exact = kl(p, q)
-    oracle = kl_divergence(MultivariateNormal(p.means[0], p.covs[0]), MultivariateNormal(q.means[0], q.covs[0]))
+    oracle = kl_divergence(
+        MultivariateNormal(p.means[0], p.covs[0]), MultivariateNormal(q.means[0], q.covs[0])
+    )
     assert exact.error == 0 and exact.value == pytest.approx(float(oracle), rel=1e-10)
     split = GaussianMixture([0.5, 0.5], p.means.repeat(2, 1), p.covs.repeat(2, 1, 1))  # p again, as a mixture
     sampled = kl(split, q, 20_000, torch.Generator().manual_seed(0))
@@ -92,8 +96,14 @@ def test_images_keep_their_shape_and_dtype():
         (lambda: GaussianMixture([1.0], torch.zeros(1, 2), torch.ones(1, 1, 1)), r"got .*\[1, 1, 1\]"),
         (lambda: EXAMPLES["mixture"].marginal([0, 4]), r"\[4\] are outside \[0, 4\)"),
         (lambda: EXAMPLES["mixture"].marginal([1, 1]), r"\[1\] are given more than once"),
-        (lambda: Product(((0, 1), (1,)), (random_mixture(1, 2), random_mixture(1, 1))), r"overlap: indices \[1\]"),
-        (lambda: Product(((0,), (2,)), (random_mixture(1, 1), random_mixture(1, 1))), r"indices \[1\] are in none"),
+        (
+            lambda: Product(((0, 1), (1,)), (random_mixture(1, 2), random_mixture(1, 1))),
+            r"overlap: indices \[1\]",
+        ),
+        (
+            lambda: Product(((0,), (2,)), (random_mixture(1, 1), random_mixture(1, 1))),
+            r"indices \[1\] are in none",
+        ),
         (lambda: Product(((0, 1),), (random_mixture(1, 1),)), "sizes"),
         (lambda: kl(EXAMPLES["mixture"], EXAMPLES["gaussian"]), "torch.Generator"),
         (lambda: kl(EXAMPLES["mixture"], random_mixture(1, 3)), r"R\^4 and q in R\^3"),

@@ -29,7 +29,9 @@ def generator(seed=0):
 
 
 def correlated(n, rho, scale=1.0):
-    return scale * (rho * torch.ones(n, n, dtype=torch.float64) + (1 - rho) * torch.eye(n, dtype=torch.float64))
+    return scale * (
+        rho * torch.ones(n, n, dtype=torch.float64) + (1 - rho) * torch.eye(n, dtype=torch.float64)
+    )
 
 
 def mixture(k, n, g):
@@ -40,7 +42,9 @@ def mixture(k, n, g):
 
 def gaussian_cpc():
     M = {"a": (0, 3), "b": (1, 5), "c": (2,)}
-    concepts = {j: gaussian(torch.full((len(m),), 1.0 + len(m)), correlated(len(m), 0.4)) for j, m in M.items()}
+    concepts = {
+        j: gaussian(torch.full((len(m),), 1.0 + len(m)), correlated(len(m), 0.4)) for j, m in M.items()
+    }
     return CPC(M, gaussian(torch.zeros(7), correlated(7, 0.5)), concepts)
 
 
@@ -62,7 +66,9 @@ CPCS = {"gaussian": gaussian_cpc(), "mixture": mixture_cpc(), "image": image_cpc
 
 
 def all_subsets(conditions):
-    return map(frozenset, chain.from_iterable(combinations(conditions, k) for k in range(len(conditions) + 1)))
+    return map(
+        frozenset, chain.from_iterable(combinations(conditions, k) for k in range(len(conditions) + 1))
+    )
 
 
 def noisy_points(cpc, J, batch=20, seed=0):
@@ -100,7 +106,9 @@ def test_score_twin_agrees(name):
     J = frozenset(list(cpc.M)[:2])
     x, sigma = noisy_points(cpc, J)
     slow = local_conditional_score_reference(cpc, x, sigma, cpc.subsets(J))
-    torch.testing.assert_close(local_conditional_score(cpc, x, sigma, cpc.subsets(J)), slow, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        local_conditional_score(cpc, x, sigma, cpc.subsets(J)), slow, rtol=1e-9, atol=1e-9
+    )
 
 
 def test_lemma_1_breaks_when_a_hypothesis_breaks():
@@ -113,7 +121,9 @@ def test_lemma_1_breaks_when_a_hypothesis_breaks():
 
 
 def test_inactive_block_is_background():
-    """The misreading N_i = M_k for inactive k fails when the background is correlated across M_k, and only then."""
+    """The misreading N_i = M_k for inactive k fails when the background is correlated across M_k, and only
+    then.
+    """
     cpc, J = CPCS["gaussian"], frozenset(["a"])
     x, sigma = noisy_points(cpc, J)
     misread = inactive_block_subsets(cpc.M, cpc.n, J)
@@ -131,7 +141,9 @@ def test_converse_local_scores_integrate_to_a_product(name, sigma):
     start, stop = p_t.sample(2, generator(5))
 
     def score(x):
-        return local_conditional_score(cpc, x, torch.full((len(x),), sigma, dtype=torch.float64), cpc.subsets(J))
+        return local_conditional_score(
+            cpc, x, torch.full((len(x),), sigma, dtype=torch.float64), cpc.subsets(J)
+        )
 
     sides = results.converse(score, cpc(J).blocks, start, stop, nodes=200)
     exact = float(p_t.log_prob(stop[None]) - p_t.log_prob(start[None]))
@@ -152,7 +164,9 @@ def test_converse_fails_without_independence():
 
 
 def test_converse_sees_independence_but_not_crosstalk():
-    """Half of eq. (2) only: where conditions act on foreign blocks, blocks are independent at every J and p is no CPC."""
+    """Half of eq. (2) only: where conditions act on foreign blocks, blocks are independent at every J and p
+    is no CPC.
+    """
     family, M = coupled_family(light=0.0, spill=0.4)
     p = family(frozenset([0, 1, 2]))
     start, stop = p.sample(2, generator(3))
@@ -183,13 +197,17 @@ def test_sums_of_scores_need_an_independent_background_and_the_local_score_does_
         assert float((local - target).abs().max()) < 1e-9 * float(target.abs().max())
         assert (float((summed - target).abs().max()) < 1e-9 * float(target.abs().max())) == exact
     x, sigma = noisy_points(cpc, ["a"])
-    torch.testing.assert_close(sum_of_scores(cpc, x, sigma, ["a"]), cpc(["a"]).score(x, sigma))  # one condition: nothing is added
+    torch.testing.assert_close(
+        sum_of_scores(cpc, x, sigma, ["a"]), cpc(["a"]).score(x, sigma)
+    )  # one condition: nothing is added
 
 
 def test_windows_may_change_with_the_noise():
     row = gaussian(torch.zeros(9), correlated(9, 0.5))
     radius = {0.1: 0, 3.0: 4}
-    denoise = local_conditional_denoiser(lambda J: row, lambda J, s: window_subsets(9, radius[s], J), by_noise=True)
+    denoise = local_conditional_denoiser(
+        lambda J: row, lambda J, s: window_subsets(9, radius[s], J), by_noise=True
+    )
     sigma = torch.tensor([0.1, 3.0, 0.1, 3.0], dtype=torch.float64)
     x = diffusion.add_noise(row.sample(4, generator()), sigma, generator())
     for s, r in radius.items():
@@ -230,9 +248,15 @@ def test_length_generalization_from_one_and_two_conditions_to_nine():
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda: CPC({"a": (0, 1), "b": (1,)}, standard_normal(3), {}), r"M\['a'\] and M\['b'\] overlap: .* pixel 1"),
+        (
+            lambda: CPC({"a": (0, 1), "b": (1,)}, standard_normal(3), {}),
+            r"M\['a'\] and M\['b'\] overlap: .* pixel 1",
+        ),
         (lambda: CPC({"a": (3,)}, standard_normal(3), {}), r"pixel 3, outside \[0, 3\)"),
-        (lambda: CPC({"a": (0,)}, standard_normal(3), {"a": standard_normal(2)}), r"holds 1 pixels but .* R\^2"),
+        (
+            lambda: CPC({"a": (0,)}, standard_normal(3), {"a": standard_normal(2)}),
+            r"holds 1 pixels but .* R\^2",
+        ),
         (lambda: CPC({"a": (0,)}, standard_normal(3), {}), "M has conditions"),
         (lambda: CPCS["gaussian"](["a", "z"]), r"unknown conditions 'z'; known are \['a', 'b', 'c'\]"),
         (lambda: CPCS["gaussian"].denoise(torch.zeros(1, 7), torch.ones(1), ["z"]), "unknown conditions 'z'"),

@@ -1,4 +1,6 @@
-"""The closed-form local conditional denoiser against its slow twin, and as a training-free Exp. 3 on the toy CLEVR."""
+"""The closed-form local conditional denoiser against its slow twin, and as a training-free Exp. 3 on the
+toy CLEVR.
+"""
 
 import pytest
 import torch
@@ -39,11 +41,15 @@ def test_slow_twin_agrees(radius, sigma):
     slow = patch_denoiser_reference(images, grids, radius)(x_t, level, grids[:2])
     torch.testing.assert_close(fast, slow, atol=2e-4, rtol=0)
     other = patch_denoiser(images, grids, radius, flip=0.4)(x_t, level, grids[:2])
-    assert sigma < 1 or float((other - slow).abs().max()) > 1e-2  # conditions matter where pixels leave it open
+    assert (
+        sigma < 1 or float((other - slow).abs().max()) > 1e-2
+    )  # conditions matter where pixels leave it open
 
 
 def test_counts_that_differ_by_two_weigh_twice():
-    """Two training images, told apart by their labels alone: at high noise D mixes them by the labels' distance."""
+    """Two training images, told apart by their labels alone: at high noise D mixes them by the labels'
+    distance.
+    """
     images = torch.stack([torch.full((3, 2, 2), -0.5), torch.full((3, 2, 2), 0.5)])
     grids, asked, level = torch.tensor([[0.0], [1.0]]), torch.tensor([3.0]), torch.tensor([1e6])
     odds = 0.4 / 0.6
@@ -72,7 +78,9 @@ def test_streaming_does_not_change_the_result():
 
 def drawn(denoise, cond, batch=6):
     noise = torch.randn(batch, 3, TOY.resolution, TOY.resolution, generator=generator())
-    x0 = diffusion.final(diffusion.sample(denoise, noise, diffusion.karras_sigmas(14), cond, solver="dpmpp_2m"))
+    x0 = diffusion.final(
+        diffusion.sample(denoise, noise, diffusion.karras_sigmas(14), cond, solver="dpmpp_2m")
+    )
     return TOY.occupied(x0)
 
 
@@ -89,10 +97,19 @@ def test_training_free_exp3_length_generalizes_and_a_global_window_does_not():
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(3, 16), 1), r"2 images and grids \[3, 16\]"),
+        (
+            lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(3, 16), 1),
+            r"2 images and grids \[3, 16\]",
+        ),
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 15), 1), "square grid"),
-        (lambda: patch_denoiser(torch.zeros(2, 3, 9, 9), torch.zeros(2, 16), 1), "grid_size 4 does not divide .* 9"),
-        (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), -1), "radius must be >= 0, got -1"),
+        (
+            lambda: patch_denoiser(torch.zeros(2, 3, 9, 9), torch.zeros(2, 16), 1),
+            "grid_size 4 does not divide .* 9",
+        ),
+        (
+            lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), -1),
+            "radius must be >= 0, got -1",
+        ),
         (lambda: patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), 1, flip=0.7), "flip < 0.5"),
         (lambda: two(torch.zeros(9)), r"\[16\] or \[1, 16\], got \[9\]"),
     ],
@@ -103,4 +120,6 @@ def test_bad_input_is_named(build, message):
 
 
 def two(cond):
-    return patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), 1)(torch.zeros(1, 3, 8, 8), torch.ones(1), cond)
+    return patch_denoiser(torch.zeros(2, 3, 8, 8), torch.zeros(2, 16), 1)(
+        torch.zeros(1, 3, 8, 8), torch.ones(1), cond
+    )

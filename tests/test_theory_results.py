@@ -37,7 +37,9 @@ def mixture_3d():
 
 
 def rotation(angle):
-    return torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=torch.float64)
+    return torch.tensor(
+        [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=torch.float64
+    )
 
 
 def test_definition_3_is_zero_for_a_cpc_and_grows_with_coupling():
@@ -45,7 +47,9 @@ def test_definition_3_is_zero_for_a_cpc_and_grows_with_coupling():
     rows = torch.tensor([approximate_cpc_errors(*coupled_family(c, c), JS) for c in (0.1, 0.2, 0.4, 0.8)])
     assert bool((rows.diff(dim=0) > 0).all())
     light = approximate_cpc_errors(*coupled_family(0.5, 0.0), JS)
-    assert light.e1 > 0.1 and max(light.e2, light.e3) < 1e-12  # light alone is only a dependence between blocks
+    assert (
+        light.e1 > 0.1 and max(light.e2, light.e3) < 1e-12
+    )  # light alone is only a dependence between blocks
 
 
 def test_lemma_2_identity_is_exact_and_the_bound_holds():
@@ -56,7 +60,9 @@ def test_lemma_2_identity_is_exact_and_the_bound_holds():
             assert lemma.identity == pytest.approx(lemma.divergence, abs=1e-11)
             assert lemma.divergence <= lemma.bound + 1e-12
     assert lemma.bound < 3 * lemma.divergence  # at the full set the bound is not vacuous
-    assert lemma.errors.e1 + 2 * lemma.errors.e2 < lemma.divergence  # and a smaller factor than |J| = 3 would be false
+    assert (
+        lemma.errors.e1 + 2 * lemma.errors.e2 < lemma.divergence
+    )  # and a smaller factor than |J| = 3 would be false
 
 
 def test_lemma_3_errors_decrease_with_noise():
@@ -107,7 +113,9 @@ def test_eq_7_heat_equation():
 
 
 def test_windows_grow_with_noise():
-    """N_i may change with t (Def. 1): for correlations that decay the denoiser needs more of the row at more noise."""
+    """N_i may change with t (Def. 1): for correlations that decay the denoiser needs more of the row at
+    more noise.
+    """
     row = gaussian(torch.zeros(24), 0.9 ** (torch.arange(24)[:, None] - torch.arange(24)).abs())
     radii = {s: results.smallest_window(row, s) for s in (0.05, 0.5, 2.0)}
     assert list(radii.values()) == sorted(set(radii.values()))
@@ -149,7 +157,9 @@ def test_corollary_1_in_feature_space(name, J):
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("sigma", [1e-3, 0.02])
 def test_corollary_1_below_any_fixed_grid(name, sigma):
-    """At little noise the integrand is far narrower than the density, and far off it sits in the density's tail."""
+    """At little noise the integrand is far narrower than the density, and far off it sits in the density's
+    tail.
+    """
     fcpc = feature_cpc(MAPS[name])
     z = torch.tensor([[0.3, 1.2], [9.0, -7.0]], dtype=torch.float64)
     sides = feature_space.corollary_1(fcpc, z, torch.full((2,), sigma, dtype=torch.float64), ("u", "v"))
@@ -161,7 +171,9 @@ def test_corollary_1_below_any_fixed_grid(name, sigma):
 
 
 def test_corollary_1_needs_the_feature_space():
-    """In pixel space the same distribution is no CPC: with pixel blocks its local score misses the score by far."""
+    """In pixel space the same distribution is no CPC: with pixel blocks its local score misses the score by
+    far.
+    """
     p = feature_cpc(MAPS["orthogonal"])
     x = p.sample(10, generator(), ("u", "v"))
     level = torch.full((10,), 0.5, dtype=torch.float64)
@@ -174,7 +186,9 @@ def test_corollary_1_needs_the_feature_space():
 def test_maps_invert_and_know_their_volume(name):
     A, x = MAPS[name], torch.randn(4, 2, generator=generator(), dtype=torch.float64)
     torch.testing.assert_close(A.inverse(A.forward(x)), x)
-    jacobians = torch.stack([torch.autograd.functional.jacobian(lambda v: A.forward(v[None])[0], one) for one in x])
+    jacobians = torch.stack(
+        [torch.autograd.functional.jacobian(lambda v: A.forward(v[None])[0], one) for one in x]
+    )
     torch.testing.assert_close(A.log_det(x), torch.linalg.slogdet(jacobians)[1])
 
 
@@ -189,18 +203,26 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     assert other.scores[2] > other.scores[3] > other.scores[4] > other.scores[5]
     assert other.denoisers[3] > other.denoisers[4] > other.denoisers[5] > 0
     limit = kl(gaussian([0.0, 0.0], torch.eye(2)), gaussian([0.0, 0.0], A @ A.T)).value
-    assert other.laws == sorted(other.laws) and other.laws[-1] == pytest.approx(limit, rel=1e-3)  # this one grows
-    assert other.relative == sorted(other.relative) and other.relative[-1] > 0.1  # and so does the gap as a part of the score
+    assert other.laws == sorted(other.laws) and other.laws[-1] == pytest.approx(
+        limit, rel=1e-3
+    )  # this one grows
+    assert (
+        other.relative == sorted(other.relative) and other.relative[-1] > 0.1
+    )  # and so does the gap as a part of the score
 
 
 def test_claim_2_readings_against_the_laws_themselves():
     """Each reading from denoisers and densities of the two laws, not from the formulas of claim_2."""
-    p, A = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    p, A = (
+        gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]]),
+        torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64),
+    )
     sigma, level = 0.7, torch.full((5,), 0.7, dtype=torch.float64)
     found = feature_space.claim_2(p, A, [sigma])
     pushed = p.pushforward(A)
     after, before = pushed.noised(sigma), p.noised(sigma).pushforward(A)
-    # both denoisers of A x are affine, so a mean over N_t[A # p] needs its center and one point along each axis
+    # both denoisers of A x are affine, so a mean over N_t[A # p] needs its center and one point along each
+    # axis
     z = torch.cat([after.mean[None], after.mean + torch.linalg.cholesky(after.cov).T])
 
     def mean_square(gap):
@@ -210,14 +232,20 @@ def test_claim_2_readings_against_the_laws_themselves():
     denoisers = pushed.denoise(z, level[:3]) - p.denoise(x_t, level[:3]) @ A.T
     assert found.denoisers[0] == pytest.approx(mean_square(denoisers), rel=1e-9)
     assert found.scores[0] == pytest.approx(mean_square(after.score(z) - before.score(z)), rel=1e-9)
-    normal = {name: MultivariateNormal(d.mean, d.cov) for name, d in {"after": after, "before": before, "p": p.noised(sigma)}.items()}
+    normal = {
+        name: MultivariateNormal(d.mean, d.cov)
+        for name, d in {"after": after, "before": before, "p": p.noised(sigma)}.items()
+    }
     assert found.identity[0] == pytest.approx(float(kl_divergence(normal["after"], normal["p"])), rel=1e-9)
     assert found.laws[0] == pytest.approx(float(kl_divergence(normal["after"], normal["before"])), rel=1e-9)
     assert found.identity[0] != pytest.approx(float(kl_divergence(normal["p"], normal["after"])), rel=0.05)
 
 
 def test_the_time_dependent_map_carries_one_law_to_the_other():
-    z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    z, A = (
+        gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]),
+        torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64),
+    )
     x = z.pushforward(torch.linalg.inv(A))
     torch.testing.assert_close(feature_space.time_dependent_map(z, A, 0.0), A)
     for sigma in (0.3, 2.0):
@@ -227,7 +255,9 @@ def test_the_time_dependent_map_carries_one_law_to_the_other():
     far = feature_space.time_dependent_map(z, A, 1e4)
     torch.testing.assert_close(far @ far.T, torch.eye(2, dtype=torch.float64), atol=1e-6, rtol=0)
     turn = rotation(0.7)
-    torch.testing.assert_close(feature_space.time_dependent_map(z, turn, 3.0), turn)  # orthogonal maps commute with noise
+    torch.testing.assert_close(
+        feature_space.time_dependent_map(z, turn, 3.0), turn
+    )  # orthogonal maps commute with noise
 
 
 def test_off_diagonal_is_the_mean_of_the_pairs():
@@ -238,13 +268,21 @@ def test_off_diagonal_is_the_mean_of_the_pairs():
 def test_a_fitted_cpc_is_right_at_three_conditions_for_a_cpc_and_wrong_at_all_counts_otherwise():
     shown = [(), (0,), (1,), (2,), (0, 1), (1, 2)]
     asked = [(0,), (0, 1), (0, 1, 2)]
-    errors = {c: results.fitted_errors(*coupled_family(*c), shown, asked, 5000, generator()) for c in [(0, 0), (0.5, 0), (0, 0.3)]}
+    errors = {
+        c: results.fitted_errors(*coupled_family(*c), shown, asked, 5000, generator())
+        for c in [(0, 0), (0.5, 0), (0, 0.3)]
+    }
     assert max(errors[0, 0]) < 0.02 and errors[0.5, 0][2] > 0.3 and errors[0, 0.3][2] > 0.3
-    assert min(errors[0.5, 0][:2]) > 0.1 and min(errors[0, 0.3][:2]) > 0.1  # no CPC: wrong at counts that were shown, too
+    assert (
+        min(errors[0.5, 0][:2]) > 0.1 and min(errors[0, 0.3][:2]) > 0.1
+    )  # no CPC: wrong at counts that were shown, too
 
 
 def test_one_transform_is_enough_at_high_noise_and_for_rotations():
-    z, A = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]), torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
+    z, A = (
+        gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]]),
+        torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64),
+    )
     above, below, moving = feature_space.single_transform(z, A, [0.0, 1.0, 100.0], steps=100)
     assert moving < 1e-3 < above[0]  # the time-dependent map needs no switch
     assert above[0] == pytest.approx(below[2]) and below[0] == pytest.approx(above[2])  # always, and never
@@ -274,10 +312,19 @@ def test_equation_3_is_necessary_and_not_sufficient():
         (lambda: feature_cpc(CouplingMap()).pixels(("u",)), "only a LinearMap .* CouplingMap"),
         (lambda: coupled_family(-0.1, 0.0), r"must be >= 0 and <= 1e\+06, got -0.1"),
         (lambda: coupled_family(0.1, 0.0)[0](frozenset([7])), "unknown conditions 7"),
-        (lambda: feature_space.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]), "one Gaussian, got a mixture of 2"),
+        (
+            lambda: feature_space.claim_2(mixture_1d([0.0, 1.0]), torch.eye(1), [1.0]),
+            "one Gaussian, got a mixture of 2",
+        ),
         (lambda: results.claim_1(mixture_3d(), mixture_3d(), 1.0), "at most 2 dimensions, got 3"),
-        (lambda: features.cosine_similarity(torch.tensor([[1.0, 0.0], [0.0, 0.0]])), r"vectors \[1\] are zero"),
-        (lambda: features.mean_difference_vectors([torch.zeros(2, 3)], torch.zeros(2, 4)), r"condition 0 .* \[2, 3\]"),
+        (
+            lambda: features.cosine_similarity(torch.tensor([[1.0, 0.0], [0.0, 0.0]])),
+            r"vectors \[1\] are zero",
+        ),
+        (
+            lambda: features.mean_difference_vectors([torch.zeros(2, 3)], torch.zeros(2, 4)),
+            r"condition 0 .* \[2, 3\]",
+        ),
         (lambda: features.off_diagonal(torch.ones(1, 1)), "at least 2 conditions, got 1"),
     ],
 )

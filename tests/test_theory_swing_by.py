@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from lcs_utils import diffusion, paths
-from lcs_utils.theory import swing_by as sb
-from lcs_utils.theory import two_concepts as tc
+from lcs_utils import diffusion, paths, store
+from lcs_utils.swing_by import closed_form as sb
+from lcs_utils.swing_by import two_concepts as tc
 
 
 def seeded(seed=0):
@@ -76,7 +76,9 @@ def test_growth_suppression_and_noise_are_half_of_the_gradient_flow():
     half = sb.two_layer_velocity_autograd(U, a)
     assert (growth - suppression - noise - half).abs().max() < 1e-12 * half.abs().max()
     assert (sb.two_layer_velocity(U @ U.T, a) - half).abs().max() < 1e-12 * half.abs().max()
-    assert (growth - suppression - noise - 2 * half).abs().max() > 1  # the full gradient is not the paper's flow
+    assert (
+        growth - suppression - noise - 2 * half
+    ).abs().max() > 1  # the full gradient is not the paper's flow
     assert (growth - suppression - half).abs().max() > 1  # and no term is superfluous
 
 
@@ -130,7 +132,9 @@ def test_swing_by_needs_a_positive_coupling(coupling, turns):
 
 
 def test_one_layer_error_turns_only_from_a_large_start(sim):
-    """The digest says a single layer never turns. From a small start it does not; started at the answer it must."""
+    """The digest says a single layer never turns. From a small start it does not; started at the answer it
+    must.
+    """
     times = torch.linspace(0, 10, 200, dtype=torch.float64)
     small = sb.one_layer(0.01 * torch.ones(4, 4, dtype=torch.float64), sim.rates, times) @ sim.target
     assert float(sb.rise(sb.ood_loss(small, sim.target))) == 0
@@ -177,7 +181,10 @@ def test_descents_and_rise_of_known_curves():
         (lambda: sb.Sim((1.0, 2.0), (0.1, 0.2), 1), "at least the number of clusters 2, got 1"),
         (lambda: list(sb.descend(torch.eye(2), torch.sum, 0.0, 1)), "learning rate must be > 0"),
         (lambda: sb.sample_loss(torch.ones(3, 2).double(), 4, seeded()), "batch must be in 1..3, got 4"),
-        (lambda: sb.two_layer_terms(torch.eye(3).double(), torch.ones(2).double()), "2 x 2 to fit 2 rates, got 3 x 3"),
+        (
+            lambda: sb.two_layer_terms(torch.eye(3).double(), torch.ones(2).double()),
+            "2 x 2 to fit 2 rates, got 3 x 3",
+        ),
         (lambda: sb.two_layer_terms(torch.eye(1).double(), -torch.ones(1).double()), "rates must be >= 0"),
         (lambda: flow(torch.ones(2, 2).triu(), torch.ones(2), torch.ones(1)), "symmetric"),
         (lambda: flow(torch.eye(1), torch.ones(1), torch.tensor([2.0, 1.0])), "times must increase"),
@@ -206,16 +213,22 @@ def test_concepts_read_from_pixels_are_those_drawn(separation):
         assert (disks.read(images)[:, :2] - drawn).abs().mean(dim=0).max() < 0.1
         assert tc.accuracy(disks, images, label)["both"] == 1
         other = (1 - label[0], label[1])
-        assert tc.accuracy(disks, images, other)["both"] == 0 and tc.accuracy(disks, images, other)["color"] == 1
+        assert (
+            tc.accuracy(disks, images, other)["both"] == 0 and tc.accuracy(disks, images, other)["color"] == 1
+        )
     assert disks.read(-torch.ones(1, 3, 12, 12))[0, 1] == 0.5  # no disk: no color either
 
 
 def test_the_classifier_can_say_neither():
     disks = tc.Disks()
-    for image in (torch.randn(300, 3, 12, 12, generator=seeded()), 2 * torch.rand(300, 3, 12, 12, generator=seeded()) - 1):
+    for image in (
+        torch.randn(300, 3, 12, 12, generator=seeded()),
+        2 * torch.rand(300, 3, 12, 12, generator=seeded()) - 1,
+    ):
         assert (disks.classify(image) == tc.NEITHER).all() and tc.accuracy(disks, image, (1, 1))["disk"] == 0
     assert (disks.classify(-torch.ones(1, 3, 12, 12)) == tc.NEITHER).all()
-    # a small blue disk among so much scatter that only a third of the bright pixels are its own: as bright as a large one
+    # a small blue disk among so much scatter that only a third of the bright pixels are its own: as bright
+    # as a large one
     image = disks.images(torch.tensor([[0.0, 1.0]]), seeded())
     own = int((image[0] > 0).any(0).sum())
     dark = (image[0] < -0.9).all(0).nonzero()
@@ -229,7 +242,11 @@ def test_the_classifier_can_say_neither():
 def test_a_study_that_was_stopped_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     monkeypatch.setattr(tc, "CHECKPOINTS", (0,))
-    monkeypatch.setattr(tc, "measure", lambda disks, seed, checkpoints=(0,): iter([tc.Accuracy(0.1, seed, 0, "00", *[0.5] * 6)]))
+    monkeypatch.setattr(
+        tc,
+        "measure",
+        lambda disks, seed, checkpoints=(0,): iter([tc.Accuracy(0.1, seed, 0, "00", *[0.5] * 6)]),
+    )
     rows = tc.stored(tc.Disks(), 3)
     monkeypatch.setattr(tc, "measure", None)  # not measured again
     assert tc.stored(tc.Disks(), 3) == rows and rows[0].seed == 3
@@ -256,8 +273,8 @@ def test_training_repeats_and_reduces_the_loss_without_touching_global_randomnes
 def test_rows_keep_their_types(tmp_path):
     rows = list(tc.measure(tc.Disks(), 0, (0,)))
     assert [row.label for row in rows] == ["00", "01", "10", "11"]
-    paths.write_rows(tmp_path / "rows.csv", "command", tc.Accuracy, rows)
-    assert paths.read_rows(tmp_path / "rows.csv", tc.Accuracy) == rows
+    store.write_rows(tmp_path / "rows.csv", "command", tc.Accuracy, rows)
+    assert store.read_rows(tmp_path / "rows.csv", tc.Accuracy) == rows
 
 
 def test_generate_uses_the_shared_sampler_on_any_denoiser():

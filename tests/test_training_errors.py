@@ -1,38 +1,63 @@
-"""The denoising error: exact for an exact denoiser, of scenes no net has seen, and told what the net was told."""
+"""The denoising error: exact for an exact denoiser, of scenes no net has seen, and told what the net was
+told.
+"""
 
 import pytest
 import torch
 from test_training import TINY, tiny_data
 
-from lcs_utils import training
 from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.experiments import EXPERIMENTS
-from lcs_utils.training_errors import denoising_error, held_out, shrunk
+from lcs_utils.training import loop as training
+from lcs_utils.training.errors import denoising_error, held_out, shrunk
 
 
 def test_the_error_of_exact_denoisers_is_known():
     x0 = 0.3 * torch.randn(64, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     cond = torch.zeros(64, 8)
     sigmas = (0.05, 0.3, 2.0)
-    gaussian = lambda x, sigma, c: shrunk(x, sigma, c, 0.3)
+
+    def gaussian(x, sigma, c):
+        return shrunk(x, sigma, c, 0.3)
+
     for found, sigma in zip(denoising_error(gaussian, x0, cond, sigmas), sigmas):
         assert found == pytest.approx(0.3 * sigma / (0.09 + sigma**2) ** 0.5, rel=0.02)
-    identity, oracle = (list(denoising_error(d, x0, cond, sigmas)) for d in (lambda x, s, c: x, lambda x, s, c: 0 * x))
+    identity, oracle = (
+        list(denoising_error(d, x0, cond, sigmas)) for d in (lambda x, s, c: x, lambda x, s, c: 0 * x)
+    )
     assert identity == pytest.approx(sigmas, rel=0.02) and oracle == pytest.approx([0.3] * 3, rel=0.02)
-    swapped = lambda x, sigma, c: shrunk(x, 1 / sigma, c, 0.3)
-    assert next(denoising_error(swapped, x0, cond, (0.05,))) > 2 * next(denoising_error(gaussian, x0, cond, (0.05,)))
+
+    def swapped(x, sigma, c):
+        return shrunk(x, 1 / sigma, c, 0.3)
+
+    assert next(denoising_error(swapped, x0, cond, (0.05,))) > 2 * next(
+        denoising_error(gaussian, x0, cond, (0.05,))
+    )
 
 
 def test_held_out_scenes_are_told_as_in_training_and_are_not_training_scenes():
-    found = {name: held_out(EXPERIMENTS[name], 32, 12) for name in ("exp1", "exp2", "color_1-3", "background_empty")}
-    assert set(found["exp1"][1].sum(1).tolist()) <= {0.0, 1.0, 2.0, 3.0} and found["exp1"][1].shape == (12, 256)
+    found = {
+        name: held_out(EXPERIMENTS[name], 32, 12)
+        for name in ("exp1", "exp2", "color_1-3", "background_empty")
+    }
+    assert set(found["exp1"][1].sum(1).tolist()) <= {0.0, 1.0, 2.0, 3.0} and found["exp1"][1].shape == (
+        12,
+        256,
+    )
     assert found["exp2"][1].sum(1).max() == 1 and found["background_empty"][1].sum() == 0
-    assert found["color_1-3"][1].shape == (12, 8) and found["color_1-3"][1].sum(1).tolist() == [1.0, 2.0, 3.0] * 4
-    assert torch.equal(found["exp1"][0], found["exp2"][0]) and not torch.equal(found["exp1"][0], found["background_empty"][0])
-    trained = from_uint8(render([sample_scene(0, n * INDEX_STRIDE + i, n) for n in (1, 2, 3) for i in range(4)], 32))
+    assert (
+        found["color_1-3"][1].shape == (12, 8)
+        and found["color_1-3"][1].sum(1).tolist() == [1.0, 2.0, 3.0] * 4
+    )
+    assert torch.equal(found["exp1"][0], found["exp2"][0]) and not torch.equal(
+        found["exp1"][0], found["background_empty"][0]
+    )
+    trained = from_uint8(
+        render([sample_scene(0, n * INDEX_STRIDE + i, n) for n in (1, 2, 3) for i in range(4)], 32)
+    )
     apart = (found["exp1"][0][:, None] - trained.permute(0, 3, 1, 2)[None]).abs().mean((2, 3, 4))
     assert apart.min() > 0.01
 
@@ -43,12 +68,17 @@ def test_a_row_of_the_table(tmp_path, capsys, name):
     training.run(EXPERIMENTS[name], TINY, data=tiny_data(), folder=tmp_path, output=place)
     training.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
     header, _, row, null = capsys.readouterr().out.splitlines()
-    assert header.startswith("| net | images | images/s | sigma 0.05 |") and row.startswith(f"| {place} | 480 |")
+    assert header.startswith("| net | images | images/s | sigma 0.05 |") and row.startswith(
+        f"| {place} | 480 |"
+    )
     assert row.count("|") == header.count("|") == null.count("|") and "c_skip x alone" in null
 
 
 def test_bad_input_is_named(capsys):
-    for words, message in ((["nothing"], "no checkpoint 'nothing'"), (["exp1", "--preset", "tiny", "--scenes", "0"], "--scenes must be")):
+    for words, message in (
+        (["nothing"], "no checkpoint 'nothing'"),
+        (["exp1", "--preset", "tiny", "--scenes", "0"], "--scenes must be"),
+    ):
         with pytest.raises(SystemExit):
             training.main(["errors", *words])
         assert message in capsys.readouterr().err

@@ -1,11 +1,11 @@
-"""States that a kill, a full disk or a bad sector left behind: told apart in one sentence each, and nothing lies about for good."""
+"""States that a kill, a full disk or a bad sector left behind: told apart in one sentence each, and nothing
+lies about for good.
+"""
 
 import json
 import os
 import random
 import resource
-import subprocess
-import sys
 import threading
 import zipfile
 from dataclasses import asdict, replace
@@ -14,10 +14,12 @@ import pytest
 import torch
 from test_training import TINY, tiny_data
 
-from lcs_utils import checkpoints, paths, training
+from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.experiments import EXP1, EXP3, Experiment, Preset, of_row, preset
 from lcs_utils.resumable import read_state
-from lcs_utils.training_state import about, check_same
+from lcs_utils.training import loop as training
+from lcs_utils.training.data import Data
+from lcs_utils.training.state import about, check_same
 
 SHORT = replace(TINY, images=16, patch_images=16)
 
@@ -42,27 +44,54 @@ def flip(path, at=None):
 WHOLE = "state.pt is no whole saved state .*; remove it to train from the start"
 
 
-@pytest.mark.parametrize(("file", "damage", "words"), [
-    ("state.pt", cut, WHOLE),
-    ("state.pt", lambda path: path.write_bytes(b""), WHOLE),
-    ("state.pt", lambda path: path.write_bytes(os.urandom(5000)), WHOLE),
-    ("state.pt", flip, "state.pt is no whole saved state .its checksum says that .* was altered.; remove it to train"),
-    ("state.pt", lambda path: torch.save({"seen": torch.ones(2)}, path), "state.pt is the state of something else .*remove it"),
-    ("state.pt", lambda path: torch.save([1], path), WHOLE),
-    ("run.json", lambda path: path.write_text("{"), "run.json is broken .*; remove it to go on from the state beside it unchecked"),
-    ("run.json", lambda path: path.write_bytes(b"\xff\xfe"), "run.json is broken"),
-    ("finished.json", lambda path: path.write_text("[]"), "finished.json is broken .no JSON object.; remove it"),
-    ("loss.csv", lambda path: path.unlink(), "loss.csv is missing; write the one line images,loss,error,lr there .* or remove"),
-    ("loss.csv", lambda path: path.write_text("images,loss,error,lr\n16,?,1,1\n"), "loss.csv is broken .*could not convert"),
-    ("loss.csv", lambda path: path.write_text(""), "loss.csv is broken"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "damage", "words"),
+    [
+        ("state.pt", cut, WHOLE),
+        ("state.pt", lambda path: path.write_bytes(b""), WHOLE),
+        ("state.pt", lambda path: path.write_bytes(os.urandom(5000)), WHOLE),
+        (
+            "state.pt",
+            flip,
+            "state.pt is no whole saved state .its checksum says that .* was altered.; remove it to train",
+        ),
+        (
+            "state.pt",
+            lambda path: torch.save({"seen": torch.ones(2)}, path),
+            "state.pt is the state of something else .*remove it",
+        ),
+        ("state.pt", lambda path: torch.save([1], path), WHOLE),
+        (
+            "run.json",
+            lambda path: path.write_text("{"),
+            "run.json is broken .*; remove it to go on from the state beside it unchecked",
+        ),
+        ("run.json", lambda path: path.write_bytes(b"\xff\xfe"), "run.json is broken"),
+        (
+            "finished.json",
+            lambda path: path.write_text("[]"),
+            "finished.json is broken .no JSON object.; remove it",
+        ),
+        (
+            "loss.csv",
+            lambda path: path.unlink(),
+            "loss.csv is missing; write the one line images,loss,error,lr there .* or remove",
+        ),
+        (
+            "loss.csv",
+            lambda path: path.write_text("images,loss,error,lr\n16,?,1,1\n"),
+            "loss.csv is broken .*could not convert",
+        ),
+        ("loss.csv", lambda path: path.write_text(""), "loss.csv is broken"),
+    ],
+)
 def test_what_is_broken_is_named_with_its_remedy(tmp_path, file, damage, words):
     run(tmp_path)
     damage(tmp_path / file)
-    before = (tmp_path / "net" / checkpoints.WEIGHTS).read_bytes()
+    before = (tmp_path / "net" / nets.WEIGHTS).read_bytes()
     with pytest.raises(ValueError, match=words) as caught:
         run(tmp_path, size=replace(SHORT, images=32))
-    assert "\n" not in str(caught.value) and (tmp_path / "net" / checkpoints.WEIGHTS).read_bytes() == before
+    assert "\n" not in str(caught.value) and (tmp_path / "net" / nets.WEIGHTS).read_bytes() == before
     if file == "loss.csv":
         (tmp_path / file).write_text("images,loss,error,lr\n")
     else:
@@ -76,9 +105,13 @@ def test_no_flipped_bit_goes_by_unless_it_changes_nothing(tmp_path):
     value = {"seen": torch.tensor([8.0, 1.0]), "net": {"weight": torch.randn(64, 8)}, "step": 3}
     torch.save(value, path)
     whole, noticed, by_torch = path.read_bytes(), 0, 0
-    same = lambda found: found["step"] == 3 and all(
-        torch.equal(a, b) for a, b in ((found["seen"], value["seen"]), (found["net"]["weight"], value["net"]["weight"]))
-    )
+
+    def same(found):
+        return found["step"] == 3 and all(
+            torch.equal(a, b)
+            for a, b in ((found["seen"], value["seen"]), (found["net"]["weight"], value["net"]["weight"]))
+        )
+
     for _ in range(120):
         flip(path, draw.random())
         try:
@@ -99,7 +132,10 @@ def test_a_full_disk_is_said_and_leaves_the_state_before(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))  # a file cannot grow beyond, as on a full disk
     try:
-        with pytest.raises(ValueError, match="state.pt cannot be written .* MiB are free on its disk.; make room and give the same"):
+        with pytest.raises(
+            ValueError,
+            match="state.pt cannot be written .* MiB are free on its disk.; make room and give the same",
+        ):
             run(tmp_path, size=replace(SHORT, images=32))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -108,9 +144,8 @@ def test_a_full_disk_is_said_and_leaves_the_state_before(tmp_path):
 
 
 def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_path):
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()  # its number is free, and was a process
-    dead = [tmp_path / f".state.tmp{child.pid}.pt", tmp_path / f".net.tmp{child.pid}"]
+    nobody = 2**22 + 1  # above every number that Linux gives to a process: none will get it meanwhile
+    dead = [tmp_path / f".state.tmp{nobody}.pt", tmp_path / f".net.tmp{nobody}"]
     alive = tmp_path / f".state.tmp{os.getppid()}.pt"
     dead[0].write_bytes(b"half")
     dead[1].mkdir()
@@ -127,11 +162,11 @@ def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_pat
     state = training.state_folder("exp1", preset("tiny")) / "state.pt"
     state.parent.mkdir(parents=True)
     torch.save({"seen": torch.tensor([200_000.0, 1.0])}, state)
-    with paths.exclusive(state):
+    with store.exclusive(state):
         other = threading.Thread(target=training.main, args=(["exp1", "--again"],))
         other.start()
         assert not began.wait(1.0) and state.exists()
-        with pytest.raises(BlockingIOError), paths.exclusive(state, wait=False):
+        with pytest.raises(BlockingIOError), store.exclusive(state, wait=False):
             pass
     other.join(60)
     assert began.is_set() and not state.exists()
@@ -143,31 +178,45 @@ def test_a_deadline_stops_between_two_lines_of_the_log_and_the_net_ends_with_the
     assert not run(stopped, size=TINY, deadline=0)
     assert training.images_seen(stopped) == training.LOG_EVERY * TINY.batch and not (stopped / "net").exists()
     assert run(stopped, size=TINY)
-    for file in ("net/" + checkpoints.WEIGHTS, "loss.csv"):
+    for file in ("net/" + nets.WEIGHTS, "loss.csv"):
         assert (straight / file).read_bytes() == (stopped / file).read_bytes()
 
 
 def test_an_old_state_means_the_defaults_of_what_it_does_not_say(tmp_path):
     now = about(EXP1, TINY, 0)
     old = {key: value for key, value in now.items() if key not in ("normalize_label", "condition", "radius")}
-    paths.write_json(tmp_path / "run.json", old)
+    store.write_json(tmp_path / "run.json", old)
     check_same(tmp_path, now)
     check_same(tmp_path, now | {"net": now["net"] | {"normalize_label": False}})  # a net's setting likewise
-    for changed in (about(replace(EXP1, normalize_label=True), TINY, 0), now | {"net": now["net"] | {"head_channels": 8}}):
+    for changed in (
+        about(replace(EXP1, normalize_label=True), TINY, 0),
+        now | {"net": now["net"] | {"head_channels": 8}},
+    ):
         with pytest.raises(ValueError, match="normalize_label: False there, True here|head_channels"):
             check_same(tmp_path, changed)
-    paths.write_json(tmp_path / "run.json", {key: value for key, value in now.items() if key != "sigma_data"})
+    store.write_json(
+        tmp_path / "run.json", now | {"patch_net": {"channels": 8}}
+    )  # which a state of before named as well
+    check_same(tmp_path, now)
+    with pytest.raises(ValueError, match="net: "):  # but not the other way round
+        check_same(tmp_path, about(replace(EXP3, name="exp1", labels="all"), TINY, 0))
+    store.write_json(tmp_path / "run.json", {key: value for key, value in now.items() if key != "sigma_data"})
     with pytest.raises(ValueError, match="sigma_data: None there, 0.5 here"):  # it has no default
         check_same(tmp_path, now)
 
 
-@pytest.mark.parametrize("exp", [Experiment("mine", (2, 3), "random", None, "color", True, 2), replace(EXP3, name="mine", radius=1)])
+@pytest.mark.parametrize(
+    "exp",
+    [Experiment("mine", (2, 3), "random", None, "color", True, 2), replace(EXP3, name="mine", radius=1)],
+)
 def test_a_row_says_all_that_was_trained(tmp_path, exp):
     size = replace(SHORT, name="mine")
     training.run(exp, size, 3, data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
     row = json.loads((tmp_path / "net" / "row.json").read_text())
     assert of_row(row) == (exp, size)
-    assert (row["seed"], row["device"], row["threads"]) == (3, "cpu", torch.get_num_threads()) and row["dtype"] == "float32"
+    assert (row["seed"], row["device"], row["threads"]) == (3, "cpu", torch.get_num_threads()) and row[
+        "dtype"
+    ] == "float32"
     assert row["settings"]["learning_rate"] == size.learning_rate and row["settings"]["batch"] == 8
 
 
@@ -175,6 +224,48 @@ def test_a_row_of_before_means_todays_experiment_and_preset_of_its_names():
     row = json.loads((paths.CHECKPOINTS / "tiny" / "exp3_r2" / "row.json").read_text())
     row = {key: row[key] for key in ("experiment", "objects", "labels", "radius", "preset")}
     assert of_row(row) == (replace(EXP3, name="exp3_r2", radius=2), preset("tiny"))
-    assert isinstance(of_row(row | {"preset": "mine", "settings": {k: v for k, v in asdict(TINY).items() if k != "name"}})[1], Preset)
-    with pytest.raises(ValueError, match="names no experiment and preset of ours must store theirs whole; 'settings' is wrong"):
+    assert isinstance(
+        of_row(row | {"preset": "mine", "settings": {k: v for k, v in asdict(TINY).items() if k != "name"}})[
+            1
+        ],
+        Preset,
+    )
+    with pytest.raises(
+        ValueError,
+        match="names no experiment and preset of ours must store theirs whole; 'settings' is wrong",
+    ):
         of_row(row | {"preset": "mine"})
+
+
+def test_a_state_and_a_row_of_before_the_rooms_are_read(tmp_path):
+    """Kept from the code of before: a local net stopped after ten of its twenty steps, and its last row."""
+    kept = paths.ROOT / "tests" / "data" / "before"
+    for name in ("state.pt", "run.json", "loss.csv"):
+        (tmp_path / name).write_bytes((kept / name).read_bytes())
+    exp, size = of_row(json.loads((kept / "row.json").read_text()))
+    assert exp == Experiment("before_local", labels="single", radius=2) and size.patch_images == 320
+    generator = torch.Generator().manual_seed(0)
+    data = Data(
+        (torch.rand(12, 3, 32, 32, generator=generator) * 255).to(torch.uint8),
+        torch.rand(12, 3, 2, generator=generator),
+        torch.randint(0, 8, (12, 3), generator=generator),
+    )
+    assert training.images_seen(tmp_path) == 160
+    assert training.run(exp, size, data=data, folder=tmp_path, output=tmp_path / "net")
+    assert nets.verified_row(str(tmp_path / "net"))["images"] == 320
+    curve = checkpoints.loss_curve(str(tmp_path / "net"))
+    assert curve["images"][0] == 160  # its own line goes on
+    spoiled = json.loads((tmp_path / "run.json").read_text()) | {"labels": "all"}
+    store.write_json(tmp_path / "run.json", spoiled)
+    with pytest.raises(ValueError, match="labels: 'all' there, 'single' here"):
+        training.run(exp, size, data=data, folder=tmp_path, output=tmp_path / "other")
+
+
+def test_rows_and_curves_of_nets_whose_weights_are_not_shipped():
+    """A fresh clone has no weights of exp1_1; its curve, and the command of compressed rows, are there."""
+    kept = checkpoints.kept("exp1_1")
+    assert not list(kept.rglob("*.safetensors")) and checkpoints.loss_curve("exp1_1")["images"][-1] > 1000
+    with pytest.raises(nets.CheckpointError, match="color_1-5"):
+        checkpoints.kept("color_1-5")
+    command = checkpoints.origin(paths.COUNTS / "tiny" / "features.csv.gz")
+    assert command.startswith("python -m lcs_utils.evaluation.net_features")

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lcs_utils import checkpoints, paths, training
-from lcs_utils.clevr import conditions
+from lcs_utils import checkpoints, nets, paths, store
+from lcs_utils.clevr import conditions, labels
+from lcs_utils.evaluation import color_generalization, length_generalization
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, preset
+from lcs_utils.training import loop as training
+from lcs_utils.training import measures
 
 
 @pytest.fixture
@@ -21,10 +24,12 @@ def trained(tmp_path, monkeypatch):
         if exp.name == stop[0]:
             raise KeyboardInterrupt
         order.append((exp.name, size.name, size.length(exp), command))
-        place = checkpoints.folder(exp.name if seed == 0 else f"{exp.name}_seed{seed}", size.name)
-        (place / checkpoints.WEIGHTS).parent.mkdir(parents=True, exist_ok=True)
-        (place / checkpoints.WEIGHTS).write_text(exp.name)
-        (place / "row.json").write_text(json.dumps({"sha256": paths.sha256(place / checkpoints.WEIGHTS), "images": size.length(exp)}))
+        place = nets.folder(exp.name if seed == 0 else f"{exp.name}_seed{seed}", size.name)
+        (place / nets.WEIGHTS).parent.mkdir(parents=True, exist_ok=True)
+        (place / nets.WEIGHTS).write_text(exp.name)
+        (place / "row.json").write_text(
+            json.dumps({"sha256": store.sha256(place / nets.WEIGHTS), "images": size.length(exp)})
+        )
 
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data")
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
@@ -34,7 +39,13 @@ def trained(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("table", "nets"),
-    [("table1", TABLE_1), ("table2", TABLE_2), ("radius", RADIUS_SWEEP), ("controls", CONTROLS), ("color", COLOR)],
+    [
+        ("table1", TABLE_1),
+        ("table2", TABLE_2),
+        ("radius", RADIUS_SWEEP),
+        ("controls", CONTROLS),
+        ("color", COLOR),
+    ],
 )
 def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, table, nets):
     order, stop = trained
@@ -45,18 +56,28 @@ def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, tabl
     stop[0] = None
     training.main([table, "--preset", "tiny", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets]
-    assert order[-1][1:] == ("tiny", 640 * nets[-1].times, f"python -m lcs_utils.training {nets[-1].name} --preset tiny --images 640")
+    assert order[-1][1:] == (
+        "tiny",
+        640 * nets[-1].times,
+        f"python -m lcs_utils.training {nets[-1].name} --preset tiny --images 640",
+    )
     training.main([table])
     assert len(order) == len(nets)
 
 
-def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_when_told(trained, monkeypatch, capsys):
+def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_when_told(
+    trained, monkeypatch, capsys
+):
     order, _ = trained
     training.main(["exp1"])
     training.main(["exp1", "--missing"])
     training.main(["exp1", "--missing", "--seed", "1"])
     training.main(["exp3"])
-    assert [(name, images) for name, _, images, _ in order] == [("exp1", 176_000), ("exp1", 176_000), ("exp3", 800_000)]
+    assert [(name, images) for name, _, images, _ in order] == [
+        ("exp1", 176_000),
+        ("exp1", 176_000),
+        ("exp3", 800_000),
+    ]
     again = []
     monkeypatch.setattr(training, "run", lambda exp, *args, **kwargs: again.append(exp.name))
     with pytest.raises(SystemExit):
@@ -73,15 +94,18 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
 
 def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
     training.main(["table2"])
-    (checkpoints.folder("random_1-2") / checkpoints.WEIGHTS).write_text("altered")
+    (nets.folder("random_1-2") / nets.WEIGHTS).write_text("altered")
     with pytest.raises(SystemExit):
         training.main(["table2"])
-    assert "random_1-2/net/diffusion_pytorch_model.safetensors is truncated or altered" in capsys.readouterr().err
+    assert (
+        "random_1-2/net/diffusion_pytorch_model.safetensors is truncated or altered"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
     training.main(["controls"])
-    place = checkpoints.folder("background_one")
+    place = nets.folder("background_one")
     for name, text in (("row.json", '{"images": 7, "sha256": "x"}'), ("loss.csv", ""), ("README.md", "")):
         (place / name).write_text(text)
     for other in place.parent.iterdir():
@@ -89,26 +113,28 @@ def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
             shutil.rmtree(other)
     checkpoints.record()
     shutil.rmtree(place)
-    assert checkpoints.images("background_one") == 7
-    with pytest.raises(checkpoints.CheckpointError, match="no checkpoint 'background_one'.*training background_one"):
-        checkpoints.row("background_one")
+    assert nets.images_seen("background_one") == 7
+    with pytest.raises(nets.CheckpointError, match="no checkpoint 'background_one'.*training background_one"):
+        nets.verified_row("background_one")
     training.main(["controls"])
     assert [name for name, *_ in trained[0]] == [e.name for e in CONTROLS] * 2
-    new = checkpoints.kept_row("background_one")
-    assert "images" not in new or new["images"] != 7  # the net that is here now, not the row that was kept of another
+    new = nets.row("background_one")
+    assert (
+        "images" not in new or new["images"] != 7
+    )  # the net that is here now, not the row that was kept of another
     (place / "row.json").write_text("{")
-    assert checkpoints.images("background_one") == 7
+    assert nets.images_seen("background_one") == 7
 
 
 def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
-    weights = paths.CHECKPOINTS / "tiny" / "exp1" / checkpoints.WEIGHTS
+    weights = paths.CHECKPOINTS / "tiny" / "exp1" / nets.WEIGHTS
     weights.parent.mkdir(parents=True, exist_ok=True)
     weights.write_text("shipped")
-    (weights.parents[1] / "row.json").write_text(json.dumps({"sha256": paths.sha256(weights), "images": 8}))
+    (weights.parents[1] / "row.json").write_text(json.dumps({"sha256": store.sha256(weights), "images": 8}))
     training.main(["exp1", "--again"])
     training.main(["exp2"])
     assert weights.read_text() == "exp1"
-    assert (paths.RUNS / "tiny" / "checkpoints" / "exp2" / checkpoints.WEIGHTS).read_text() == "exp2"
+    assert (paths.RUNS / "tiny" / "checkpoints" / "exp2" / nets.WEIGHTS).read_text() == "exp2"
 
 
 def test_unknown_names_list_the_allowed(trained, capsys):
@@ -116,12 +142,19 @@ def test_unknown_names_list_the_allowed(trained, capsys):
         training.main(["table3"])
     message = capsys.readouterr().err
     assert stop.value.code == 2 and not trained[0]
-    assert "unknown experiment 'table3'; allowed: exp1, exp2" in message and "or all nets of a table: table1, table2" in message
+    assert (
+        "unknown experiment 'table3'; allowed: exp1, exp2" in message
+        and "or all nets of a table: table1, table2" in message
+    )
 
 
 def test_the_tables_are_the_papers():
     assert {e.name for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS + COLOR} == set(EXPERIMENTS)
-    assert {(e.labels, e.radius is None) for e in TABLE_1} == {("all", True), ("single", True), ("single", False)}
+    assert {(e.labels, e.radius is None) for e in TABLE_1} == {
+        ("all", True),
+        ("single", True),
+        ("single", False),
+    }
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}
 
 
@@ -135,6 +168,22 @@ def test_the_longer_training_is_that_of_six_objects_on_three_times_the_images():
 
 def test_the_labeled_share_is_that_of_the_drawn_labels():
     present = torch.arange(3) < torch.arange(1, 4).repeat_interleave(4000)[:, None]
-    for policy in conditions.LABEL_POLICIES:
-        drawn = conditions.choose_labels(present, policy, torch.Generator().manual_seed(0)).sum() / present.sum()
-        assert replace(EXPERIMENTS["exp1"], labels=policy).labeled_share == pytest.approx(float(drawn), abs=0.01)
+    for policy in labels.LABEL_POLICIES:
+        drawn = (
+            conditions.choose_labels(present, policy, torch.Generator().manual_seed(0)).sum() / present.sum()
+        )
+        assert replace(EXPERIMENTS["exp1"], labels=policy).labeled_share == pytest.approx(
+            float(drawn), abs=0.01
+        )
+
+
+@pytest.mark.parametrize(("net", "counts"), [("color_1-3", "color"), ("exp1", "length")])
+def test_nets_along_a_training_are_counted_by_what_they_were_told(net, counts, monkeypatch):
+    counted = []
+    for kind, module in (("color", color_generalization), ("length", length_generalization)):
+        monkeypatch.setattr(module, "measure", lambda name, *_, kind=kind, **__: counted.append((kind, name)))
+    monkeypatch.setattr(measures.net_locality, "measure", lambda *_: None)
+    monkeypatch.setattr(measures, "measure", lambda *_: None)
+    monkeypatch.setattr(measures, "snapshots", lambda *_: [f"{net}@64"])
+    measures.measure_net(net, preset("tiny"))
+    assert counted == [(counts, f"{net}@64")]

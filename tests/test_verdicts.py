@@ -1,24 +1,33 @@
-"""The verdict page says what the rows say: synthetic rows with known truth, and the shipped page against the shipped rows."""
+"""The verdict page says what the rows say: synthetic rows with known truth, and the shipped page against
+the shipped rows.
+"""
 
 import json
 
 import pytest
 
-from lcs_utils import checkpoints, paths
-from lcs_utils.evaluation import claims, tables, verdicts
+from lcs_utils import nets, paths, store
+from lcs_utils.evaluation import claims, row_claims, table_figures, tables, verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, told_path
 
 
 def made(net, largest, n=16, extras=0, to=12):
     """A net that fills every cell up to K = `largest` and none beyond, with `extras` objects elsewhere."""
-    good = lambda k: k if k <= largest else 0
+
+    def good(k):
+        return k if k <= largest else 0
+
     return [
-        Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, i, good(k) + extras, good(k), 1.0) for k in range(to + 1) for i in range(n)
+        Row(net, "0" * 12, "c" * 12, 0, "heun", 2, k, i, good(k) + extras, good(k), 1.0)
+        for k in range(to + 1)
+        for i in range(n)
     ]
 
 
 CELL = "K of a net trained on 1-3, all labels"
-PAPERS = [row for net, paper in tables.PAPER.items() for row in made(net, paper.k, extras=paper.extras[1] and 1)]
+PAPERS = [
+    row for net, paper in tables.PAPER.items() for row in made(net, paper.k, extras=paper.extras[1] and 1)
+]
 
 
 def by_claim(rows):
@@ -27,8 +36,12 @@ def by_claim(rows):
 
 def test_rows_as_in_the_paper_reproduce_it():
     found = by_claim(PAPERS)
-    assert len(found) == 16 + len(tables.PAPER) + len(tables.OBSERVED) and {v.verdict for v in found.values()} == {verdicts.YES}
-    assert "trained on at most 3, K = 9 [9, 9] by its rule, 9 [9, 9] by ours" in {v.ours for v in found.values()}
+    assert len(found) == 16 + len(tables.PAPER) + len(tables.OBSERVED) and {
+        v.verdict for v in found.values()
+    } == {verdicts.YES}
+    assert "trained on at most 3, K = 9 [9, 9] by its rule, 9 [9, 9] by ours" in {
+        v.ours for v in found.values()
+    }
 
 
 def test_without_rows_nothing_is_reproduced():
@@ -43,14 +56,20 @@ def test_rows_against_the_paper_are_said_to_be():
     assert failing["Fig. 1: Exp. 1 (all labels) length-generalizes"].verdict == verdicts.NO
     assert failing["Fig. 1: the labels make the difference"].verdict == verdicts.NO  # 0 against 0
     assert failing["K of a net trained on 1-3, all labels"].verdict == verdicts.NO
-    extras = {net: failing[f"Table 2, second half: objects that nobody asked for, {net}, K = 1–3"] for net in ("exp1", "exp2", "exp3")}
+    extras = {
+        net: failing[f"Table 2, second half: objects that nobody asked for, {net}, K = 1–3"]
+        for net in ("exp1", "exp2", "exp3")
+    }
     assert [v.verdict for v in extras.values()] == [verdicts.NO, verdicts.YES, verdicts.NO]
     assert "100% of the samples outside" in extras["exp1"].ours
 
 
 def test_trainings_from_several_seeds_must_agree():
     names = "Fig. 1: Exp. 1 (all labels) length-generalizes", "Fig. 1: the labels make the difference", CELL
-    verdict = lambda rows: [by_claim(rows + made("exp2", 1))[claim].verdict for claim in names]
+
+    def verdict(rows):
+        return [by_claim(rows + made("exp2", 1))[claim].verdict for claim in names]
+
     assert verdict(made("exp1", 9) + made("exp1_seed1", 9)) == [verdicts.YES] * 3
     assert verdict(made("exp1", 9) + made("exp1_seed1", 3)) == [verdicts.PARTLY] * 3
     assert verdict(made("exp1", 3) + made("exp1_seed1", 2)) == [verdicts.NO] * 3
@@ -76,23 +95,25 @@ def test_other_ways_of_sampling_stand_apart():
 
 def test_claims_that_a_figure_decides(tmp_path, monkeypatch):
     found = {claim.figure: v for claim, v in zip(claims.FROM_FIGURES, claims.from_figures(), strict=True)}
-    assert found["theory_lcs_structure"].verdict == found["locality_against_k"].verdict == verdicts.YES
-    assert found["fig12"].verdict == verdicts.OPEN and found["theory_features"].verdict == verdicts.PARTLY
+    assert found["theory_lemma_1"].verdict == found["locality_against_k"].verdict == verdicts.YES
+    assert found["fig12"].verdict == verdicts.OPEN and found["theory_claim_2"].verdict == verdicts.PARTLY
     assert found["fig12"].command == "python -m lcs_utils.notebooks run 07_locality"
     worse = {  # the same figures with one number that breaks the claim
-        "theory_lcs_structure": lambda v: v.update(largest_relative_gap_below=0.1),
+        "theory_lemma_1": lambda v: v.update(largest_relative_gap_below=0.1),
         "theory_length_generalization": lambda v: v["off_at_one_two_three"].update(CPC=[0.0, 0.0, 0.3]),
-        "theory_noise": lambda v: v["errors"].reverse(),
-        "theory_features": lambda v: [gaps.sort() for gaps in v["claim_2"].values()],
+        "theory_lemma_3": lambda v: v["errors"].reverse(),
+        "theory_claim_2": lambda v: [gaps.sort() for gaps in v["claim_2"].values()],
         "locality_against_noise": lambda v: v["nets"]["exp1"]["window"].append([30.0, 30.0, 30.0]),
         "locality_against_k": lambda v: v["locality"].update(exp2=v["locality"]["exp1"]),
     }
     for figure, spoil in worse.items():
         value = json.loads((paths.FIGURES / "tiny" / f"{figure}.json").read_text())
         spoil(value["values"])
-        paths.write_json(tmp_path / "tiny" / f"{figure}.json", value)
+        store.write_json(tmp_path / "tiny" / f"{figure}.json", value)
     monkeypatch.setattr(paths, "FIGURES", tmp_path)
-    spoiled = {claim.figure: v.verdict for claim, v in zip(claims.FROM_FIGURES, claims.from_figures(), strict=True)}
+    spoiled = {
+        claim.figure: v.verdict for claim, v in zip(claims.FROM_FIGURES, claims.from_figures(), strict=True)
+    }
     assert {spoiled[figure] for figure in worse} == {verdicts.NO} and spoiled["fig12"] == verdicts.OPEN
 
 
@@ -106,7 +127,10 @@ def test_a_dose_that_changes_nothing_is_not_reproduced():
 
 def test_a_difference_within_the_intervals_is_not_reproduced():
     claim = "Fig. 1: the labels make the difference"
-    some = lambda net, share: [r if r.sample < share * 16 else r._replace(placed=0) for r in made(net, 12)]
+
+    def some(net, share):
+        return [r if r.sample < share * 16 else r._replace(placed=0) for r in made(net, 12)]
+
     assert by_claim(some("exp1", 0.56) + some("exp2", 0.5))[claim].verdict == verdicts.NO
     assert by_claim(some("exp1", 1) + some("exp2", 0.5))[claim].verdict == verdicts.YES
 
@@ -114,13 +138,19 @@ def test_a_difference_within_the_intervals_is_not_reproduced():
 def test_other_radii_stand_on_the_page_and_are_no_verdicts():
     assert "## The radius" not in verdicts.page(PAPERS)
     more = PAPERS + made("exp3_r2", 5)
-    assert "| 2 | 5 [5, 5] | 5 [5, 5] | 5 [5, 5] | 16 |" in verdicts.page(more) and "| 3 | 9 [9, 9]" in verdicts.page(more)
+    assert "| 2 | 5 [5, 5] | 5 [5, 5] | 5 [5, 5] | 16 |" in verdicts.page(
+        more
+    ) and "| 3 | 9 [9, 9]" in verdicts.page(more)
     assert verdicts.verdicts(more) == verdicts.verdicts(PAPERS)
 
 
 def test_commands_make_the_rows_that_decide():
-    """As many samples as there are, and the K that were measured: the same command must not replace the rows."""
-    command = {v.claim: v.command for v in verdicts.verdicts(made("exp3", 9, n=24, to=10) + made("exp2", 1, n=64))}
+    """As many samples as there are, and the K that were measured: the same command must not replace
+    the rows.
+    """
+    command = {
+        v.claim: v.command for v in verdicts.verdicts(made("exp3", 9, n=24, to=10) + made("exp2", 1, n=64))
+    }
     assert command["K of a net trained on 1-3, one label, local"].endswith("exp3 --k 0-10 --samples 24")
     assert command["K of a net trained on 1-3, one label"].endswith("exp2 --k 0-12")
     assert command["Fig. 1: a local net, Exp. 3, repairs Exp. 2"].endswith("exp3 exp2 --k 4-6 --samples 24")
@@ -129,18 +159,29 @@ def test_commands_make_the_rows_that_decide():
 def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
     rows = made("exp1_1-2", 5) + made("exp1", 9)
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
-    shipped = tmp_path / "tiny" / "exp1" / checkpoints.WEIGHTS
+    shipped = tmp_path / "tiny" / "exp1" / nets.WEIGHTS
     shipped.parent.mkdir(parents=True)
     shipped.touch()
     measure = "python -m lcs_utils.evaluation.length_generalization"
-    command = verdicts.command_of(rows, ["exp1", "exp1_1-2"], [4])
+    command = row_claims.command_of(rows, ["exp1", "exp1_1-2"], [4])
     assert command == f"{measure} exp1 exp1_1-2 --k 4-4 --samples 16"
-    train = lambda net, preset: f"python -m lcs_utils.training {net} --preset {preset} && "
+
+    def train(net, preset):
+        return f"python -m lcs_utils.training {net} --preset {preset} && "
+
     assert verdicts.complete(command) == train("exp1_1-2", "tiny") + command
-    assert verdicts.complete(command, "paper") == train("exp1", "paper") + train("exp1_1-2", "paper") + command + " --preset paper"
+    assert (
+        verdicts.complete(command, "paper")
+        == train("exp1", "paper") + train("exp1_1-2", "paper") + command + " --preset paper"
+    )
     assert verdicts.complete(f"{measure} exp1/unit --k 1-2") == f"{measure} exp1/unit --k 1-2"
-    assert verdicts.complete("python -m lcs_utils.notebooks run 07_locality") == "python -m lcs_utils.notebooks run 07_locality"
-    assert "exp3 --k 0-10 --samples 24 --preset paper`" in verdicts.page(made("exp3", 9, n=24, to=10), "paper")
+    assert (
+        verdicts.complete("python -m lcs_utils.notebooks run 07_locality")
+        == "python -m lcs_utils.notebooks run 07_locality"
+    )
+    assert "exp3 --k 0-10 --samples 24 --preset paper`" in verdicts.page(
+        made("exp3", 9, n=24, to=10), "paper"
+    )
 
 
 def test_controls_stand_beside_their_net():
@@ -163,7 +204,9 @@ def test_the_page_is_the_same_for_the_same_rows_and_the_check_can_fail(tmp_path,
         verdicts.main(["--check"])
 
 
-@pytest.mark.skipif(not verdicts.place().exists(), reason="no page yet: python -m lcs_utils.evaluation.verdicts")
+@pytest.mark.skipif(
+    not verdicts.place().exists(), reason="no page yet: python -m lcs_utils.evaluation.verdicts"
+)
 def test_the_shipped_page_says_what_the_shipped_rows_say():
     assert verdicts.place().read_text() == verdicts.page(read_rows(told_path()))
 
@@ -179,10 +222,18 @@ def test_a_table_has_both_rules_and_the_papers_number():
 
 
 def test_tables_and_rates_are_drawn():
-    figure = tables.draw_k(tables.cells(PAPERS))
-    assert len(figure.axes[0].get_yticklabels()) == len(tables.PAPER)
+    figure = table_figures.draw_tables(tables.cells(PAPERS))
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(names) == len(tables.PAPER) and names[:2] == ["one label, local", "all labels"]
+    heads = [text.get_text() for text in figure.axes[0].texts]
+    assert heads[0] == "trained on 1 object" and heads[-1] == "trained on 1-6 objects"
+    unmeasured = table_figures.draw_tables(tables.cells(made("exp1", 9)))
+    said = [text.get_text() for text in unmeasured.axes[0].texts]
+    assert said.count("not measured by us") == len(tables.PAPER) - 1
     found = tables.net_rates(PAPERS, ["exp1", "exp2"])
-    figure = tables.draw_rates(found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
+    figure = tables.draw_rates(
+        found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"}
+    )
     assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
     with pytest.raises(KeyError):
         tables.draw_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})

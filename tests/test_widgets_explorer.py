@@ -1,4 +1,6 @@
-"""The explorer's picture is a pure function of its state; clicks, slides, toggles change the state and nothing else."""
+"""The explorer's picture is a pure function of its state; clicks, slides, toggles change the state and
+nothing else.
+"""
 
 import asyncio
 import io
@@ -15,6 +17,7 @@ from lcs_utils.diffusion import expand
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.unet import EDM2UNet
 from lcs_utils.widgets import drawing, explorer, maps
+from lcs_utils.widgets import explorer_picture as picture
 from lcs_utils.widgets.condition_grid import ConditionSampler
 
 CELLS = (17, 40, 200)
@@ -22,13 +25,20 @@ CELLS = (17, 40, 200)
 
 def local(x, sigma, cond):
     """Shrinks each pixel, and each active cell is darkened by its own condition: as local as can be."""
-    dark = cond.expand(len(x), -1).reshape(-1, 1, GRID_SIZE, GRID_SIZE).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    dark = (
+        cond.expand(len(x), -1)
+        .reshape(-1, 1, GRID_SIZE, GRID_SIZE)
+        .repeat_interleave(2, 2)
+        .repeat_interleave(2, 3)
+    )
     return x / (1 + expand(sigma, x) ** 2) - 0.5 * dark
 
 
 def spread(x, sigma, cond):
     """Every pixel hears the mean of all pixels and all conditions alike."""
-    return x.mean((2, 3), keepdim=True).expand_as(x) - 0.1 * cond.expand(len(x), -1).sum(1)[:, None, None, None]
+    return (
+        x.mean((2, 3), keepdim=True).expand_as(x) - 0.1 * cond.expand(len(x), -1).sum(1)[:, None, None, None]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -43,37 +53,46 @@ def panels(both, view):
 def test_panels_hold_the_exact_maps(both):
     view = maps.View(1, (2, 3), CELLS)
     near, far = panels(both, view)
-    assert near.window == 1 and far.window > 32  # a corner target: nine tenths of a flat map reach the far side
+    assert (
+        near.window == 1 and far.window > 32
+    )  # a corner target: nine tenths of a flat map reach the far side
     assert maps.nearby_share(near, view) == 1.0 and maps.nearby_share(far, view) == pytest.approx(1 / 3)
     assert float(near.conditions[0].nonzero().float().mean(0)[0]) == 2.5  # cell 17: rows 2 and 3
 
 
 def test_the_picture_is_a_pure_function_of_its_state(both):
     view = maps.View(1, (2, 3), CELLS)
-    frame = maps.render(panels(both, view), view, 1.0)
-    rows, columns = maps.layout(2, 32)
+    frame = picture.render(panels(both, view), view, 1.0)
+    rows, columns = picture.layout(2, 32)
     assert frame.shape == (5 * rows, 5 * columns, 3) and frame.dtype == np.uint8
-    np.testing.assert_array_equal(frame, maps.render(panels(both, view), view, 1.0))
+    np.testing.assert_array_equal(frame, picture.render(panels(both, view), view, 1.0))
     changes = {"noise": 2}, {"target": (20, 20)}, {"cells": CELLS[:2]}, {"seed": 1}
     for other in (view._replace(**change) for change in changes):
-        assert (maps.render(panels(both, other), other, both.sigmas[other.noise]) != frame).any()
+        assert (picture.render(panels(both, other), other, both.sigmas[other.noise]) != frame).any()
     empty = view._replace(cells=())
-    assert maps.render(panels(both, empty), empty, 1.0).shape == frame.shape
+    assert picture.render(panels(both, empty), empty, 1.0).shape == frame.shape
 
 
 def test_a_click_finds_its_pixel_in_every_panel():
     for i in range(2):
-        for j in range(len(maps.COLUMNS)):
-            top, left = maps.HEAD + i * 34, maps.LABEL + j * 34
-            assert maps.locate(top, left, 2, 32) == (0, 0) and maps.locate(top + 31, left + 7, 2, 32) == (31, 7)
-            assert maps.locate(top + 32, left, 2, 32) is None
-    assert maps.locate(0, 0, 2, 32) is None and maps.locate(maps.HEAD, maps.LABEL - 1, 2, 32) is None
-    assert maps.locate(*maps.layout(2, 32), 2, 32) is None
+        for j in range(len(picture.COLUMNS)):
+            top, left = i * 34, j * 34
+            assert picture.locate(top, left, 2, 32) == (0, 0) and picture.locate(
+                top + 31, left + 7, 2, 32
+            ) == (
+                31,
+                7,
+            )
+            assert picture.locate(top + 32, left, 2, 32) is None
+    assert picture.locate(-1, 0, 2, 32) is None and picture.locate(0, 33, 2, 32) is None
+    assert picture.locate(*picture.layout(2, 32), 2, 32) is None
 
 
 def test_a_local_net_is_asked_only_where_it_can_answer():
     torch.manual_seed(0)
-    net = EDM2UNet(cond_dim=11, channels=8, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2).eval()
+    net = EDM2UNet(
+        cond_dim=11, channels=8, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2
+    ).eval()
     for parameter in net.parameters():  # gains start at 0, which would hear nothing
         parameter.data.add_(0.3 * (parameter.ndim == 0))
     denoise = LocalPatchDenoiser(net, radius=1)
@@ -84,7 +103,10 @@ def test_a_local_net_is_asked_only_where_it_can_answer():
     from lcs_utils import locality
 
     torch.testing.assert_close(
-        quick, locality.condition_influence(denoise, x_t, 1.0, cond, locality.without_each(cond)), atol=1e-6, rtol=1e-4
+        quick,
+        locality.condition_influence(denoise, x_t, 1.0, cond, locality.without_each(cond)),
+        atol=1e-6,
+        rtol=1e-4,
     )
     assert float(quick.max()) > 0
     whole = locality.pixel_influence(denoise, x_t, 1.0, cond, [(5, 5)])
@@ -111,9 +133,9 @@ def test_slide_click_toggle_seed_and_reset_change_the_state(live):
     assert first == maps.View(1, (11, 11), CELLS, 0)
     live.slider.value = 2
     assert live.view == first._replace(noise=2) and live.picture.png != frame
-    live.picture.chosen = [maps.HEAD + 8, maps.LABEL + 9, 1]
+    live.picture.chosen = [8, 9, 1]
     assert live.view.target == (8, 9) and "target row 8, column 9" in live.picture.status
-    live.picture.chosen = [0, 0, 2]  # the heading: nothing moves
+    live.picture.chosen = [32, 0, 2]  # between panels: nothing moves
     assert live.view.target == (8, 9)
     live.grid.chosen = [1, 1, 1]  # cell 17, active: goes
     assert live.view.cells == (40, 200)
@@ -122,13 +144,15 @@ def test_slide_click_toggle_seed_and_reset_change_the_state(live):
     live.seed.value = 5
     assert live.view.seed == 5
     live.resetter.click()
-    assert live.view == first and live.picture.png == frame and live.slider.value == 1 and live.seed.value == 0
+    assert (
+        live.view == first and live.picture.png == frame and live.slider.value == 1 and live.seed.value == 0
+    )
 
 
 def test_what_lies_under_the_cursor_is_said(live):
-    live.picture.cursor = [maps.HEAD + 34 + 8, maps.LABEL + 2 * 34 + 9]
+    live.picture.cursor = [34 + 8, 2 * 34 + 9]
     assert live.picture.here == "row 8, column 9, listens to pixels, Exp. 2"
-    live.picture.cursor = [0, 0]
+    live.picture.cursor = [33, 0]
     assert live.picture.here == "between the panels"
     live.grid.cursor = [1, 1]
     assert live.grid.here == "row 1, column 1, active"
@@ -161,7 +185,8 @@ def test_samples_come_from_this_condition_and_go_with_it(live):
 
 
 def test_the_explorer_is_a_widget_a_picture_and_words(live):
-    bundle = live._repr_mimebundle_()
+    bundle, metadata = live._repr_mimebundle_()
+    assert metadata["image/png"]["alt"] == bundle["text/plain"]
     assert "application/vnd.jupyter.widget-view+json" in bundle
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(bundle["image/png"]))), live.frame)
     assert bundle["text/plain"].startswith("noise level 2, target row 11")
@@ -170,7 +195,7 @@ def test_the_explorer_is_a_widget_a_picture_and_words(live):
 
 def test_the_sampler_counts_what_it_draws():
     def counter(images):
-        from lcs_utils.evaluation.counter import Counts
+        from lcs_utils.counter.net import Counts
 
         dark = images[0, 0] < -0.25
         center = dark.nonzero().float().mean(0).flip(0)[None, None] / 32
@@ -189,7 +214,7 @@ def test_the_sampler_counts_what_it_draws():
     assert live.cells == ()
     with pytest.raises(ValueError, match="256"):
         live.set_cells((256,))
-    assert "image/png" in live._repr_mimebundle_()
+    assert "image/png" in live._repr_mimebundle_()[0]
 
 
 def test_heat_and_mix_at_their_ends():
@@ -200,3 +225,52 @@ def test_heat_and_mix_at_their_ends():
     mixed = drawing.mix(np.stack([influence, 0 * influence]))
     assert tuple(mixed[1, 1]) == drawing.CONDITION_COLORS[0] and not mixed[0, 0].any()
     assert not drawing.mix(np.zeros((0, 2, 2))).any()
+
+
+# Machado, Oliveira, Fernandes (2009): linear RGB as seen without red, green or blue cones.
+EYES = {
+    "all cones": np.eye(3),
+    "no red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "no green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "no blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+
+
+def nearest_colors(colors):
+    """The smallest CIELAB distance (1976) between two of `colors` (sRGB, 0..255) that any of `EYES` sees."""
+    share = np.asarray(colors) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    found = []
+    for eye in EYES.values():
+        xyz = np.clip(linear @ np.array(eye).T, 0, 1) @ to_xyz.T / to_xyz.sum(1)
+        f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+        lab = np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], 1)
+        distance = np.linalg.norm(lab[:, None] - lab, axis=-1)
+        found.append(distance[np.triu_indices(len(colors), 1)].min())
+    return min(found)
+
+
+def test_twelve_conditions_have_colors_that_every_eye_tells_apart():
+    assert nearest_colors([drawing.color_of(k) for k in range(12)]) > 15
+    assert nearest_colors([drawing.color_of(k) for k in range(13)]) == 0  # the 13th has its number only
+    red_and_green = [(200, 0, 0), (115, 105, 0)]
+    assert nearest_colors(red_and_green) < 15, "the eye without red or green cones sees one color"
+
+
+def test_conditions_are_numbered_beside_their_discs_and_in_the_grid():
+    view = maps.View(0, (2, 3), (0, 17, 255))
+    assert picture.grid_marks(view.cells)[1] == (1.5, 1.5, "2")
+    numbers = picture.marks(2, view, 32)
+    assert [number for *_, number in numbers] == ["1", "2", "3"] * 2
+    rows, columns = picture.layout(2, 32)
+    for row, column, _ in numbers:
+        assert picture.CONDITIONS == column // 34 and 0 < row < rows and column < columns
+    assert picture.locate(*(int(v) for v in numbers[4][:2]), 2, 32) is not None
+
+
+def test_the_sampler_carries_no_color():
+    from lcs_utils.widgets.condition_grid import render
+
+    frame = render((3, 40, 200), None, []).astype(int)
+    assert np.ptp(frame, axis=2).max() == 0 and frame.std() > 10

@@ -1,0 +1,39 @@
+"""CLEVR scenes: sampling, rendering, data sets and conditions."""
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+
+def _writable(folder: Path) -> bool:
+    """Whether files can be made in a folder, or in what would hold it."""
+    return os.access(next(path for path in (folder, *folder.parents) if path.exists()), os.W_OK)
+
+
+def _choose_kernel_cache(places) -> None:
+    """Let numba keep compiled kernels in a temporary folder where none of its usual places may be written.
+
+    It would refuse to work otherwise. Processes started from here find the folder by NUMBA_CACHE_DIR.
+    """
+    if os.environ.get("NUMBA_CACHE_DIR") or any(_writable(Path(place)) for place in places):
+        return
+    folder = os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="numba")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = folder
+    warnings.warn(
+        f"neither {places[0]} nor {places[-1]} can be written, so that kernels are compiled anew (a minute); "
+        "name a folder that can in the variable NUMBA_CACHE_DIR"
+    )
+
+
+_choose_kernel_cache(
+    [
+        Path(__file__).parent / "__pycache__",
+        Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "numba",
+    ]
+)

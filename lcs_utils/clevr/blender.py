@@ -1,7 +1,8 @@
 """The same scenes by Cycles: Blender as the optional package bpy (GPL-3), always in a process of its own.
 
-Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) at a thirtieth of the cost. The denoiser may filter
-its guides together with the picture (`prefilter="fast"`), which costs less where pictures are small.
+Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) at a thirtieth of the cost.
+The denoiser may filter its guides together with the picture (`prefilter="fast"`), which costs less where
+pictures are small.
 """
 
 import json
@@ -17,39 +18,70 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from PIL import Image
 
+from lcs_utils.checks import check_choice, check_count, check_flag
 from lcs_utils.clevr import tracer
-from lcs_utils.clevr.scenes import COLOR_RGB, CROPS, SIZES
+from lcs_utils.clevr.annotations import picture_size
+from lcs_utils.clevr.scenes import check_scenes
 
 SCRIPT = Path(__file__).with_name("blender_script.py")
 PREFILTERS = ("accurate", "fast", "none")  # Blender's names for how the denoiser's guides are filtered
 PYTHON_VARIABLE = "LCS_BPY_PYTHON"  # an interpreter that can import bpy, if it is not this one
 
 
-def job(scene, resolution: int, samples: int, threads: int, image: Path, masks: Path | None, prefilter: str) -> dict:
+def job(
+    scene,
+    resolution: int | tuple[int, int],
+    samples: int,
+    threads: int,
+    image: Path,
+    masks: Path | None,
+    prefilter: str,
+) -> dict:
     """Plain numbers from which `blender_script.py` rebuilds and renders one scene."""
     objects = [
-        {"shape": o.shape, "material": o.material, "radius": SIZES[o.size], "location": o.coords,
-         "rotation": o.rotation, "rgb": [c / 255 for c in COLOR_RGB[o.color]]}
+        {
+            "shape": o.world.shapes[o.shape].solid,
+            "stretch": o.world.shapes[o.shape].stretch,
+            "material": o.world.materials[o.material].kind,
+            "roughness": o.world.materials[o.material].roughness,
+            "radius": o.radius,
+            "location": o.coords,
+            "rotation": o.rotation,
+            "rgb": [c / 255 for c in o.world.colors[o.color]],
+        }
         for o in scene.objects
-    ]  # fmt: skip
+    ]
     return {
-        "objects": objects, "floor": tracer.FLOOR_LINE.tolist(), "camera": scene.camera.location,
-        "focal": CROPS[scene.camera.crop], "resolution": resolution, "samples": samples, "denoise": True,
+        "objects": objects,
+        "floor": tracer.FLOOR_LINE.tolist(),
+        "camera": scene.camera.location,
+        "target": scene.camera.target,
+        "focal": scene.camera.focal,
+        "size": picture_size(resolution),
+        "samples": samples,
+        "denoise": True,
         "prefilter": prefilter.upper(),
-        "lamps": {"key": scene.lamps.key, "fill": scene.lamps.fill, "back": scene.lamps.back}, "threads": threads,
-        "image": str(image), "masks": str(masks) if masks else None,
-    }  # fmt: skip
+        "lamps": {"key": scene.lamps.key, "fill": scene.lamps.fill, "back": scene.lamps.back},
+        "threads": threads,
+        "image": str(image),
+        "masks": str(masks) if masks else None,
+    }
 
 
 def check_bpy() -> tuple[str, str]:
-    """The Python that has bpy, and its version (4.2 to 5.0). Raises RuntimeError, saying how to install it, if there is none."""
+    """The Python that has bpy, and its version (4.2 to 5.0). Raises RuntimeError, saying how to install it,
+    if there is none.
+    """
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
     install = (
-        f"install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), or name an interpreter that has it in the variable "
+        "install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), or name an interpreter that "
+        "has it in the variable "
         f"{PYTHON_VARIABLE}"
     )
     try:
-        probe = subprocess.run([python, "-c", "import bpy; print(bpy.app.version_string)"], capture_output=True, text=True)
+        probe = subprocess.run(
+            [python, "-c", "import bpy; print(bpy.app.version_string)"], capture_output=True, text=True
+        )
     except OSError as error:
         raise RuntimeError(f"{python} cannot be run ({error.strerror}); {install}") from None
     if probe.returncode:
@@ -60,27 +92,63 @@ def check_bpy() -> tuple[str, str]:
     return python, version[0]
 
 
-def render_cycles(
-    scenes, resolution: int, samples: int = 16, threads: int | None = None, prefilter: str = "accurate", masks: bool = True
-) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"] | None]:
-    """Images and object indices (-1: floor; None without `masks`) of scenes by Blender's Cycles; 1 to 2 s and core per 128 px image.
-
-    Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails; ValueError for another prefilter.
+def _run_blender(command):
+    """Blender ends between two pictures when this process does: it watches a pipe of which we hold one
+    end.
     """
-    if prefilter not in PREFILTERS:
-        raise ValueError(f"unknown prefilter {prefilter!r}; allowed: {', '.join(PREFILTERS)}")
+    theirs, ours = os.pipe()
+    try:
+        return subprocess.run(command, stdin=theirs, capture_output=True, text=True)
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+
+def render_cycles(
+    scenes,
+    resolution: int | tuple[int, int],
+    samples: int = 16,
+    threads: int | None = None,
+    prefilter: str = "accurate",
+    masks: bool = True,
+) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"] | None]:
+    """Images and object indices (-1: floor; None without `masks`) of scenes by Blender's Cycles; 1 to 2 s
+    and core per 128 px image.
+
+    Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails; ValueError for
+    another prefilter, and as `render`; TypeError for values of other kinds.
+    """
+    scenes = check_scenes(scenes)
+    picture_size(resolution)
+    check_count("samples", samples, 1)
+    if threads is not None:
+        check_count("threads", threads, 1)
+    check_choice("prefilter", prefilter, PREFILTERS)
+    check_flag("masks", masks)
     python, _ = check_bpy()
     if not scenes:
-        empty = np.zeros((0, resolution, resolution, 3), np.uint8)
+        width, height = picture_size(resolution)
+        empty = np.zeros((0, height, width, 3), np.uint8)
         return empty, empty[..., 0].astype(np.int64) if masks else None
     with tempfile.TemporaryDirectory() as folder:
-        names = [(Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png" if masks else None) for i in range(len(scenes))]
-        threads = threads or (os.cpu_count() if multiprocessing.parent_process() is None else 1)  # workers share the cores
-        jobs = [job(s, resolution, samples, threads, *n, prefilter) for s, n in zip(scenes, names, strict=True)]
+        names = [
+            (Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png" if masks else None)
+            for i in range(len(scenes))
+        ]
+        threads = threads or (
+            os.cpu_count() if multiprocessing.parent_process() is None else 1
+        )  # workers share the cores
+        jobs = [
+            job(s, resolution, samples, threads, *n, prefilter) for s, n in zip(scenes, names, strict=True)
+        ]
         (Path(folder) / "jobs.json").write_text(json.dumps(jobs))
-        run = subprocess.run([python, str(SCRIPT), f"{folder}/jobs.json"], capture_output=True, text=True)
+        run = _run_blender([python, str(SCRIPT), f"{folder}/jobs.json"])
         if run.returncode or not all(image.exists() for image, _ in names):
             raise RuntimeError(f"Blender failed: {(run.stderr or run.stdout)[-800:]}")
         images = [np.asarray(Image.open(image).convert("RGB")) for image, _ in names]
-        ids = [np.asarray(Image.open(path).convert("RGB"))[..., 0].astype(np.int64) - 1 for _, path in names if path]
+        ids = [
+            np.asarray(Image.open(path).convert("RGB"))[..., 0].astype(np.int64) - 1
+            for _, path in names
+            if path
+        ]
     return np.stack(images), np.stack(ids) if masks else None

@@ -1,14 +1,17 @@
 """Runs inside Blender's own Python (`python blender_script.py jobs.json`), never imported by the package.
 
-It builds CLEVR's base scene from numbers alone (no .blend files) and renders each job with Cycles on the CPU. bpy
-4.2.23, 4.5.15 and 5.0.1 drew the same two scenes within 0.4 dB of each other (against the fast renderer). Every job is
-a dictionary of plain numbers; `blender.py` writes it.
+It builds CLEVR's base scene from numbers alone (no .blend files) and renders each job with Cycles on the
+CPU. bpy 4.2.23, 4.5.15 and 5.0.1 drew the same two scenes within 0.4 dB of each other (against the fast
+renderer). Every job is a dictionary of plain numbers; `blender.py` writes it.
 """
 
 import functools
 import json
 import math
+import os
+import stat
 import sys
+import threading
 
 import bpy
 import numpy as np
@@ -43,7 +46,9 @@ def revolved(profile, segments=96):
     inner = profile[1:-1]
     vertices = [(0, 0, profile[0][1])]
     for rho, z in inner:
-        vertices += [(rho * math.cos(a), rho * math.sin(a), z) for a in np.arange(segments) * 2 * math.pi / segments]
+        vertices += [
+            (rho * math.cos(a), rho * math.sin(a), z) for a in np.arange(segments) * 2 * math.pi / segments
+        ]
     vertices.append((0, 0, profile[-1][1]))
     ring = lambda i, j: 1 + i * segments + j % segments  # noqa: E731
     faces = [(0, ring(0, j + 1), ring(0, j)) for j in range(segments)]
@@ -67,7 +72,9 @@ def unit_mesh(shape):
     if shape == "cylinder":  # rim: u^p + v^p = 1
         a = np.linspace(0, math.pi / 2, 17)
         power = 2 / 4.2
-        rim = [(0.9 + 0.1 * math.cos(t) ** power, 0.9 + 0.1 * math.sin(t) ** power) for t in a[:-1]] + [(0.9, 1.0)]
+        rim = [(0.9 + 0.1 * math.cos(t) ** power, 0.9 + 0.1 * math.sin(t) ** power) for t in a[:-1]] + [
+            (0.9, 1.0)
+        ]
         upper = rim + [(r, 1.0) for r in (0.8, 0.5)] + [(0.0, 1.0)]
         return revolved([(r, -z) for r, z in reversed(upper)] + upper)
     bevel = 0.25 * np.linspace(0, 1, 13)
@@ -92,16 +99,18 @@ def unit_mesh(shape):
     return vertices, faces
 
 
-def rubber(nodes, link, rgb):
-    """mix(F(1.2), mix(F(1.4), diffuse, velvet), Beckmann gloss)."""
+def rubber(nodes, link, rgb, roughness):
+    """mix(F(1.2), mix(F(1.4), diffuse, velvet), Beckmann gloss); CLEVR's roughness is 0.35."""
     diffuse, sheen = nodes.new("ShaderNodeBsdfDiffuse"), nodes.new("ShaderNodeBsdfSheen")
     gloss = nodes.new("ShaderNodeBsdfAnisotropic")
     sheen.distribution, gloss.distribution = "ASHIKHMIN", "BECKMANN"
     diffuse.inputs["Color"].default_value = sheen.inputs["Color"].default_value = rgb
     sheen.inputs["Roughness"].default_value = 0.6
     gloss.inputs["Color"].default_value = (0.8, 0.8, 0.8, 1)
-    gloss.inputs["Roughness"].default_value = math.sqrt(0.35)
-    return blend(nodes, link, 1.2, blend(nodes, link, 1.4, diffuse.outputs[0], sheen.outputs[0]), gloss.outputs[0])
+    gloss.inputs["Roughness"].default_value = math.sqrt(roughness)
+    return blend(
+        nodes, link, 1.2, blend(nodes, link, 1.4, diffuse.outputs[0], sheen.outputs[0]), gloss.outputs[0]
+    )
 
 
 def blend(nodes, link, ior, first, second):
@@ -113,10 +122,10 @@ def blend(nodes, link, ior, first, second):
     return mix.outputs[0]
 
 
-def metal(nodes, link, rgb):
-    """0.4 GGX(alpha 0.2) + 0.6 GGX(alpha 0.01), anisotropy 0.25."""
+def metal(nodes, link, rgb, roughness):
+    """0.4 GGX(alpha roughness; CLEVR's is 0.2) + 0.6 GGX(alpha 0.01), anisotropy 0.25."""
     lobes = []
-    for alpha in (0.2, 0.01):
+    for alpha in (roughness, 0.01):
         lobe = nodes.new("ShaderNodeBsdfAnisotropic")
         lobe.distribution = "GGX"
         lobe.inputs["Color"].default_value = rgb
@@ -174,7 +183,9 @@ def floor(line):
 
 
 def clear():
-    """Remove the last job's scene; the shared meshes stay. (A new file per job would cost a tenth of a small picture's time.)"""
+    """Remove the last job's scene; the shared meshes stay. (A new file per job would cost a tenth of a
+    small picture's time.)
+    """
     data = bpy.data
     data.batch_remove([*data.objects, *data.materials, *data.lights, *data.cameras])
 
@@ -186,10 +197,12 @@ def build(job):
     things = []
     for o in job["objects"]:
         thing = add(o["shape"], solid(o["shape"]))
-        thing.scale, thing.location = [o["radius"]] * 3, o["location"]
+        thing.scale = [o["radius"] * stretch for stretch in o["stretch"]]
+        thing.location = o["location"]
         thing.rotation_euler = (0, 0, o["rotation"])
         make = metal if o["material"] == "metal" else rubber
-        paint(thing, material("object", lambda nodes, link, m=make, c=o["rgb"]: m(nodes, link, (*c, 1))))
+        recipe = functools.partial(make, rgb=(*o["rgb"], 1), roughness=o["roughness"])
+        paint(thing, material("object", recipe))
         things.append(thing)
     ground = add("floor", floor(tuple(map(tuple, job["floor"]))))
     paint(ground, material("floor", matte))
@@ -207,12 +220,16 @@ def build(job):
     sun.rotation_euler = SUN_ROTATION
     camera = add("camera", bpy.data.cameras.new("camera"))
     camera.location = job["camera"]
-    camera.rotation_euler = (-Vector(job["camera"])).to_track_quat("-Z", "Y").to_euler()
+    view = Vector(job["target"]) - Vector(job["camera"])
+    camera.rotation_euler = view.to_track_quat("-Z", "Y").to_euler()
+    camera.data.sensor_fit = "HORIZONTAL"
     camera.data.sensor_width, camera.data.lens = 32.0, 32.0 * job["focal"][0]
     scene.camera = camera
-    # a picture whose width and height see different focal lengths (squash) has pixels that are not square
-    scene.render.pixel_aspect_y = 1.0
-    scene.render.pixel_aspect_x = job["focal"][1] / job["focal"][0]
+    # a picture whose width and height see different focal lengths (squash) has pixels that are not square;
+    # Blender takes no aspect below 1
+    (width, height), (fx, fy) = job["size"], job["focal"]
+    wide = (fy * height) / (fx * width)
+    scene.render.pixel_aspect_x, scene.render.pixel_aspect_y = max(wide, 1.0), max(1 / wide, 1.0)
     return things, ground
 
 
@@ -230,7 +247,7 @@ def settings(job):
     cycles.blur_glossy, cycles.sample_clamp_indirect = 2.0, 0.0
     cycles.pixel_filter_type, cycles.filter_width = "BLACKMAN_HARRIS", 1.5
     render = scene.render
-    render.resolution_x = render.resolution_y = job["resolution"]
+    render.resolution_x, render.resolution_y = job["size"]
     render.resolution_percentage, render.dither_intensity = 100, 0.0
     render.threads_mode, render.threads = "FIXED", job["threads"]
     render.image_settings.file_format, render.image_settings.color_mode = "PNG", "RGB"
@@ -253,7 +270,15 @@ def render_masks(things, ground, path):
     render(path)
 
 
+def end_with_parent():
+    """The parent never writes to our standard input, which closes when it ends."""
+    os.read(0, 1)
+    os._exit(1)
+
+
 def main():
+    if stat.S_ISFIFO(os.fstat(0).st_mode):
+        threading.Thread(target=end_with_parent, daemon=True).start()
     with open(sys.argv[1]) as file:
         jobs = json.load(file)
     bpy.ops.wm.read_factory_settings(use_empty=True)

@@ -1,48 +1,36 @@
-"""The conditions of App. E.1: counts of object centers on a 16x16 grid, counts of colors, which objects get labels."""
+"""The conditions of App. E.1: counts of object centers on a 16x16 grid, counts of colors, which objects get
+labels.
+"""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from lcs_utils.checks import check_choice, check_count, check_generator, check_tensor
 from lcs_utils.clevr.grid import GRID_SIZE, TEST_LOCATIONS
+from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.clevr.scenes import COLORS  # also the order of the color condition
 
-
-class LabelPolicy(NamedTuple):
-    """How many of the n objects of a scene get a label: drawn for a batch ([batch 1] -> [batch 1]), and on average."""
-
-    number: Callable[[Tensor, torch.Generator | None], Tensor]
-    mean: Callable[[int], float]
-
-
-def _random_number(n: Tensor, generator: torch.Generator | None) -> Tensor:
-    u = torch.rand(n.shape, generator=generator, device=n.device)
-    return torch.minimum((u * n).long() + 1, n)  # u * n can round up to n
-
-
-LABEL_POLICIES = {  # Table 1's columns; yours: LABEL_POLICIES["two"] = LabelPolicy(...)
-    "all": LabelPolicy(lambda n, _: n, lambda n: n),
-    "single": LabelPolicy(lambda n, _: torch.ones_like(n), lambda n: min(n, 1)),
-    "random": LabelPolicy(_random_number, lambda n: (n + 1) / 2),
-    "drop_one": LabelPolicy(lambda n, _: n - 1, lambda n: n - 1),
-    "none": LabelPolicy(lambda n, _: torch.zeros_like(n), lambda n: 0),
-}
+LARGEST_GRID = 1024  # cells along a side
 
 
 def choose_labels(
     present: Bool[Tensor, "batch max_objects"], policy: str, generator: torch.Generator | None = None
 ) -> Bool[Tensor, "batch max_objects"]:
-    """Which of the present objects get a label (Table 1's columns), by a policy of LABEL_POLICIES: a uniform subset.
+    """Which of the present objects get a label (Table 1's columns), by a policy of LABEL_POLICIES: a
+    uniform subset.
 
-    single: one; random: their number is uniform in 1..n; drop_one: all but one. "all" and "none" draw no random numbers.
+    single: one; random: their number is uniform in 1..n; drop_one: all but one. "all" and "none" draw no
+    random numbers.
     Raises ValueError for an unknown policy. The generator's device must be that of `present`.
     Choice: with one object, "drop_one" drops it, so that those images train the empty condition.
     """
-    if policy not in LABEL_POLICIES:
-        raise ValueError(f"unknown label policy {policy!r}; allowed: {', '.join(LABEL_POLICIES)}")
+    check_tensor("present", present, ("batch", "max_objects"), False, "bool")
+    check_choice("label policy", policy, LABEL_POLICIES)
+    if generator is not None:
+        check_generator(generator)
     if policy == "all":
         return present.clone()
     if policy == "none":
@@ -57,14 +45,16 @@ def location_grid(
     labeled: Bool[Tensor, "batch max_objects"],
     grid_size: int = GRID_SIZE,
 ) -> Float[Tensor, "batch cells"]:
-    """Counts of labeled object centers per grid cell, flattened row-major as y * grid_size + x (App. E.1, Fig. 9).
+    """Counts of labeled object centers per grid cell, flattened row-major as y * grid_size + x (App. E.1,
+    Fig. 9).
 
     `locations` are in [0, 1] of the image (x right, y down); absent objects may be NaN. Raises ValueError if
     grid_size < 1.
     Choice: a center outside the image (1-5 % of scenes) is not counted.
     """
-    if grid_size < 1:
-        raise ValueError(f"grid_size must be at least 1, got {grid_size}")
+    check_count("grid_size", grid_size, 1, LARGEST_GRID)
+    check_tensor("locations", locations, ("batch", "max_objects", 2), False, "float")
+    check_tensor("labeled", labeled, locations.shape[:2], False, "bool")
     inside = labeled & ((locations >= 0) & (locations < 1)).all(-1)  # NaN compares false
     # x < 1 can still round up to the edge in float32, hence the upper clamp
     cell = (locations.nan_to_num(0.0, 0.0, 0.0) * grid_size).floor().clamp(0, grid_size - 1).long()
@@ -74,12 +64,20 @@ def location_grid(
 
 
 def color_counts(
-    colors: Int[Tensor, "batch max_objects"], labeled: Bool[Tensor, "batch max_objects"]
-) -> Float[Tensor, "batch 8"]:
-    """Counts of labeled objects per color, in the order of COLORS (App. E.1); absent objects have color -1."""
-    if int(colors.max()) >= len(COLORS):
-        raise ValueError(f"color {int(colors.max())} is not in 0..{len(COLORS) - 1} ({', '.join(COLORS)})")
-    counts = torch.zeros(len(colors), len(COLORS), dtype=torch.float32, device=colors.device)
+    colors: Int[Tensor, "batch max_objects"],
+    labeled: Bool[Tensor, "batch max_objects"],
+    names: Sequence[str] = COLORS,
+) -> Float[Tensor, "batch colors"]:
+    """Counts of labeled objects per color, in the order of `names`, CLEVR's (App. E.1) or a world's; absent
+    objects have color -1.
+    """
+    check_tensor("colors", colors, ("batch", "max_objects"), False, "whole")
+    check_tensor("labeled", labeled, colors.shape, False, "bool")
+    least, most = (int(end) for end in colors.aminmax()) if colors.numel() else (0, 0)
+    if least < -1 or most >= len(names):
+        wrong = most if most >= len(names) else least
+        raise ValueError(f"color {wrong} is not in 0..{len(names) - 1} ({', '.join(names)}), nor -1")
+    counts = torch.zeros(len(colors), len(names), dtype=torch.float32, device=colors.device)
     return counts.scatter_add_(1, colors.clamp(min=0).long(), (labeled & (colors >= 0)).to(counts.dtype))
 
 
@@ -88,8 +86,7 @@ def test_condition(k: int) -> Float[Tensor, "256"]:
 
     Raises ValueError for k not 0..12.
     """
-    if not 0 <= k <= len(TEST_LOCATIONS):
-        raise ValueError(f"K must be 0..{len(TEST_LOCATIONS)}, the number of test locations; got {k}")
+    check_count("K, a number of test locations,", k, 0, len(TEST_LOCATIONS))
     locations = torch.tensor(TEST_LOCATIONS)[None]
     return location_grid(locations, torch.arange(len(TEST_LOCATIONS))[None] < k)[0]
 

@@ -1,12 +1,14 @@
 """The kernels of `pixels` on an NVIDIA GPU, through numba's CUDA target: a batch of scenes in one launch.
 
-A block of threads owns a tile of one image. It first asks each pixel what it needs, then gives every sample a thread of
-its own, pixels of one kind together, so that neighboring threads do the same work; a pixel's samples are added in the
-processor's order.
+A block of threads owns a tile of one image. It first asks each pixel what it needs, then gives every sample
+a thread of its own, pixels of one kind together, so that neighboring threads do the same work; a pixel's
+samples are added in the processor's order.
 
-Choice: float64, as on the processor, so that images differ at most by the last bits of sin, exp and pow. Counted, not
-timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a warp's threads busy, 255
-registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate (`benchmarks/renderer.py cuda`).
+Choice: float64, as on the processor, so that images differ at most by the last bits of sin, exp and pow.
+Counted, not
+timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a warp's threads
+busy, 255 registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate
+(`benchmarks/renderer.py cuda`).
 """
 
 import numpy as np
@@ -14,18 +16,19 @@ from jaxtyping import UInt8
 from numba import cuda
 from numba.extending import overload
 
-from lcs_utils.clevr.pixels import candidate_objects, patterns, pixel_kind, pixel_sample, to_byte
-from lcs_utils.clevr.render import check
+from lcs_utils.clevr.pixels import candidate_objects, check, patterns, pixel_kind, pixel_sample, to_byte
 from lcs_utils.clevr.scenes import pack
 from lcs_utils.clevr.shading import fill_lamps
-from lcs_utils.clevr.tracer import fill_axes, fill_boxes
+from lcs_utils.clevr.tracer import fill_boxes, fill_view
 
 THREADS = 128  # of a block; at least the 64 samples that antialias 4 gives to a silhouette
 SIDE = 16  # pixels of a tile
 TILE = SIDE * SIDE
 BATCH_BYTES = 2**29  # of images in one launch
 
-if cuda.implementation == "Built-in":  # from 0.66 on, without numba-cuda, it cannot compile min and max of two numbers
+if (
+    cuda.implementation == "Built-in"
+):  # from 0.66 on, without numba-cuda, it cannot compile min and max of two numbers
 
     @overload(min, target="cuda")
     def _least(a, b):
@@ -37,25 +40,27 @@ if cuda.implementation == "Built-in":  # from 0.66 on, without numba-cuda, it ca
 
 
 @cuda.jit(cache=True, fastmath=True)
-def _prepare(objects, counts, cameras, lamps, resolution, axes, frames, boxes):
+def _prepare(objects, counts, cameras, lamps, size, axes, frames, boxes):
     """Camera axes, lamps and pixel rectangles of each scene, one thread each."""
     s = cuda.grid(1)
     if s < len(counts):
         camera = cameras[s]
         fill_lamps(lamps[s], axes[s], frames[s])
-        fill_axes(camera[0], camera[1], camera[2], axes[s])
-        fill_boxes(objects[s], counts[s], camera, axes[s], camera[3], camera[4], resolution, resolution, boxes[s])
+        fill_view(camera, axes[s])
+        fill_boxes(objects[s], counts[s], camera, axes[s], camera[3], camera[4], size[0], size[1], boxes[s])
 
 
 @cuda.jit(cache=True, fastmath=True)
-def _render(objects, counts, cameras, axes, frames, boxes, resolution, center, coarse, fine, images):
-    queue = cuda.shared.array((3, TILE), np.int64)  # one statement each: numba's simulator tells them apart by the line
+def _render(objects, counts, cameras, axes, frames, boxes, size, center, coarse, fine, images):
+    queue = cuda.shared.array(
+        (3, TILE), np.int64
+    )  # one statement each: numba's simulator tells them apart by the line
     length = cuda.shared.array(3, np.int32)
     candidates = cuda.shared.array(TILE, np.int64)
     colors = cuda.shared.array((THREADS, 3), np.float64)
     thread = cuda.threadIdx.x
-    across = (resolution + SIDE - 1) // SIDE
-    s, tile = cuda.blockIdx.x // (across * across), cuda.blockIdx.x % (across * across)
+    across, down = (size[0] + SIDE - 1) // SIDE, (size[1] + SIDE - 1) // SIDE
+    s, tile = cuda.blockIdx.x // (across * down), cuda.blockIdx.x % (across * down)
     left, top = tile % across * SIDE, tile // across * SIDE
     rows, n, camera = objects[s], counts[s], cameras[s]
     if thread < 3:
@@ -63,9 +68,9 @@ def _render(objects, counts, cameras, axes, frames, boxes, resolution, center, c
     cuda.syncthreads()
     for pixel in range(thread, TILE, THREADS):
         column, row = left + pixel % SIDE, top + pixel // SIDE
-        if column < resolution and row < resolution:
+        if column < size[0] and row < size[1]:
             found = candidate_objects(column, row, boxes[s], n)
-            kind = pixel_kind(column, row, resolution, camera, axes[s], frames[s], rows, n, found, coarse)
+            kind = pixel_kind(column, row, size, camera, axes[s], frames[s], rows, n, found, coarse)
             candidates[pixel] = found
             queue[kind, cuda.atomic.add(length, kind, 1)] = pixel
     cuda.syncthreads()
@@ -81,7 +86,7 @@ def _render(objects, counts, cameras, axes, frames, boxes, resolution, center, c
                 column, row = left + pixel % SIDE, top + pixel // SIDE
                 found = candidates[pixel]
                 colors[thread, 0], colors[thread, 1], colors[thread, 2] = pixel_sample(
-                    column, row, i, offsets, kind > 0, resolution, camera, axes[s], frames[s], rows, n, found
+                    column, row, i, offsets, kind > 0, size, camera, axes[s], frames[s], rows, n, found
                 )
             cuda.syncthreads()
             if busy:
@@ -94,45 +99,52 @@ def _render(objects, counts, cameras, axes, frames, boxes, resolution, center, c
 
 
 def check_device():
-    """Raise RuntimeError, saying what is missing and what to do, unless numba can run kernels on a GPU here."""
+    """Raise RuntimeError, saying what is missing and what to do, unless numba can run kernels on a
+    GPU here.
+    """
     if not cuda.is_available():
         reason = (cuda.cuda_error() or "numba finds no libNVVM").strip().splitlines()[0].rstrip(".")
         raise RuntimeError(
-            f"backend 'cuda' needs an NVIDIA GPU with its driver, and libNVVM ({reason}); install the latter with "
+            f"backend 'cuda' needs an NVIDIA GPU with its driver, and libNVVM ({reason}); install the "
+            "latter with "
             "pip install -e '.[cuda]', or use backend 'fast', which gives the same images on the processor"
         )
 
 
-def render_on_device(packed, resolution: int, antialias: int = 3):
-    """Images [batch, height, width, 3] (sRGB bytes) of scenes packed by `scenes.pack`, left in the GPU's memory.
+def render_on_device(packed, resolution: int | tuple[int, int], antialias: int = 3):
+    """Images [batch, height, width, 3] (sRGB bytes) of scenes packed by `scenes.pack`, left in the GPU's
+    memory.
 
-    The array has `__cuda_array_interface__`: `torch.as_tensor(images, device="cuda")` shares it without a copy. The
-    call returns once the work is queued on the default stream. Raises ValueError as `render` does, RuntimeError
-    without a GPU.
+    The array has `__cuda_array_interface__`: `torch.as_tensor(images, device="cuda")` shares it without a
+    copy. The call returns once the work is queued on the default stream. Raises ValueError as `render`
+    does, RuntimeError without a GPU.
     """
-    check(resolution, antialias)
+    size = check(resolution, antialias)
     check_device()
     objects, counts, cameras, lamps = (cuda.to_device(array) for array in packed)
     batch, most, _ = objects.shape
     axes, frames = cuda.device_array((batch, 3, 3)), cuda.device_array((batch, 3, 12))
     boxes = cuda.device_array((batch, most, 4), np.int64)
-    images = cuda.device_array((batch, resolution, resolution, 3), np.uint8)
+    images = cuda.device_array((batch, size[1], size[0], 3), np.uint8)
     if batch:
-        tiles = (-(-resolution // SIDE)) ** 2
+        tiles = -(-size[0] // SIDE) * -(-size[1] // SIDE)
         offsets = [cuda.to_device(pattern) for pattern in patterns(antialias)]
-        _prepare[-(-batch // THREADS), THREADS](objects, counts, cameras, lamps, resolution, axes, frames, boxes)
-        _render[batch * tiles, THREADS](objects, counts, cameras, axes, frames, boxes, resolution, *offsets, images)
+        _prepare[-(-batch // THREADS), THREADS](objects, counts, cameras, lamps, size, axes, frames, boxes)
+        _render[batch * tiles, THREADS](objects, counts, cameras, axes, frames, boxes, size, *offsets, images)
     return images
 
 
-def render_cuda(scenes, resolution: int, antialias: int) -> UInt8[np.ndarray, "batch height width 3"]:
+def render_cuda(
+    scenes, resolution: int | tuple[int, int], antialias: int
+) -> UInt8[np.ndarray, "batch height width 3"]:
     """Images of scenes, on the GPU and copied from it, as many in one launch as BATCH_BYTES hold.
 
     Raises RuntimeError without a GPU.
     """
     check_device()
-    images = np.empty((len(scenes), resolution, resolution, 3), np.uint8)
-    step = max(1, BATCH_BYTES // (3 * resolution * resolution))
+    width, height = check(resolution, antialias)
+    images = np.empty((len(scenes), height, width, 3), np.uint8)
+    step = max(1, BATCH_BYTES // (3 * height * width))
     for start in range(0, len(scenes), step):
         packed = pack(scenes[start : start + step])
         render_on_device(packed, resolution, antialias).copy_to_host(images[start : start + step])

@@ -1,138 +1,63 @@
-"""Rendered scenes on disk: shards that resume after a kill, with checksums; `python -m lcs_utils.clevr.dataset --help`.
+"""Rendered scenes on disk: shards that resume after a kill, with checksums; `python -m
+lcs_utils.clevr.dataset --help`.
 
-A shard is one .npz (images, locations, colors, n_objects; on request masks, depth, boxes) of one object count, and its
-scenes as JSON lines beside it. `loading` reads a folder as a torch Dataset and for Hugging Face's `datasets`.
+A shard is one .npz (images, locations, colors, n_objects; on request masks, depth, boxes) of one object
+count, its scenes as JSON lines and its checksums beside it (`shards`). `loading` reads a folder as a torch
+Dataset, `parquet` writes it for Hugging Face's `datasets`.
 """
 
 import argparse
-import json
-import multiprocessing
+import errno
 import os
-import threading
+import shutil
+import sys
 import time
-import zipfile
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
+import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
 from tqdm.auto import tqdm
 
-from lcs_utils import paths
-from lcs_utils.clevr.annotations import EXTRAS, annotate, check_extras, labels
-from lcs_utils.clevr.card import card, format_counts, parse_counts, parse_part
-from lcs_utils.clevr.render import BACKENDS, LOOK, render
-from lcs_utils.clevr.scene_json import scene_to_json
-from lcs_utils.clevr.scenes import CROPS, sample_scene
-
-MANIFEST = "manifest.json"
-INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE + i, whatever else is generated
-OPTIONS = ("margins", "visibility", "require_centers_inside", "crop")  # of sample_scene
-
-
-_shard_name = "{}_objects_{:08d}.npz".format  # count, first scene
+from lcs_utils import paths, store
+from lcs_utils.clevr import pool, shards
+from lcs_utils.clevr.annotations import EXTRAS, check_extras, labels, picture_size  # noqa: F401 (labels: for others)
+from lcs_utils.clevr.card import card, format_counts, format_size, parse_counts, parse_part, parse_size
+from lcs_utils.clevr.manifest import check_same, read_manifest, read_settings, verify
+from lcs_utils.clevr.render import BACKENDS, LOOK
+from lcs_utils.clevr.scenes import MAX_OBJECTS, MAX_SEED, check_placement
+from lcs_utils.clevr.shards import INDEX_STRIDE, MANIFEST, OPTIONS
+from lcs_utils.clevr.world import CLEVR, World, read_world
 
 
-def _images(scenes, settings):
-    """The scenes' images [batch 3 height width] by the back end that the settings name."""
-    images = render(scenes, settings["resolution"], settings["antialias"], settings.get("backend", "fast"))
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-
-
-def _write_shard(folder, settings, count, start, stop):
-    """Render scenes start..stop-1 with `count` objects into one shard; returns its name and its manifest entry."""
-    options, resolution, most = {k: settings[k] for k in OPTIONS}, settings["resolution"], max(settings["counts"])
-    scenes = [sample_scene(settings["seed"], count * INDEX_STRIDE + i, count, **options) for i in range(start, stop)]
-    images = _images(scenes, settings)
-    extras = annotate(scenes, resolution, settings.get("extras", ()), most)
-    path = Path(folder) / _shard_name(count, start)
-    lines = "".join(json.dumps(scene_to_json(s, "new", resolution, resolution)) + "\n" for s in scenes)
-    paths.write_text(path.with_suffix(".jsonl"), lines)  # first, so that a shard with images is a whole one
-    with paths.atomic_path(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, images=images, **labels(scenes, most), **extras)
-    return path.name, _entry(path, stop - start)
-
-
-def _entry(path, size):
-    scenes = path.with_suffix(".jsonl")
-    return {"sha256": paths.sha256(path), "scenes_sha256": paths.sha256(scenes), "images": size}
-
-
-def _adopt(path, settings, count, start, size):
-    """The manifest entry of a finished shard that the manifest does not know: a part's, or a kill came before.
-
-    Raises ValueError if it holds something else than these settings give, so that a lost manifest mixes nothing.
-    """
-    scene = sample_scene(settings["seed"], count * INDEX_STRIDE + start, count, **{k: settings[k] for k in OPTIONS})
-    image = _images([scene], settings)[0]
-    again = "delete it and run the same command again"
+def _whole(name, value, low, high=None):
+    """A whole number within bounds. Raises ValueError."""
+    limits = f"at least {low}" if high is None else f"{low}..{high}"
     try:
-        with np.load(path, allow_pickle=False) as shard:
-            images, arrays = shard["images"], set(shard.files) - {"locations", "colors", "n_objects", "images"}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is truncated or altered ({error}); {again}") from None
-    same = images.shape == (size, *image.shape) and np.abs(images[0] - image.astype(float)).mean() < 0.5
-    if not same or arrays != set(settings.get("extras", ())):
-        raise ValueError(f"{path} holds other scenes than these settings give; choose another folder")
-    if path.with_suffix(".jsonl").read_bytes().count(b"\n") != size:
-        raise ValueError(f"{path.with_suffix('.jsonl')} does not hold {size} scenes; {again}")
-    return _entry(path, size)
-
-
-def _start_worker():
-    import numba
-
-    numba.set_num_threads(1)  # parallel over shards; more threads inside would fight for the same cores
-
-    def end_with_parent():  # a worker whose parent was killed would wait forever for its next shard
-        multiprocessing.parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-def _read_manifest(folder):
-    path = Path(folder) / MANIFEST
-    if not path.exists():
-        make = f"python -m lcs_utils.clevr.dataset --objects ... --per-count ... --resolution ... --out {folder}"
-        raise FileNotFoundError(f"{path} is missing; {make} makes it, with the settings that you want")
-    again = "delete it and generate again, finished shards are kept"
-    try:
-        manifest = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON ({error}); {again}") from None
-    if not isinstance(manifest, dict) or not all(isinstance(manifest.get(key), dict) for key in ("settings", "shards")):
-        raise ValueError(f"{path} is no manifest: it lacks settings or shards; {again}")
-    return manifest
-
-
-def _check_same(folder, old, new):
-    """Raise ValueError, naming what differs, unless the settings of a folder are these."""
-    differing = [f"{k}: {old.get(k)!r} there, {new.get(k)!r} here" for k in {**old, **new} if old.get(k) != new.get(k)]
-    if differing:
-        raise ValueError(f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder")
-
-
-def _jobs(settings):
-    """(count, start, stop) of every shard, in order."""
-    n, size = settings["per_count"], settings["shard_size"]
-    return [(count, start, min(start + size, n)) for count in settings["counts"] for start in range(0, n, size)]
+        number = value.__index__()
+    except AttributeError:
+        raise ValueError(f"{name} must be a whole number, {limits}, got {value!r}") from None
+    if isinstance(value, bool) or number < low or high is not None and number > high:
+        raise ValueError(f"{name} must be {limits}, got {value!r}")
+    return number
 
 
 def _check(settings, workers, part):
-    """Raise ValueError for settings that cannot be rendered, RuntimeError without the back end, before any file is written."""
+    """Raise ValueError for settings that cannot be rendered, RuntimeError without the back end, before any
+    file is written.
+    """
     counts = settings["counts"]
-    if not counts or counts[0] < 0 or counts[-1] > 60:
-        raise ValueError(f"object counts must lie in 0..60, got {counts}")
-    for name, value in (("per_count", settings["per_count"]), ("shard_size", settings["shard_size"]), ("workers", workers)):
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
-    if settings["per_count"] > INDEX_STRIDE:
-        raise ValueError(f"per_count must be at most {INDEX_STRIDE}, got {settings['per_count']}")
-    if not 1 <= part[0] <= part[1]:
+    for name in ("margins", "visibility", "require_centers_inside"):
+        if not isinstance(settings[name], bool):
+            raise ValueError(f"{name} must be True or False, got {settings[name]!r}")
+    if not counts:
+        raise ValueError("counts names no object count; give for example (1, 2, 3)")
+    _whole("workers", workers, 1)
+    if len(part) != 2 or not 1 <= part[0] <= part[1]:
         raise ValueError(f"a part is (i, n) with 1 <= i <= n, got {part}")
-    _images([], settings)  # its checks, that the back end is there, and that the most crowded scene can be placed
-    sample_scene(settings["seed"], counts[-1] * INDEX_STRIDE, counts[-1], **{k: settings[k] for k in OPTIONS})
+    shards.images([], settings)  # its checks, and that the back end is there
+    most = counts[-1]
+    first = [most * INDEX_STRIDE + i for i in range(3)]
+    check_placement(settings["seed"], first, most, **shards.scene_options(settings))
 
 
 def generate(
@@ -140,7 +65,7 @@ def generate(
     seed: int = 0,
     counts=(1, 2, 3),
     per_count: int = 40_000,
-    resolution: int = 32,
+    resolution: int | tuple[int, int] = 32,
     shard_size: int = 2048,
     workers: int = 1,
     antialias: int = 3,
@@ -152,59 +77,152 @@ def generate(
     extras=(),
     part: tuple[int, int] = (1, 1),
     backend: str = "fast",
+    world: World = CLEVR,
 ) -> dict:
-    """Fill `folder` with `per_count` scenes for each object count (App. E.1's data) and return its manifest.
+    """Fill `folder` with `per_count` scenes for each object count (App. E.1's data) and return its manifest:
+    the settings, and the checksums of the shards that are there.
 
-    The bytes depend on the settings only, not on `workers`, parts or interruptions; finished shards are kept when it is
-    called again. `extras`: any of masks, depth, boxes. `part` (i, n) renders every n-th shard from the i-th only, so that
-    n jobs can fill one folder side by side; only a call without parts, afterwards, records their checksums. `backend`
-    "cuda" draws on an NVIDIA GPU while `workers` place the next scenes, "cycles" asks Blender (see `render`). Raises
-    ValueError, before any work, for impossible settings or a folder that was made with other ones, and RuntimeError
-    where the GPU or Blender is missing.
+    The bytes depend on the settings only, not on `workers`, parts or interruptions. When it is called again,
+    finished shards are hashed and kept, damaged ones are rendered again, with a warning; a whole folder is
+    only read. A shard of the same recipe in a folder beside this one is linked, not rendered. `extras`: any
+    of masks, depth, boxes. `part` (i, n) renders every n-th shard from the i-th only, so that n jobs can
+    fill one folder side by side. `backend` "cuda" draws on an NVIDIA GPU while `workers` place the next
+    scenes, "cycles" asks Blender (see `render`). `resolution`: the side of a square, or (width, height).
+    `world`: what scenes are made of, where it is not CLEVR.
+
+    Raises ValueError, before any work, for impossible settings, for a folder that was made with other ones
+    and for a disk that is too small; RuntimeError where the GPU or Blender is missing, and when a worker is
+    killed or the disk becomes full on the way.
     """
+    if isinstance(counts, int | str):
+        raise ValueError(f"counts must list object counts, as (1, 2, 3), got {counts!r}")
+    width, height = picture_size(resolution)
     settings = {
-        "seed": seed, "counts": sorted(set(counts)), "per_count": per_count, "resolution": resolution,
-        "shard_size": shard_size, "antialias": antialias, "margins": margins, "visibility": visibility,
-        "require_centers_inside": require_centers_inside, "crop": crop, "look": LOOK,
-    }  # fmt: skip
+        "seed": _whole("seed", seed, 0, MAX_SEED),
+        "counts": sorted({_whole("counts", n, 0, MAX_OBJECTS) for n in counts}),
+        "per_count": _whole("per_count", per_count, 1, INDEX_STRIDE),
+        "resolution": width if width == height else [width, height],
+        "shard_size": _whole("shard_size", shard_size, 1),
+        "antialias": antialias,
+        "margins": margins,
+        "visibility": visibility,
+        "require_centers_inside": require_centers_inside,
+        "crop": crop,
+        "look": LOOK,
+    }
     if check_extras(extras):  # absent otherwise: folders made before extras existed are the same
         settings["extras"] = list(check_extras(extras))
     if backend != "fast":  # likewise
         settings["backend"] = backend
+    if world != CLEVR:
+        settings["world"] = world.to_json()
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file; choose another folder")
     _check(settings, workers, part)
-    alone = paths.exclusive(Path(folder)) if part == (1, 1) else nullcontext()  # a second call waits, and finds it done
-    with alone:
-        return _fill(Path(folder), settings, workers, part, progress)
+    if (folder / MANIFEST).exists() and not _todo(folder, settings, part):
+        return read_manifest(folder)  # a whole folder may lie where nobody may write
+    with ExitStack() as stack:
+        try:
+            if part == (1, 1):
+                _lock(stack, folder)
+            return _fill(folder, settings, workers, part, progress)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            raise PermissionError(
+                f"{error.filename or folder} may not be written; choose a folder of your own with --out, or "
+                "finish this one as its owner"
+            ) from None
+
+
+def _lock(stack, folder):
+    """Hold the right to fill the folder; says so when another process has it."""
+    try:
+        stack.enter_context(store.exclusive(folder, wait=False))
+    except BlockingIOError:
+        print(f"another process fills {folder}; waiting until it has ended", file=sys.stderr, flush=True)
+        stack.enter_context(store.exclusive(folder))
+
+
+def _todo(folder, settings, part) -> dict:
+    """The part's shards that are not there, or damaged, and what is wrong with them (None: not there).
+
+    Raises ValueError for a folder of other settings, or with shards of which nobody knows what they are.
+    """
+    manifest = {}
+    if (folder / MANIFEST).exists():
+        manifest = read_settings(folder)
+        check_same(folder, manifest["settings"], settings)
+    else:
+        _check_strangers(folder, settings)
+    todo, mine = {}, shards.jobs(settings)[part[0] - 1 :: part[1]]
+    for job in tqdm(mine, "checking", unit=" shards", delay=5, leave=False):
+        path = folder / shards.shard_name(*job[:2])
+        entry = shards.read_entry(path, manifest, settings)
+        wrong = entry and shards.damage(path, entry)
+        if wrong or entry is None:
+            todo[job] = wrong
+    return todo
 
 
 def _fill(folder, settings, workers, part, progress) -> dict:
     """`generate` behind its checks."""
-    manifest = {"settings": settings, "shards": {}}
-    if (folder / MANIFEST).exists():
-        manifest = _read_manifest(folder)
-        _check_same(folder, manifest["settings"], settings)
-    elif part != (1, 1):  # every part writes the same bytes, so it does not matter which is first
-        paths.write_json(folder / MANIFEST, manifest)
-    mine, todo = _jobs(settings)[part[0] - 1 :: part[1]], []
-    for count, start, stop in mine:
-        path = folder / _shard_name(count, start)
-        if not (path.exists() and path.with_suffix(".jsonl").exists()):
-            manifest["shards"].pop(path.name, None)
-            todo.append((count, start, stop))
-        elif path.name not in manifest["shards"] and part == (1, 1):
-            manifest["shards"][path.name] = _adopt(path, settings, count, start, stop - start)
+    mine, todo = shards.jobs(settings)[part[0] - 1 :: part[1]], _todo(folder, settings, part)
+    for wrong in filter(None, todo.values()):
+        warnings.warn(f"{wrong}; it is rendered again", stacklevel=3)
+    twins = {job: shards.sibling(folder / shards.shard_name(*job[:2]), settings, job) for job in todo}
+    missing = [job for job in todo if not twins[job]]
+    _check_space(folder, settings, missing)
+    if not (
+        folder / MANIFEST
+    ).exists():  # every part writes the same bytes, so it does not matter which is first
+        store.write_text(folder / "README.md", card(settings))
+        store.write_json(folder / MANIFEST, {"settings": settings})
     if part == (1, 1):
         _remove_leftovers(folder)
-        paths.write_json(folder / MANIFEST, manifest)
-        paths.write_text(folder / "README.md", card(settings))
-    total, missing = (sum(stop - start for _, start, stop in jobs) for jobs in (mine, todo))
-    with tqdm(total=total, initial=total - missing, unit=" images", smoothing=0.05, mininterval=1, disable=not progress) as bar:
-        for name, entry in _run(folder, settings, todo, workers):
-            manifest["shards"][name] = entry
-            if part == (1, 1):
-                paths.write_json(folder / MANIFEST, manifest)
+    for job, twin in twins.items():
+        if twin:
+            shards.link(twin, folder / twin.name)
+    total, left = (sum(stop - start for _, start, stop in jobs) for jobs in (mine, missing))
+    with tqdm(
+        total=total,
+        initial=total - left,
+        unit=" images",
+        smoothing=0.05,
+        mininterval=1,
+        disable=not progress,
+    ) as bar:
+        work = ((folder, settings, *job) for job in missing)
+        for _, entry in pool.run(shards.write, work, max(min(workers, len(missing)), 1), folder):
             bar.update(entry["images"])
-    return manifest
+    return read_manifest(folder)
+
+
+def _check_strangers(folder, settings):
+    """Raise ValueError for shards, in a folder without a manifest, that these settings do not give."""
+    sizes = {shards.shard_name(count, start): stop - start for count, start, stop in shards.jobs(settings)}
+    for path in sorted(folder.glob("[0-9]*_objects_*.npz")):
+        entry = shards.read_entry(path, {}, settings)
+        if entry is None:
+            raise ValueError(
+                f"{path} lies there without {MANIFEST} and without checksums, so that nobody knows what it "
+                "holds; remove it, or choose another folder"
+            )
+        if sizes.get(path.name, entry["images"]) != entry["images"]:
+            raise ValueError(f"{path} holds other scenes than these settings give; choose another folder")
+
+
+def _check_space(folder, settings, missing):
+    """Raise ValueError, with both numbers, if the missing shards do not fit on the disk."""
+    need = sum(shards.image_bytes(settings, count) * (stop - start) for count, start, stop in missing)
+    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if need > free:
+        raise ValueError(
+            f"{folder} needs {need / 2**30:,.1f} GiB more, and {free / 2**30:,.1f} GiB are free on its disk; "
+            "ask for fewer scenes or smaller ones, or choose a folder on another disk"
+        )
 
 
 def _remove_leftovers(folder):
@@ -214,91 +232,89 @@ def _remove_leftovers(folder):
             path.unlink(missing_ok=True)
 
 
-def _run(folder, settings, todo, workers):
-    if workers == 1 or len(todo) < 2:
-        yield from (_write_shard(folder, settings, *job) for job in todo)
-        return
-    # spawned, not forked: numba's threads and torch's do not survive a fork
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _start_worker) as pool:
-        for future in as_completed([pool.submit(_write_shard, folder, settings, *job) for job in todo]):
-            yield future.result()
-
-
 def default_folder(resolution: int, counts) -> Path:
-    """Where scenes of these object counts are kept: runs/data/clevr32 for 1-3 objects at 32 px, clevr32_1-6 and so on."""
-    name = format_counts(sorted(set(counts)))
-    return paths.RUNS / "data" / (f"clevr{resolution}" + ("" if name == "1-3" else f"_{name}"))
-
-
-def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
-    """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
-
-    `checksums=False` only looks whether the files are there. Raises FileNotFoundError or ValueError naming the file and the
-    command that restores it.
+    """Where scenes of these object counts are kept: runs/data/clevr32 for 1-3 objects at 32 px, clevr32_1-6
+    and so on.
     """
-    folder, found = Path(folder), []
-    manifest = _read_manifest(folder)
-    settings = manifest["settings"]
-    wanted = settings["counts"] if counts is None else sorted(set(counts))
-    missing = [n for n in wanted if n not in settings["counts"]]
-    if missing:
-        raise ValueError(f"{folder} holds scenes with {settings['counts']} objects, not {missing}")
-    again = "delete it and run the command that made the folder again (finished shards are kept)"
-    jobs = [(count, start) for count, start, _ in _jobs(settings) if count in wanted]
-    for count, start in tqdm(jobs, desc="verifying", unit=" shards", delay=5, disable=None):
-        path = folder / _shard_name(count, start)
-        entry, scenes = manifest["shards"].get(path.name), path.with_suffix(".jsonl")
-        for file in (path, scenes):
-            if entry is None or not file.exists():
-                raise FileNotFoundError(f"{file} is missing; run the command that made the folder again")
-        for file, digest in ((path, entry["sha256"]), (scenes, entry.get("scenes_sha256"))):
-            if checksums and digest and paths.sha256(file) != digest:  # early folders have no checksums of their scenes
-                raise ValueError(f"{file} was altered or truncated (its SHA-256 differs from {MANIFEST}); {again}")
-        found.append(path)
-    return found
+    name = format_counts(sorted(set(counts)))
+    return paths.RUNS / "data" / (f"clevr{format_size(resolution)}" + ("" if name == "1-3" else f"_{name}"))
 
 
 def main(arguments=None):
     """Command line: generate a folder, or check one with --verify."""
     parser = argparse.ArgumentParser(description="Render CLEVR scenes into shards.")
-    parser.add_argument("--objects", dest="counts", type=parse_counts, default=(1, 2, 3), help="how many, as 2, 1-3 or 1,4")
+    parser.add_argument(
+        "--objects", dest="counts", type=parse_counts, default=(1, 2, 3), help="how many, as 2, 1-3 or 1,4"
+    )
     parser.add_argument("--per-count", type=int, default=40_000, help="scenes for each number of objects")
-    parser.add_argument("--resolution", type=int, default=32)
+    parser.add_argument("--resolution", type=parse_size, default=32, help="64, or 480x320: width x height")
     parser.add_argument("--antialias", type=int, default=3, help="rays per pixel and axis")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard-size", type=int, default=2048)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--crop", choices=CROPS, default="center", help="how CLEVR's frame becomes a square")
-    parser.add_argument("--with", dest="extras", nargs="+", choices=EXTRAS, default=(), help="arrays beside the images")
-    parser.add_argument("--no-margins", dest="margins", action="store_false", help="objects only must not intersect")
-    parser.add_argument("--no-visibility", dest="visibility", action="store_false", help="objects may be hidden")
+    parser.add_argument(
+        "--crop", default="center", help="how CLEVR's frame becomes the picture: center, squash, native, v1"
+    )
+    parser.add_argument(
+        "--world", help="JSON file of colors, sizes, shapes, materials, crops, camera, target"
+    )
+    parser.add_argument(
+        "--with", dest="extras", nargs="+", choices=EXTRAS, default=(), help="arrays beside the images"
+    )
+    parser.add_argument(
+        "--no-margins", dest="margins", action="store_false", help="objects only must not intersect"
+    )
+    parser.add_argument(
+        "--no-visibility", dest="visibility", action="store_false", help="objects may be hidden"
+    )
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
-    parser.add_argument("--backend", choices=BACKENDS, default="fast", help="who draws: processor, NVIDIA GPU or Blender")
-    parser.add_argument("--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side")
-    parser.add_argument("--verify", action="store_true", help="check a folder instead, and what else is said here against it")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="fast", help="who draws: processor, NVIDIA GPU or Blender"
+    )
+    parser.add_argument(
+        "--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side"
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="check a folder instead, and what else is said here against it"
+    )
     parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
     options = vars(parser.parse_args(arguments))
     unsaid = object()
     given = parser.parse_args(arguments, argparse.Namespace(**dict.fromkeys(options, unsaid)))
     folder, check = options.pop("out"), options.pop("verify")
-    usual = {name: parser.get_default(name) for name in (*OPTIONS, "antialias", "seed", "shard_size", "backend", "extras")}
+    usual = {
+        name: parser.get_default(name)
+        for name in (*OPTIONS, "antialias", "seed", "shard_size", "backend", "extras", "world")
+    }
     unusual = [f"{name} = {options[name]}" for name, value in usual.items() if options[name] != value]
     if unusual and not folder and not check:
-        parser.error(f"{', '.join(unusual)}: not what training asks for in its folder; name another with --out")
+        parser.error(
+            f"{', '.join(unusual)}: not what training asks for in its folder; name another with --out"
+        )
     folder = folder or default_folder(options["resolution"], options["counts"])
     try:
+        options["world"] = read_world(options["world"]) if options["world"] else CLEVR
         if check:
-            made = {"backend": "fast", "extras": ()} | _read_manifest(folder)["settings"]
-            plain = lambda value: sorted(set(value)) if isinstance(value, list | tuple) else value
+            options["world"] = options["world"].to_json()
+            made = {"backend": "fast", "extras": (), "world": CLEVR.to_json()} | read_settings(folder)[
+                "settings"
+            ]
+
+            def plain(value):
+                return sorted(set(value)) if isinstance(value, list | tuple) else value
+
             said = [name for name, value in vars(given).items() if value is not unsaid and name in made]
-            _check_same(folder, *({name: plain(settings[name]) for name in said} for settings in (made, options)))
+            check_same(
+                folder, *({name: plain(settings[name]) for name in said} for settings in (made, options))
+            )
             print(f"{len(verify(folder))} shards in {folder} are whole")
         else:
             manifest = generate(folder, **options)
             print(f"{sum(s['images'] for s in manifest['shards'].values())} images in {folder}")
     except (ValueError, RuntimeError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, f"{parser.prog}: stopped; the same command goes on, finished shards are kept\n")
 
 
 if __name__ == "__main__":

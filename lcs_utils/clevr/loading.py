@@ -1,6 +1,7 @@
 """A folder of shards as a torch Dataset that stays on disk, and as a table of Hugging Face's `datasets`."""
 
 import atexit
+import io
 import json
 import resource
 import shutil
@@ -12,27 +13,46 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.utils.data import Dataset
 
-from lcs_utils.clevr.dataset import MANIFEST, verify
-from lcs_utils.clevr.scenes import COLORS
+from lcs_utils.clevr.annotations import picture_size
+from lcs_utils.clevr.dataset import read_manifest, verify
+from lcs_utils.clevr.scene_json import scene_from_json, scene_to_json
+from lcs_utils.clevr.world import World
+
+PADDING = {"locations": np.nan, "colors": -1, "boxes": -1}  # where an image has no object
 
 
 def map_arrays(path) -> dict[str, np.ndarray]:
-    """The arrays of an uncompressed .npz as views of one read-only map of the file: reading an image touches that image only.
+    """The arrays of an uncompressed .npz as views of one read-only map of the file: reading an image
+    touches that image only.
 
-    Raises ValueError for a compressed file or one that holds pickled objects.
+    Raises ValueError for a broken or compressed file, or one that holds pickled objects.
     """
-    maps, whole = {}, np.memmap(path, np.uint8, "r")  # one map, for each holds a file open
-    with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+    maps = {}
+    try:
+        whole = np.memmap(path, np.uint8, "r")  # one map, for each holds a file open
+        archive = zipfile.ZipFile(path)
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} is empty or cut off ({error}); run the command that made the folder again"
+        ) from None
+    with archive, open(path, "rb") as file:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{path}: {member.filename} is compressed and cannot be mapped; save it with np.savez")
+                raise ValueError(
+                    f"{path}: {member.filename} is compressed and cannot be mapped; save it with np.savez"
+                )
             file.seek(member.header_offset + 26)  # of a zip entry's header of 30 bytes, the last two numbers
             name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
             file.seek(member.header_offset + 30 + name + extra)
             version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             shape, fortran, dtype = read(file)
             if dtype.hasobject or fortran:
                 raise ValueError(f"{path}: {member.filename} is no plain array")
@@ -41,41 +61,64 @@ def map_arrays(path) -> dict[str, np.ndarray]:
 
 
 class ShardDataset(Dataset):
-    """The images and labels of a folder, one at a time, in the order of their object counts and indices (App. E.1).
+    """The images and labels of a folder, one at a time, in the order of their object counts and indices
+    (App. E.1).
 
-    An item is a dictionary of tensors: images uint8 [3, res, res], locations [max, 2], colors [max], n_objects, and the
-    folder's extras. Checksums are verified once, here (`check=False`: not); shards are opened when first asked for and
-    only mapped, so that memory does not grow with the data. Raises as `dataset.verify` does, IndexError for a bad index.
+    An item is a dictionary of tensors: images uint8 [3, res, res], locations [max, 2], colors [max],
+    n_objects, and the folder's extras. Checksums are verified once, here (`check=False`: not); shards are
+    opened when first asked for and only mapped, so that memory does not grow with the data. Raises as
+    `dataset.verify` does, IndexError for a bad index.
     """
 
     def __init__(self, folder, counts: Sequence[int] | None = None, check: bool = True):
         self.paths = verify(folder, counts, check)
-        entries = json.loads((Path(folder) / MANIFEST).read_text())["shards"]
-        self.ends = np.cumsum([entries[path.name]["images"] for path in self.paths])
+        manifest = read_manifest(folder)
+        self.settings = manifest["settings"]
+        self.max_objects = max(self.settings["counts"])
+        self.ends = np.cumsum([manifest["shards"][path.name]["images"] for path in self.paths])
         self._open: dict[int, dict[str, np.ndarray]] = {}
-        allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # a shard that was read stays open; 1,024 are soon reached
+        self._line_ends: dict[int, np.ndarray] = {}
+        allowed, most = resource.getrlimit(
+            resource.RLIMIT_NOFILE
+        )  # a shard that was read stays open; 1,024 are soon reached
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, allowed + len(self.paths))), most))
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        shard, row = self._find(index)
-        return {name: torch.from_numpy(np.array(array[row])) for name, array in self._map(shard).items()}
+        shard, place = self._find(index)
+        one = slice(place, place + 1)
+        return {name: torch.from_numpy(self._rows_of(shard, name, one))[0] for name in self._map(shard)}
 
     def column(self, name: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        """One array of many scenes (default: all), in the order asked for. Raises IndexError for an index outside."""
+        """One array of many scenes (default: all), in the order asked for. Raises IndexError for an index
+        outside.
+        """
         indices = np.arange(len(self)) if indices is None else np.asarray(indices)
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
-            raise IndexError(f"indices {indices.min()} to {indices.max()} are not all in a data set of {len(self)} images")
+            raise IndexError(
+                f"indices {indices.min()} to {indices.max()} are not all in a data set of {len(self)} images"
+            )
         shards = np.searchsorted(self.ends, indices, "right")
         rows = indices - np.concatenate([[0], self.ends])[shards]
-        first = self._map(0)[name]
+        first = self._rows_of(0, name, slice(0, 0))
         out = np.empty((len(indices), *first.shape[1:]), first.dtype)
         for shard in np.unique(shards):
             here = shards == shard
-            out[here] = self._map(int(shard))[name][rows[here]]
+            out[here] = self._rows_of(int(shard), name, rows[here])
         return out
+
+    def _rows_of(self, shard, name, rows):
+        """Rows of an array, copied; what has an entry for each object is padded to the folder's largest
+        count.
+        """
+        found = np.array(self._map(shard)[name][rows])
+        if name not in PADDING:
+            return found
+        missing = self.max_objects - found.shape[1]
+        width = [(0, 0), (0, missing)] + [(0, 0)] * (found.ndim - 2)
+        return np.pad(found, width, constant_values=PADDING[name])
 
     def _map(self, shard):
         if shard not in self._open:
@@ -90,63 +133,114 @@ class ShardDataset(Dataset):
         return shard, index - int(self.ends[shard - 1] if shard else 0)
 
     def scene(self, index: int) -> dict[str, Any]:
-        """The CLEVR scene JSON of one image."""
-        shard, row = self._find(index)
-        with open(self.paths[shard].with_suffix(".jsonl")) as lines:
-            return json.loads(next(line for i, line in enumerate(lines) if i == row))
+        """The CLEVR scene JSON of one image, with all that a shard's lines leave out (`scene_to_json`)."""
+        self._find(index)
+        line = json.loads(self.scene_lines([index])[0])
+        size = picture_size(self.settings["resolution"])
+        return line if "directions" in line else scene_to_json(scene_from_json(line), "new", *size)
+
+    def scene_lines(self, indices) -> list[str]:
+        """The scenes as the shards hold them, a line of JSON each, in the order asked for."""
+        places, found = [self._find(int(index)) for index in indices], {}
+        for shard in {shard for shard, _ in places}:
+            path = self.paths[shard].with_suffix(".jsonl")
+            if shard not in self._line_ends:
+                newlines = np.flatnonzero(np.fromfile(path, np.uint8) == ord("\n"))
+                self._line_ends[shard] = np.concatenate([[0], newlines + 1])
+            with open(path, "rb") as file:
+                for row in {row for there, row in places if there == shard}:
+                    start, end = self._line_ends[shard][row : row + 2]
+                    file.seek(start)
+                    found[shard, row] = file.read(end - start).decode().rstrip("\n")
+        return [found[place] for place in places]
 
     def __getstate__(self):
         return {**self.__dict__, "_open": {}}  # each worker of a DataLoader maps the files by itself
 
 
 def load(folder, counts: Sequence[int] | None = None) -> dict[str, np.ndarray]:
-    """All scenes (of the given object counts) as arrays in memory, checksums verified. Raises as `dataset.verify` does.
+    """All scenes (of the given object counts) as arrays in memory, checksums verified. Raises as
+    `dataset.verify` does.
 
-    images uint8 [n, 3, res, res], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8 [n], where max is
-    the folder's largest count, and the folder's extras (see `annotations.annotate`).
+    images uint8 [n, 3, res, res], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8 [n],
+    where max is the folder's largest count, and the folder's extras (see `annotations.annotate`).
     """
     scenes = ShardDataset(folder, counts)
     return {name: scenes.column(name) for name in map_arrays(scenes.paths[0])}
 
 
+def features(arrays: Sequence[str], settings: dict) -> Any:
+    """The columns of a folder as `datasets` knows them; `arrays` are the names of a shard's."""
+    import datasets
+
+    side = picture_size(settings["resolution"])[::-1]
+    colors = list(World.from_json(settings.get("world", {})).colors)
+    every = {
+        "image": datasets.Image(),
+        "locations": datasets.List(datasets.List(datasets.Value("float32"), length=2)),
+        "colors": datasets.List(datasets.ClassLabel(names=colors)),
+        "n_objects": datasets.Value("int8"),
+        "masks": datasets.Array2D(side, "int8"),
+        "depth": datasets.Array2D(side, "float32"),
+        "boxes": datasets.List(datasets.List(datasets.Value("int16"), length=4)),
+        "scene": datasets.Value("string"),
+    }
+    return datasets.Features(
+        {name: kind for name, kind in every.items() if name in ("image", "scene", *arrays)}
+    )
+
+
+def png(image: np.ndarray) -> bytes:
+    """An image [3 height width] as a PNG file's bytes."""
+    file = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0))).save(file, "PNG", compress_level=4)
+    return file.getvalue()
+
+
+def row(arrays: dict[str, np.ndarray], i: int, line: str) -> dict[str, Any]:
+    """Row i of some arrays as the table has it: the picture as PNG, no padding of absent objects."""
+    n = int(arrays["n_objects"][i])
+    found = {name: np.array(array[i]) for name, array in arrays.items()}
+    for name in PADDING.keys() & found.keys():
+        found[name] = found[name][:n]
+    image = {"bytes": png(found.pop("images")), "path": None}
+    return {"image": image, **found, "n_objects": n, "scene": line.strip()}
+
+
 def _rows(shards: Sequence[Path], digests: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The table's rows of some shards, without the padding of absent objects; `digests` only mark a cache as theirs."""
+    """The table's rows of some shards; `digests` only mark a cache as theirs."""
     for path in shards:
         arrays = map_arrays(path)
         with open(path.with_suffix(".jsonl")) as lines:
             for i, line in enumerate(lines):
-                n = int(arrays["n_objects"][i])
-                row = {name: np.array(array[i]) for name, array in arrays.items()}
-                for name in {"locations", "colors", "boxes"} & set(row):
-                    row[name] = row[name][:n]
-                yield {"image": row.pop("images").transpose(1, 2, 0), **row, "n_objects": n, "scene": line.strip()}
+                yield row(arrays, i, line)
 
 
-def to_huggingface(folder, counts: Sequence[int] | None = None, cache_dir=None, check: bool = True) -> Any:
-    """The folder as a `datasets.Dataset`, offline; from there save_to_disk, to_parquet or push_to_hub.
+def to_huggingface(
+    folder, counts: Sequence[int] | None = None, cache_dir=None, check: bool = True, processes: int = 1
+) -> Any:
+    """The folder as a `datasets.Dataset`, offline; from there save_to_disk or push_to_hub. For Parquet files
+    with splits, `parquet.export` needs no cache.
 
-    Columns: image (Image), locations, colors (ClassLabel) and boxes with one entry per object, n_objects, masks and depth
-    (Array2D), scene (JSON text). Rows are written to `cache_dir` as they are read, so memory stays flat; by default that
-    is a temporary folder, removed when Python ends. Raises as `dataset.verify` does.
+    Columns: image (Image), locations, colors (ClassLabel) and boxes with one entry per object, n_objects,
+    masks and depth (Array2D), scene (JSON text, a shard's line). Rows are written to `cache_dir` as they are
+    read, by so many `processes`, so memory stays flat; by default that is a temporary folder, removed when
+    Python ends. Raises as `dataset.verify` does, ValueError for fewer processes than one.
     """
     import datasets
 
+    if processes < 1:
+        raise ValueError(f"processes must be at least 1, got {processes}")
     shards = verify(folder, counts, check)
-    entries = json.loads((Path(folder) / MANIFEST).read_text())["shards"]
+    manifest = read_manifest(folder)
     if cache_dir is None:
         cache_dir = tempfile.mkdtemp(prefix="clevr")
         atexit.register(shutil.rmtree, cache_dir, ignore_errors=True)
-    first = map_arrays(shards[0])
-    features = {
-        "image": datasets.Image(),
-        "locations": datasets.List(datasets.List(datasets.Value("float32"), length=2)),
-        "colors": datasets.List(datasets.ClassLabel(names=list(COLORS))),
-        "n_objects": datasets.Value("int8"),
-        "masks": datasets.Array2D(first["images"].shape[2:], "int8"),
-        "depth": datasets.Array2D(first["images"].shape[2:], "float32"),
-        "boxes": datasets.List(datasets.List(datasets.Value("int16"), length=4)),
-        "scene": datasets.Value("string"),
-    }
-    kept = {name: kind for name, kind in features.items() if name in ("image", "scene", *first)}
-    given = {"shards": shards, "digests": [entries[path.name]["sha256"] for path in shards]}
-    return datasets.Dataset.from_generator(_rows, features=datasets.Features(kept), gen_kwargs=given, cache_dir=str(cache_dir))
+    given = {"shards": shards, "digests": [manifest["shards"][path.name]["sha256"] for path in shards]}
+    return datasets.Dataset.from_generator(
+        _rows,
+        features=features(list(map_arrays(shards[0])), manifest["settings"]),
+        gen_kwargs=given,
+        cache_dir=str(cache_dir),
+        num_proc=min(processes, len(shards)) if processes > 1 else None,
+    )

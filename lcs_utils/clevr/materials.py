@@ -1,7 +1,7 @@
 """CLEVR's two materials, compiled with numba.
 
-"Rubber" is diffuse and Ashikhmin velvet under a Fresnel-weighted Beckmann gloss; "MyMetal" is two GGX lobes, alpha 0.2
-and 0.01, with anisotropy 0.25 around the object's vertical axis.
+"Rubber" is diffuse and Ashikhmin velvet under a Fresnel-weighted Beckmann gloss; "MyMetal" is two GGX
+lobes, alpha 0.2 and 0.01, with anisotropy 0.25 around the object's vertical axis.
 """
 
 import math
@@ -9,10 +9,26 @@ import math
 from numba import njit
 
 from lcs_utils.clevr.shading import (
-    BLACK, EDGE, INV_PI, RADIANCE, SUN, SUN_IRRADIANCE, SUN_TAN, WHITE,
-    add, dot, entry, environment, filtered, indirect, lamp, paint, point, visible,
+    BLACK,
+    EDGE,
+    INV_PI,
+    RADIANCE,
+    SUN,
+    SUN_IRRADIANCE,
+    SUN_TAN,
+    WHITE,
+    add,
+    dot,
+    entry,
+    environment,
+    filtered,
+    indirect,
+    lamp,
+    paint,
+    point,
+    visible,
 )  # fmt: skip
-from lcs_utils.clevr.tracer import FAR, MATERIAL, X, Y, normal_change
+from lcs_utils.clevr.tracer import FAR, MATERIAL, ROUGH, X, Y, normal_change
 
 ALPHA_X, ALPHA_Y = 0.75, 1 / 0.75  # anisotropy 0.25: roughness around the axis and across it
 
@@ -42,7 +58,11 @@ def _edge(x, a2):
 def _mirrored(ax, ay, az, v, n, cos_v):
     """Change of the mirrored view direction when the normal changes by a."""
     along = v[0] * ax + v[1] * ay + v[2] * az
-    return 2.0 * (along * n[0] + cos_v * ax), 2.0 * (along * n[1] + cos_v * ay), 2.0 * (along * n[2] + cos_v * az)
+    return (
+        2.0 * (along * n[0] + cos_v * ax),
+        2.0 * (along * n[1] + cos_v * ay),
+        2.0 * (along * n[2] + cos_v * az),
+    )
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
@@ -56,17 +76,21 @@ def _over_footprint(p, v, n, cos_v, f, width, o):
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _shift(turn, m, facing, distance, normal, edge_u, edge_v, scale):
-    """How far a change of the mirrored direction m moves its meeting point with a lamp, in half edges of the lamp."""
+    """How far a change of the mirrored direction m moves its meeting point with a lamp, in half edges of
+    the lamp.
+    """
     r = add(turn, -dot(turn, normal) / facing, m)
     return distance * scale * dot(r, edge_u), distance * scale * dot(r, edge_v)
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
-    """Radiance of the lamps that the sharp lobe shows: squares blurred by it, averaged over the sample's footprint.
+    """Radiance of the lamps that the sharp lobe shows: squares blurred by it, averaged over the sample's
+    footprint.
 
-    The footprint (`width` along the camera's `axes`) is carried to the lamp by the surface's curvature: a glint on a
-    rounded edge far thinner than a pixel keeps its energy. Lamps beyond the distance `blocked` are hidden.
+    The footprint (`width` along the camera's `axes`) is carried to the lamp by the surface's curvature: a
+    glint on a rounded edge far thinner than a pixel keeps its energy. Lamps beyond the distance `blocked`
+    are hidden.
     """
     cos_v = dot(n, v)
     m = add((-v[0], -v[1], -v[2]), 2.0 * cos_v, n)
@@ -112,7 +136,9 @@ def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
             for j in range(steps):
                 a, b = (i + 0.5) / steps - 0.5, (j + 0.5) / steps - 0.5
                 u, w = qu + a * xu + b * yu, qv + a * xv + b * yv
-                cover += (_edge(1.0 - u, a2u) + _edge(1.0 + u, a2u)) * (_edge(1.0 - w, a2v) + _edge(1.0 + w, a2v))
+                cover += (_edge(1.0 - u, a2u) + _edge(1.0 + u, a2u)) * (
+                    _edge(1.0 - w, a2v) + _edge(1.0 + w, a2v)
+                )
         cover /= 4 * steps * steps
         cover *= 1.0 if l < 3 else SUN_IRRADIANCE * INV_PI / (SUN_TAN * SUN_TAN)
         light = add(light, cover, entry(RADIANCE, l))
@@ -121,12 +147,14 @@ def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes, width, h, i, rays):
-    """Radiance toward the eye (unit vector v) of object `k` at a point with normal n, for a sample `width` wide."""
+    """Radiance toward the eye (unit vector v) of object `k` at a point with normal n, for a sample `width`
+    wide.
+    """
     o = objects[k]
     metal = o[MATERIAL] == 1.0
     cos_v = max(nx * vx + ny * vy + nz * vz, 1e-3)
-    alpha_x = 0.2 * ALPHA_X if metal else 0.35
-    alpha_y = 0.2 * ALPHA_Y if metal else 0.35
+    alpha_x = o[ROUGH] * ALPHA_X if metal else o[ROUGH]
+    alpha_y = o[ROUGH] * ALPHA_Y if metal else o[ROUGH]
     tx, ty = o[Y] - py, px - o[X]  # t: around the object's vertical axis, b: across
     tx += 1e-6
     along = tx * nx + ty * ny
@@ -172,12 +200,17 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
     rough, sharp, blocked, mirrored = BLACK, BLACK, FAR, 2 if metal else 1
     if not metal and f_outer <= 0.02:
         rough, mirrored = (0.12, 0.12, 0.12), 0
-    for mirror in range(mirrored):  # a ray of the rough lobe, then metal's mirror; one call keeps the CUDA kernel small
+    for mirror in range(
+        mirrored
+    ):  # a ray of the rough lobe, then metal's mirror; one call keeps the CUDA kernel small
         weight, hx, hy, hz = 1.0, nx, ny, nz
         if mirror == 0:  # a half vector drawn from the lobe's distribution of normals
             u, w = point(h, 4, i)
             slope = math.sqrt(u / (1.0 - u)) if metal else math.sqrt(-math.log(1.0 - u))
-            a, b = alpha_x * slope * math.cos(2.0 * math.pi * w), alpha_y * slope * math.sin(2.0 * math.pi * w)
+            a, b = (
+                alpha_x * slope * math.cos(2.0 * math.pi * w),
+                alpha_y * slope * math.sin(2.0 * math.pi * w),
+            )
             cos_h = 1.0 / math.sqrt(1.0 + a * a + b * b)
             hx, hy = (nx + a * tx + b * bx) * cos_h, (ny + a * ty + b * by) * cos_h
             hz = (nz + a * tz + b * bz) * cos_h

@@ -1,7 +1,8 @@
 """One pixel, compiled with numba for processors and for CUDA: what it needs, its samples, its bytes.
 
-A pixel gets one sample where it shows unshadowed floor, antialias^2 elsewhere, and four times that on silhouettes and
-metal. No kernel from here down allocates memory, so that the same source runs in a CUDA thread.
+A pixel gets one sample where it shows unshadowed floor, antialias^2 elsewhere, and four times that on
+silhouettes and metal. No kernel from here down allocates memory, so that the same source runs in a CUDA
+thread.
 """
 
 import math
@@ -9,15 +10,20 @@ import math
 import numpy as np
 from numba import njit
 
+from lcs_utils.checks import check_count
+from lcs_utils.clevr.annotations import picture_size
 from lcs_utils.clevr.materials import shade_object
 from lcs_utils.clevr.shading import BLACK, FLOOR, INV_PI, blockers, filtered, matte, pixel_hash
 from lcs_utils.clevr.tracer import FAR, MATERIAL, hit_floor, hit_object, object_normal
 
+ANTIALIAS = (1, 2, 3, 4)
 CLAMP = 8.0  # of one sample, so that a few of them stand for a glint's true coverage
 
 
 def _filter_offsets(antialias, width=3.0):
-    """Offsets in pixels at equal quantiles of Cycles' Blackman-Harris filter (its "1.5 px" is half the window)."""
+    """Offsets in pixels at equal quantiles of Cycles' Blackman-Harris filter (its "1.5 px" is half the
+    window).
+    """
     x = np.linspace(-0.5, 0.5, 20001)
     a = 2 * np.pi * (x + 0.5)
     weight = 0.35875 - 0.48829 * np.cos(a) + 0.14128 * np.cos(2 * a) - 0.01168 * np.cos(3 * a)
@@ -25,14 +31,27 @@ def _filter_offsets(antialias, width=3.0):
     return np.interp((np.arange(antialias) + 0.5) / antialias, cumulative, x) * width
 
 
+def check(resolution: int | tuple[int, int], antialias: int = 1) -> tuple[int, int]:
+    """Width and height. Raises ValueError for an antialias other than 1, 2, 3, 4 or a side outside 8..4096,
+    TypeError for what are no whole numbers.
+    """
+    check_count("antialias", antialias, None)
+    if antialias not in ANTIALIAS:
+        raise ValueError(f"antialias must be one of {ANTIALIAS}, got {antialias}")
+    return picture_size(resolution)
+
+
 def patterns(antialias):
-    """Offsets along each axis, in pixels, of the samples of free floor, of other pixels, of silhouettes and metal."""
+    """Offsets along each axis, in pixels, of the samples of free floor, of other pixels, of silhouettes and
+    metal. Raises ValueError for an antialias outside 1..4, TypeError for what is no whole number.
+    """
+    check_count("antialias", antialias, 1, 4)
     return np.zeros(1), _filter_offsets(antialias), _filter_offsets(2 * antialias)
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
-def _direction(column, row, resolution, camera, axes):
-    u, v = (column / resolution - 0.5) / camera[3], (0.5 - row / resolution) / camera[4]
+def _direction(column, row, size, camera, axes):
+    u, v = (column / size[0] - 0.5) / camera[3], (0.5 - row / size[1]) / camera[4]
     dx = u * axes[0, 0] + v * axes[1, 0] - axes[2, 0]
     dy = u * axes[0, 1] + v * axes[1, 1] - axes[2, 1]
     dz = u * axes[0, 2] + v * axes[1, 2] - axes[2, 2]
@@ -52,15 +71,17 @@ def _first(camera, dx, dy, dz, objects, n, candidates):
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def _radiance(column, row, resolution, camera, axes, frames, objects, n, candidates, spread, h, i, rays):
+def _radiance(column, row, size, camera, axes, frames, objects, n, candidates, spread, h, i, rays):
     """Radiance of one primary ray."""
-    dx, dy, dz = _direction(column, row, resolution, camera, axes)
+    dx, dy, dz = _direction(column, row, size, camera, axes)
     t, seen = _first(camera, dx, dy, dz, objects, n, candidates)
     if seen >= 0:
         px, py, pz = camera[0] + t * dx, camera[1] + t * dy, camera[2] + t * dz
         nx, ny, nz = object_normal(px, py, pz, objects[seen])
         view = -dx, -dy, -dz
-        return shade_object(px, py, pz, *view, nx, ny, nz, objects, n, seen, frames, axes, t * spread, h, i, rays)
+        return shade_object(
+            px, py, pz, *view, nx, ny, nz, objects, n, seen, frames, axes, t * spread, h, i, rays
+        )
     t, nx, ny, nz = hit_floor(camera[0], camera[1], camera[2], dx, dy, dz)
     if t >= FAR:
         return BLACK
@@ -70,21 +91,23 @@ def _radiance(column, row, resolution, camera, axes, frames, objects, n, candida
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def pixel_kind(column, row, resolution, camera, axes, frames, objects, n, candidates, offsets):
-    """What a pixel needs: 0 one sample (free floor), 1 the plain pattern, 2 the fine one (a silhouette or metal)."""
+def pixel_kind(column, row, size, camera, axes, frames, objects, n, candidates, offsets):
+    """What a pixel needs: 0 one sample (free floor), 1 the plain pattern, 2 the fine one (a silhouette or
+    metal).
+    """
     column, row = column + 0.5, row + 0.5
     aa = len(offsets)
     first = -2
     if candidates:
         for sub in range(aa * aa):
-            dx, dy, dz = _direction(column + offsets[sub % aa], row + offsets[sub // aa], resolution, camera, axes)
+            dx, dy, dz = _direction(column + offsets[sub % aa], row + offsets[sub // aa], size, camera, axes)
             _, seen = _first(camera, dx, dy, dz, objects, n, candidates)
             if first > -2 and seen != first:
                 return 2
             first = seen
         if first >= 0:
             return 2 if objects[first, MATERIAL] == 1.0 else 1
-    dx, dy, dz = _direction(column, row, resolution, camera, axes)
+    dx, dy, dz = _direction(column, row, size, camera, axes)
     t, _, _, _ = hit_floor(camera[0], camera[1], camera[2], dx, dy, dz)
     px, py, pz = camera[0] + t * dx, camera[1] + t * dy, camera[2] + t * dz
     for l in range(4):
@@ -104,13 +127,15 @@ def candidate_objects(column, row, boxes, n):
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def pixel_sample(column, row, i, offsets, shadows, resolution, camera, axes, frames, objects, n, candidates):
-    """Radiance, clamped, of sample i of len(offsets)^2 of a pixel; `shadows` False: no lamp is hidden from it."""
+def pixel_sample(column, row, i, offsets, shadows, size, camera, axes, frames, objects, n, candidates):
+    """Radiance, clamped, of sample i of len(offsets)^2 of a pixel; `shadows` False: no lamp is hidden from
+    it.
+    """
     aa = len(offsets)
     rays = max(1, 16 // (aa * aa)) if shadows else 0
-    spread = 1.0 / (resolution * camera[3] * aa)
+    spread = 1.0 / (size[0] * camera[3] * aa)
     x, y, h = column + 0.5 + offsets[i % aa], row + 0.5 + offsets[i // aa], pixel_hash(column, row)
-    r, g, b = _radiance(x, y, resolution, camera, axes, frames, objects, n, candidates, spread, h, i, rays)
+    r, g, b = _radiance(x, y, size, camera, axes, frames, objects, n, candidates, spread, h, i, rays)
     return min(r, CLAMP), min(g, CLAMP), min(b, CLAMP)
 
 

@@ -1,6 +1,8 @@
-"""CLEVR's scene JSON: every original key, and camera, lamps and seed, without which an image cannot be made again.
+"""CLEVR's scene JSON: every original key, and camera, lamps and seed, without which an image cannot be made
+again.
 
-Each object also says how many pixels show it (`visible_pixels`).
+Each object also says how many pixels show it (`visible_pixels`). A shard's lines hold only what the rest
+follows from (`scene_line`); `scene_from_json` reads both.
 """
 
 import json
@@ -8,46 +10,73 @@ import math
 
 import numpy as np
 
-from lcs_utils import paths
+from lcs_utils import store
 from lcs_utils.clevr.annotations import trace, visible_pixels
 from lcs_utils.clevr.scenes import (
-    ALLOWED, BEHIND, CAMERA_LOCATION, CROPS, RIGHT, Camera, Lamps, Scene, SceneObject, depths, project,
-)  # fmt: skip
+    ALLOWED,
+    BEHIND,
+    CAMERA_LOCATION,
+    CLEVR,
+    CROPS,
+    RIGHT,
+    Camera,
+    Lamps,
+    Scene,
+    SceneObject,
+    World,
+    depths,
+    project,
+)
 
 DIRECTIONS = {
-    "right": (*RIGHT, 0.0), "behind": (*BEHIND, 0.0), "above": (0.0, 0.0, 1.0),
-    "left": (-RIGHT[0], -RIGHT[1], -0.0), "front": (-BEHIND[0], -BEHIND[1], -0.0), "below": (-0.0, -0.0, -1.0),
-}  # fmt: skip
+    "right": (*RIGHT, 0.0),
+    "behind": (*BEHIND, 0.0),
+    "above": (0.0, 0.0, 1.0),
+    "left": (-RIGHT[0], -RIGHT[1], -0.0),
+    "front": (-BEHIND[0], -BEHIND[1], -0.0),
+    "below": (-0.0, -0.0, -1.0),
+}
 FIT = 1.5  # px that a center may be off with a fitted camera; published ones are rounded to whole pixels
 EPSILON = 0.2  # how far along a direction an object must lie to count as related
 
 
 def relationships(scene: Scene) -> dict[str, list[list[int]]]:
-    """For left, right, front, behind and each object, the objects on that side of it (CLEVR's adjacency lists).
+    """For left, right, front, behind and each object, the objects on that side of it (CLEVR's adjacency
+    lists).
 
     Choice: the directions are those of the camera without jitter, as in every published CLEVR scene.
     """
     points = np.array([o.coords for o in scene.objects]).reshape(-1, 3)
     along = {name: points @ np.array(DIRECTIONS[name]) for name in ("right", "behind", "front", "left")}
     return {
-        name: [[j for j in range(len(points)) if j != i and p[j] - p[i] > EPSILON] for i in range(len(points))]
+        name: [
+            [j for j in range(len(points)) if j != i and p[j] - p[i] > EPSILON] for i in range(len(points))
+        ]
         for name, p in along.items()
     }
 
 
 def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: int = 240) -> dict:
-    """The scene as CLEVR's dictionary; pixel_coords for an image of width x height pixels, depth in scene units.
+    """The scene as CLEVR's dictionary; pixel_coords for an image of width x height pixels, depth in scene
+    units.
 
     `visible_pixels` counts the pixel centers of that image that show the object.
     """
     visible = visible_pixels(trace(scene, width, height).ids, len(scene.objects)).tolist()
     seen = zip(scene.objects, project(scene).tolist(), depths(scene).tolist(), visible, strict=True)
     objects = [
-        {"shape": o.shape, "size": o.size, "material": o.material, "color": o.color, "3d_coords": list(o.coords),
-         "rotation": o.rotation, "pixel_coords": [round(x * width), round(y * height), depth],
-         "visible_pixels": pixels}
+        {
+            "shape": o.shape,
+            "size": o.size,
+            "material": o.material,
+            "color": o.color,
+            "3d_coords": list(o.coords),
+            "rotation": o.rotation,
+            "pixel_coords": [round(x * width), round(y * height), depth],
+            "visible_pixels": pixels,
+        }
         for o, (x, y), depth, pixels in seen
-    ]  # fmt: skip
+    ]
     return {
         "split": split,
         "image_index": scene.index,
@@ -55,11 +84,49 @@ def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: in
         "objects": objects,
         "directions": {name: list(d) for name, d in DIRECTIONS.items()},
         "relationships": relationships(scene),
-        "camera": {"location": list(scene.camera.location), "target": [0.0, 0.0, 0.0], "crop": scene.camera.crop,
-                   "focal": list(CROPS[scene.camera.crop]), "width": width, "height": height},
+        "camera": {
+            "location": list(scene.camera.location),
+            "target": list(scene.camera.target),
+            "crop": scene.camera.crop,
+            "focal": list(scene.camera.focal),
+            "width": width,
+            "height": height,
+        },
         "lamps": {name: list(getattr(scene.lamps, name)) for name in ("key", "fill", "back")},
         "seed": scene.seed,
-    }  # fmt: skip
+    } | ({"world": scene.world.to_json()} if scene.world != CLEVR else {})
+
+
+def scene_line(scene: Scene, width: int, height: int) -> str:
+    """The scene as one line of JSON without what is constant or follows from the rest: half of the
+    bytes of CLEVR's dictionary, which `scene_to_json(scene_from_json(...))` gives back.
+    """
+    camera = {"location": scene.camera.location, "crop": scene.camera.crop}
+    if scene.camera.focal != CROPS.get(scene.camera.crop):
+        camera["focal"] = scene.camera.focal
+    if any(scene.camera.target):
+        camera["target"] = scene.camera.target
+    objects = [
+        {
+            "shape": o.shape,
+            "size": o.size,
+            "material": o.material,
+            "color": o.color,
+            "3d_coords": o.coords,
+            "rotation": o.rotation,
+        }
+        for o in scene.objects
+    ]
+    line = {
+        "seed": scene.seed,
+        "image_index": scene.index,
+        "objects": objects,
+        "camera": camera | {"width": width, "height": height},
+        "lamps": {name: getattr(scene.lamps, name) for name in ("key", "fill", "back")},
+    }
+    if scene.world != CLEVR:
+        line["world"] = scene.world.to_json()
+    return json.dumps(line, separators=(",", ":"))
 
 
 def _is_number(value):
@@ -83,18 +150,22 @@ def _get(holder, key, where):
 
 
 def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
-    """A scene from CLEVR's dictionary, ours or a published one; rebuilds the same image if camera and lamps are stored.
+    """A scene from CLEVR's dictionary, ours (whole or a shard's line) or a published one; rebuilds the same
+    scene, and so its image, if camera and lamps are stored.
 
-    Published scenes do not hold the camera's jitter: it is fitted to their pixel_coords (of a width x height image),
-    and the lamps hang where they do without jitter. Raises ValueError naming the object and the key that is wrong.
+    Published scenes do not hold the camera's jitter: it is fitted to their pixel_coords (of a width x
+    height image), and the lamps hang where they do without jitter. Raises ValueError naming the object and
+    the key that is wrong.
     """
     objects = []
+    world = World.from_json(data["world"]) if isinstance(data, dict) and "world" in data else CLEVR
     listed = _get(data, "objects", "scene")
     if not isinstance(listed, list):
         raise ValueError(f"scene: 'objects' must be a list, got {type(listed).__name__}")
     for i, o in enumerate(listed):
         where = f"object {i}"
-        for key, allowed in ALLOWED.items():
+        for key in ALLOWED:
+            allowed = tuple(getattr(world, f"{key}s"))
             if _get(o, key, where) not in allowed:
                 raise ValueError(f"{where}: {key!r} is {o[key]!r}; allowed: {', '.join(allowed)}")
         rotation = _get(o, "rotation", where)
@@ -102,20 +173,22 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
             raise ValueError(f"{where}: 'rotation' must be a finite number, got {rotation!r}")
         pixels = _numbers(o, "pixel_coords", 3, where) if "pixel_coords" in o else None
         coords = _numbers(o, "3d_coords", 3, where)
-        objects.append(SceneObject(o["shape"], o["size"], o["material"], o["color"], coords, rotation, pixels))
+        objects.append(
+            SceneObject(o["shape"], o["size"], o["material"], o["color"], coords, rotation, pixels, world)
+        )
     if "camera" in data:
-        crop = _get(data["camera"], "crop", "camera")
-        if not isinstance(crop, str) or crop not in CROPS:
-            raise ValueError(f"camera: 'crop' is {crop!r}; allowed: {', '.join(CROPS)}")
-        camera = Camera(_numbers(data["camera"], "location", 3, "camera"), crop)
+        camera = _camera(data["camera"])
     elif objects and all(o.pixel_coords for o in objects):
         crop = next((name for name, (fx, fy) in CROPS.items() if math.isclose(fx * width, fy * height)), "v1")
-        camera = fit_camera([o.coords for o in objects], [o.pixel_coords for o in objects], width, height, crop)
+        camera = fit_camera(
+            [o.coords for o in objects], [o.pixel_coords for o in objects], width, height, crop
+        )
         seen = project(Scene(tuple(objects), camera)) * [width, height]
         far = np.abs(seen - np.array([o.pixel_coords[:2] for o in objects])).max(1)
         if far.max() > FIT:
             raise ValueError(
-                f"object {far.argmax()}: no camera near CLEVR's shows the objects at their 'pixel_coords' in an image of {width}x{height} "
+                f"object {far.argmax()}: no camera near CLEVR's shows the objects at their 'pixel_coords' "
+                f"in an image of {width}x{height} "
                 f"({far.max():.1f} px off); is the image of another size?"
             )
     else:
@@ -130,8 +203,18 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
     return Scene(tuple(objects), camera, lamps, *numbers)
 
 
+def _camera(data):
+    crop = _get(data, "crop", "camera")
+    if not isinstance(crop, str) or crop not in CROPS and "focal" not in data:
+        raise ValueError(f"camera: 'crop' is {crop!r}; allowed: {', '.join(CROPS)}, or another with 'focal'")
+    target = _numbers(data, "target", 3, "camera") if "target" in data else (0.0, 0.0, 0.0)
+    focal = _numbers(data, "focal", 2, "camera") if "focal" in data else None
+    return Camera(_numbers(data, "location", 3, "camera"), crop, target, focal)
+
+
 def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") -> Camera:
-    """The jittered camera that best explains published pixel_coords (x, y in pixels, depth), by Gauss-Newton steps.
+    """The jittered camera that best explains published pixel_coords (x, y in pixels, depth), by
+    Gauss-Newton steps.
 
     Choice: depths are stored exactly and pixels rounded, so a depth unit weighs as much as 200 pixels.
     """
@@ -154,21 +237,26 @@ def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") 
     return Camera(tuple(location.tolist()), crop)
 
 
-def write_scenes(path, scenes, split: str = "new", width: int = 240, height: int = 240, date: str = "") -> None:
+def write_scenes(
+    path, scenes, split: str = "new", width: int = 240, height: int = 240, date: str = ""
+) -> None:
     """Write CLEVR's collected scene file: {"info": ..., "scenes": [...]}."""
     info = {"date": date, "version": "1.0", "split": split, "license": "CC-BY 4.0"}
     listed = [scene_to_json(s, split, width, height) for s in scenes]
-    paths.write_text(path, json.dumps({"info": info, "scenes": listed}))
+    store.write_text(path, json.dumps({"info": info, "scenes": listed}))
 
 
 def read_scenes(path, width: int = 480, height: int = 320) -> list[Scene]:
-    """Scenes of a collected CLEVR file, one scene's JSON, or JSON lines. Raises ValueError naming file and place.
+    """Scenes of a collected CLEVR file, one scene's JSON, or JSON lines. Raises ValueError naming file and
+    place.
 
-    `width` and `height` are those of the images whose pixel_coords the file holds: 480x320 the published ones, 320x240 what
-    CLEVR's own script makes. Files of ours say it themselves.
+    `width` and `height` are those of the images whose pixel_coords the file holds: 480x320 the published
+    ones, 320x240 what CLEVR's own script makes. Files of ours say it themselves.
     """
-    with open(path) as file:
+    with open(path, encoding="utf-8") as file:
         text = file.read()
+    if not text.strip():
+        raise ValueError(f"{path} is empty: it holds no scene")
     try:
         try:
             data = json.loads(text)

@@ -1,7 +1,9 @@
-"""Light on CLEVR's floor and objects, compiled with numba: lamps with soft shadows, and what reflected rays meet.
+"""Light on CLEVR's floor and objects, compiled with numba: lamps with soft shadows, and what reflected rays
+meet.
 
-What more bounces would add is an ambient term, light from the floor, and neighbors as glowing spheres; those constants
-are fitted to Cycles. Sample i of a pixel is point i of the R2 sequence, shifted by the pixel's hash.
+What more bounces would add is an ambient term, light from the floor, and neighbors as glowing spheres;
+those constants are fitted to Cycles. Sample i of a pixel is point i of the R2 sequence, shifted by the
+pixel's hash.
 """
 
 import math
@@ -10,22 +12,41 @@ import numpy as np
 from numba import njit
 
 from lcs_utils.clevr.tracer import (
-    BOUND, FAR, MATERIAL, RADIUS, RED, SHAPE, X, Y, Z,
-    fill_axes, hit_any, hit_floor, hit_object, object_normal,
-)  # fmt: skip
+    FAR,
+    MATERIAL,
+    RADIUS,
+    RED,
+    X,
+    Y,
+    Z,
+    bound,
+    fill_axes,
+    hit_any,
+    hit_floor,
+    hit_object,
+    object_normal,
+)
 
-# Lamps: edge and linear radiance, in the order key, fill, back; the sun is number 3 and has its irradiance below.
+# Lamps: edge and linear radiance, in the order key, fill, back; the sun is number 3 and has its irradiance
+# below.
 EDGE = np.array([0.5, 0.5, 1.0])
-RADIANCE = np.array([
-    [100.0, 93.23092, 81.66636], [22.849854, 24.531588, 30.0], [12.5, 12.5, 12.5], [1.0, 1.0, 1.0],
-])  # fmt: skip
+RADIANCE = np.array(
+    [
+        [100.0, 93.23092, 81.66636],
+        [22.849854, 24.531588, 30.0],
+        [12.5, 12.5, 12.5],
+        [1.0, 1.0, 1.0],
+    ]
+)
 SUN = np.array([0.4144956, -0.1945835, 0.8890054]) / math.sqrt(0.4144956**2 + 0.1945835**2 + 0.8890054**2)
 SUN_TAN, SUN_IRRADIANCE = 0.1, 0.45
 FLOOR = (0.8, 0.8, 0.8)  # albedo
 # Fitted irradiances, of objects and of the floor: light from the lit floor, times (1 - n_z), and the rest.
 BOUNCE = np.array([[0.309, 0.314, 0.302], [0.095, 0.091, 0.101]])
 AMBIENT = np.array([[0.024, 0.016, 0.019], [0.064, 0.064, 0.062]])
-GLOW = np.array([[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]])  # what rubber and metal pass on to their neighbors
+GLOW = np.array(
+    [[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]]
+)  # what rubber and metal pass on to their neighbors
 INV_PI = 1.0 / math.pi
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
@@ -41,7 +62,9 @@ def pixel_hash(a, b):
 
 @njit(cache=True, error_model="numpy", inline="always")
 def point(h, stream, i):
-    """Point i of the R2 sequence, shifted by the pixel's hash; streams (lamps, lobes) have shifts of their own."""
+    """Point i of the R2 sequence, shifted by the pixel's hash; streams (lamps, lobes) have shifts of their
+    own.
+    """
     u = (h & np.uint32(0xFFFF)) / 65536.0 + 0.618034 * stream + 0.7548776662466927 * i
     v = (h >> np.uint32(16)) / 65536.0 + 0.380197 * stream + 0.5698402909980532 * i
     return u - math.floor(u), v - math.floor(v)
@@ -49,7 +72,9 @@ def point(h, stream, i):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def fill_lamps(lamps, axes, frames):
-    """Per area lamp, a row of `frames` [3, 12]: position, normal to the origin, two half edges; `axes` is scratch."""
+    """Per area lamp, a row of `frames` [3, 12]: position, normal to the origin, two half edges; `axes` is
+    scratch.
+    """
     for l in range(3):
         fill_axes(lamps[l, 0], lamps[l, 1], lamps[l, 2], axes)
         for i in range(3):
@@ -89,7 +114,9 @@ def entry(table, i):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def lamp(l, px, py, pz, frames):
-    """Direction to lamp `l`, its distance, and its irradiance (area lamps: per unit radiance) on a facing surface."""
+    """Direction to lamp `l`, its distance, and its irradiance (area lamps: per unit radiance) on a facing
+    surface.
+    """
     if l == 3:
         return SUN[0], SUN[1], SUN[2], FAR, SUN_IRRADIANCE
     f = frames[l]
@@ -102,7 +129,9 @@ def lamp(l, px, py, pz, frames):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def blockers(l, px, py, pz, frames, objects, n, skip):
-    """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0: the lamp is free."""
+    """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0: the lamp is
+    free.
+    """
     wx, wy, wz, distance, _ = lamp(l, px, py, pz, frames)
     spread = SUN_TAN if l == 3 else 0.7072 * EDGE[l] / distance
     found = 0
@@ -110,12 +139,12 @@ def blockers(l, px, py, pz, frames, objects, n, skip):
         if k == skip:
             continue
         o = objects[k]
-        bound = BOUND[int(o[SHAPE])] * o[RADIUS]
+        radius = bound(o)
         cx, cy, cz = o[X] - px, o[Y] - py, o[Z] - pz
         along = cx * wx + cy * wy + cz * wz
-        if along < -bound or along > distance + bound:
+        if along < -radius or along > distance + radius:
             continue
-        reach = bound + spread * max(along + bound, 0.0)
+        reach = radius + spread * max(along + radius, 0.0)
         if cx * cx + cy * cy + cz * cz - along * along < reach * reach:
             found |= 1 << k
     return found
@@ -123,7 +152,9 @@ def blockers(l, px, py, pz, frames, objects, n, skip):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
-    """Share of lamp `l` that a point sees, by `rays` shadow rays; none is traced where `blockers` finds nothing."""
+    """Share of lamp `l` that a point sees, by `rays` shadow rays; none is traced where `blockers` finds
+    nothing.
+    """
     found = blockers(l, px, py, pz, frames, objects, n, skip)
     if found == 0:
         return 1.0
@@ -148,7 +179,10 @@ def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
             scale = 1.0 / reach
         clear = 1.0
         for k in range(n):
-            if found >> k & 1 and hit_object(px, py, pz, tx * scale, ty * scale, tz * scale, objects[k]) < reach:
+            if (
+                found >> k & 1
+                and hit_object(px, py, pz, tx * scale, ty * scale, tz * scale, objects[k]) < reach
+            ):
                 clear = 0.0
                 break
         seen += clear
@@ -210,7 +244,9 @@ def environment(px, py, pz, dx, dy, dz, objects, n, skip, frames, h, i, depth):
         tint = filtered(tint, 1.0, albedo)
         if k < 0 or objects[k, MATERIAL] == 0.0 or bounce == depth:
             rays = 1 if bounce == 0 else 0
-            return filtered(tint, INV_PI, matte(px, py, pz, nx, ny, nz, objects, n, k, frames, h, i, rays)), first
+            return filtered(
+                tint, INV_PI, matte(px, py, pz, nx, ny, nz, objects, n, k, frames, h, i, rays)
+            ), first
         turn = 2.0 * (dx * nx + dy * ny + dz * nz)
         dx, dy, dz = dx - turn * nx, dy - turn * ny, dz - turn * nz
         skip = k

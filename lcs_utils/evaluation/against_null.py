@@ -1,8 +1,10 @@
-"""Success, cells filled, K and conditions obeyed, each beside what a net that does not listen would get (App. E.2).
+"""Success, cells filled, K and conditions obeyed, each beside what a net that does not listen would get
+(App. E.2).
 
-The null of a net is the net: its own pictures that were asked for something else, judged at these conditions (`placement.permuted`).
-Where conditions differ between samples those pictures are the other samples'; at the paper's list they are the same net's
-samples of family `spread`. Intervals resample training seeds, then conditions, then samples.
+The null of a net is the net: its own pictures that were asked for something else, judged at these
+conditions (`placement.permuted`). Where conditions differ between samples those pictures are the other
+samples'; at the paper's list they are the same net's samples of family `spread`. Intervals resample
+training seeds, then conditions, then samples.
 
     found = along_k(rows, {"Exp. 1": ["exp1"]}, "spread")
     print(markdown(found))
@@ -16,18 +18,10 @@ from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.placement import TOLERANCES
-from lcs_utils.evaluation.rates import (
-    LEVEL,
-    PAPER_RULE_ALL,
-    PLACES_RULE,
-    Interval,
-    LargestK,
-    bounded,
-    measures,
-    trained,
-)
-from lcs_utils.evaluation.resampling import mean, over_trainings, weights
+from lcs_utils.evaluation.rates import PAPER_RULE_ALL, PLACES_RULE, LargestK, measures
 from lcs_utils.evaluation.rows import Row, of_net
+from lcs_utils.nets import trained
+from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
 
 MAPS = (
     "spread",
@@ -38,11 +32,14 @@ KS = range(1, 10)
 RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
 PRIOR = 0.5  # objects a sample; what unheeding objects are taken for where there are hardly any
-CERTAIN = 0.65  # Choice: where objects stand near an asked cell with more than this chance anyway, nothing is said of obeying
+# Choice: where objects stand near an asked cell with more than this chance anyway, nothing is said of obeying
+CERTAIN = 0.65
 
 
 class Beside(NamedTuple):
-    """A rate, the same of the net's pictures that were asked for something else, their difference; at cells never asked for."""
+    """A rate, the same of the net's pictures that were asked for something else, their difference; at cells
+    never asked for.
+    """
 
     own: Interval
     null: Interval | None
@@ -51,10 +48,11 @@ class Beside(NamedTuple):
 
 
 class At(NamedTuple):
-    """One net at one K, one family and tolerance. `placed`: number and places are right by the paper's rule; `paper`: the image
-    too; `looks`: the image, whatever it shows; `filled`: share of the cells.
+    """One net at one K, one family and tolerance. `placed`: number and places are right by the paper's
+    rule; `paper`: the image too; `looks`: the image, whatever it shows; `filled`: share of the cells.
 
-    `others`: share filled of the test locations that were not asked for. `obeyed`: conditions obeyed. None: not measurable.
+    `others`: share filled of the test locations that were not asked for. `obeyed`: conditions obeyed. None:
+    not measurable.
     """
 
     placed: Beside
@@ -68,7 +66,9 @@ class At(NamedTuple):
 
 
 class Ks(NamedTuple):
-    """K by number and places, and by the whole rule of the paper, each beside that of the null (None where there is none)."""
+    """K by number and places, and by the whole rule of the paper, each beside that of the null (None where
+    there is none).
+    """
 
     placed: LargestK
     placed_null: LargestK | None
@@ -84,9 +84,11 @@ class Found(NamedTuple):
 
 
 def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str) -> list[Row]:
-    """The net's samples that tell what it draws when it is asked for something else: of the family itself where conditions differ.
+    """The net's samples that tell what it draws when it is asked for something else: of the family itself
+    where conditions differ.
 
-    Choice: at the paper's locations, in whatever order, those of another family, since orders share most of their cells.
+    Choice: at the paper's locations, in whatever order, those of another family, since orders share most of
+    their cells.
     """
     rows = list(rows)
     for name in (family, *MAPS) if family in ("spread", "crowded") else MAPS:
@@ -97,7 +99,9 @@ def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str)
 
 
 class Judged(NamedTuple):
-    """One net's rows at one K: at their own conditions, its pictures asked for something else, at cells never asked for."""
+    """One net's rows at one K: at their own conditions, its pictures asked for something else, at cells
+    never asked for.
+    """
 
     own: list[Row]
     null: list[Row]
@@ -112,12 +116,15 @@ class Judged(NamedTuple):
 
 
 def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) -> Judged:
-    """A net's rows at K and all that stands beside them. Raises ValueError when there are none, or as `placement.check`."""
+    """A net's rows at K and all that stands beside them. Raises ValueError when there are none, or as
+    `placement.check`.
+    """
     mine = sorted((row for row in of_net(rows, net, family) if row.k == k), key=lambda row: row.sample)
     if not mine:
         command = "python -m lcs_utils.evaluation.length_generalization"
         raise ValueError(
-            f"no rows for net {net!r} at K = {k}, family {family}; measure them: {command} {net} --family {family}"
+            f"no rows for net {net!r} at K = {k}, family {family}; measure them: {command} {net} --family "
+            f"{family}"
         )
     pictures = pictures_asked_otherwise(rows, net, k, family)
     return Judged(
@@ -130,7 +137,7 @@ def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) ->
 
 
 def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:
-    """The mean of the values of each picture, in the order of its sample number."""
+    """The drawn_mean of the values of each picture, in the order of its sample number."""
     samples, picture = np.unique([row.sample for row in rows], return_inverse=True)
     return np.bincount(picture, values, len(samples)) / np.bincount(picture, minlength=len(samples))
 
@@ -140,12 +147,14 @@ def obeyed(
 ) -> Float[np.ndarray, "draws"] | None:
     """How many conditions a sample obeys, in each draw; None where it cannot be told.
 
-    An object obeys when it stands where it stands because it was asked for there. Of n objects, m obey and are near an asked
-    cell; the others stand as the net's unheeding objects do, near an asked cell with chance c: near = m + (n - m) c.
-    Judged at other conditions, the same objects are near with the overlap o of the conditions, or again c: m o + (n - m) c.
-    The difference is m (1 - o), whatever c, n and their mixture over samples. Where the null's pictures were asked for
-    another family, they first say m' of their own, then c, and near = m + (n - m) c is solved for m.
-    Nothing keeps m within 0..K: a difference that is cut off would lean to one side.
+    An object obeys when it stands where it stands because it was asked for there. Of n objects, m obey and
+    are near an asked cell; the others stand as the net's unheeding objects do, near an asked cell with
+    chance c: near = m + (n - m) c.
+    Judged at other conditions, the same objects are near with the overlap o of the conditions, or again c:
+    m o + (n - m) c. The difference is m (1 - o), whatever c, n and their mixture over samples. Where the
+    null's pictures were asked for another family, they first say m' of their own, then c, and near = m + (n
+    - m) c is solved for m. Nothing keeps m within 0..K: a difference that is cut off would lean to one
+    side.
     """
     if not judged.null:
         return None
@@ -159,27 +168,27 @@ def obeyed(
     near_own = np.array([placement.near(row, row.asked, tolerance) for row in judged.own], float)
     if judged.paired:
         near, overlap = features(judged.null)
-        apart = 1 - mean(overlap, drawn)
-        return mean(near_own - near, drawn) / apart if apart[0] > 1 - CERTAIN else None
+        apart = 1 - drawn_mean(overlap, drawn)
+        return drawn_mean(near_own - near, drawn) / apart if apart[0] > 1 - CERTAIN else None
     again = placement.other_conditions(judged.pictures, judged.pictures)
     if not again:
         return None
     how = weights([row.asked for row in judged.pictures], seed)
     there = np.array([placement.near(row, row.asked, tolerance) for row in judged.pictures], float)
     near, overlap = features(again)
-    apart = 1 - mean(overlap, how)
+    apart = 1 - drawn_mean(overlap, how)
     if apart[0] < 1 - CERTAIN:
         return None
-    heard = mean(there - near, how) / apart
-    near, overlap = (mean(values, how) for values in features(judged.null))
-    count = np.maximum(mean(np.array([row.count for row in judged.pictures], float), how), 1e-9)
+    heard = drawn_mean(there - near, how) / apart
+    near, overlap = (drawn_mean(values, how) for values in features(judged.null))
+    count = np.maximum(drawn_mean(np.array([row.count for row in judged.pictures], float), how), 1e-9)
     unheeding = np.maximum(count - heard, 0)
     chance = (near - heard * overlap + PRIOR * near / count) / (unheeding + PRIOR)
     if chance[0] > CERTAIN:
         return None
     chance = chance.clip(0, (1 + CERTAIN) / 2)
-    all_drawn = mean(np.array([row.count for row in judged.own], float), drawn)
-    return (mean(near_own, drawn) - all_drawn * chance) / (1 - chance)
+    all_drawn = drawn_mean(np.array([row.count for row in judged.own], float), drawn)
+    return (drawn_mean(near_own, drawn) - all_drawn * chance) / (1 - chance)
 
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
@@ -195,7 +204,9 @@ def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"
 def draws(
     rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, seed: int = 0
 ) -> dict[str, dict[str, np.ndarray]]:
-    """{measure: {own, null, elsewhere: bootstrap draws, the value first}} of one training; null and elsewhere where there are any."""
+    """{measure: {own, null, elsewhere: bootstrap draws, the value first}} of one training; null and
+    elsewhere where there are any.
+    """
     judged = judge(rows, net, k, family, tolerance)
     drawn = weights([row.asked for row in judged.own], seed + k)
     otherwise = drawn
@@ -213,9 +224,11 @@ def draws(
             len({row.sample for row in of}) == how.shape[1]
         )  # else some picture has no condition that differs
         for name, values in _values(of, net).items() if of and complete else ():
-            found[name][kind] = mean(by_picture(of, values), how)
+            found[name][kind] = drawn_mean(by_picture(of, values), how)
     if judged.others:
-        found["others"]["own"] = mean(by_picture(judged.others, _values(judged.others, net)["filled"]), drawn)
+        found["others"]["own"] = drawn_mean(
+            by_picture(judged.others, _values(judged.others, net)["filled"]), drawn
+        )
     heard = obeyed(judged, tolerance, drawn, seed + k + 2000)
     found["obeyed"] |= {} if heard is None else {"own": heard}
     found["samples"] = {"own": np.array([len(judged.own)])}
@@ -231,25 +244,28 @@ def _interval(
     return bounded(float(found[0]), found[1:], samples, most)
 
 
-def _beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Beside:
+def beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Beside:
     """A rate beside its null.
 
-    Choice: where all samples agree (rate 0 or 1) no resampling says how far chance goes; then the difference is as unsure as
-    the exact binomial bound of the rate.
+    Choice: where all samples agree (rate 0 or 1) no resampling says how far chance goes; then the
+    difference is as unsure as the exact binomial bound of the rate.
     """
     for each in of:
         if "null" in each:
             each["above"] = each["own"] - each["null"]
-    own, null, elsewhere = (_interval(of, kind, samples, 1.0, seed) for kind in ("own", "null", "elsewhere"))
-    above = _interval(of, "above", samples, None, seed)
-    if above and own.value in (0, 1):
+    null, elsewhere = (_interval(of, kind, samples, 1.0, seed) for kind in ("null", "elsewhere"))
+    own, above = _interval(of, "own", samples, 1.0, seed), _interval(of, "above", samples, None, seed)
+    assert own is not None  # every net has samples of its own
+    if above and null and own.value in (0, 1):
         low, high = (round(bound - null.value, 4) for bound in (own.low, own.high))
         above = above._replace(low=min(above.low, low), high=max(above.high, high))
     return Beside(own, null, above, elsewhere)
 
 
-def _largest_k(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:
-    """The largest K such that every k = 1..K succeeds, its interval over the same draws of trainings at every k."""
+def largest_k_of(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:
+    """The largest K such that every k = 1..K succeeds, its interval over the same draws of trainings at
+    every k.
+    """
     ks = [k for k in sorted(found) if all(kind in each[name] for each in found[k])]
     if not ks or ks[0] != 1:
         return None
@@ -268,7 +284,8 @@ def of_nets(
     ks: Iterable[int] = KS,
     seed: int = 0,
 ) -> Found:
-    """One experiment's trainings `nets` (one net, or several that differ in their seed) at each K that all were measured at.
+    """One experiment's trainings `nets` (one net, or several that differ in their seed) at each K that all
+    were measured at.
 
     Raises ValueError without rows, or for rows that do not say where objects are.
     """
@@ -284,15 +301,27 @@ def of_nets(
     at = {}
     for k, each in found.items():
         samples = int(sum(of["samples"]["own"][0] for of in each))
-        of = lambda name, each=each: [one[name] for one in each]
-        at[k] = At(
-            *(_beside(of(name), samples, seed) for name in ("placed", "paper", "filled")),
+
+        def of(name, each=each):
+            return [one[name] for one in each]
+
+        looks, drawn = (
             _interval(of("looks"), "own", samples, 1.0, seed),
-            _interval(of("others"), "own", samples, 1.0, seed), _interval(of("obeyed"), "own", samples, None, seed),
-            _interval(of("drawn"), "own", samples, None, seed), samples,
-        )  # fmt: skip
-    largest = (_largest_k(found, name, kind, seed) for name in RULES for kind in ("own", "null"))
-    return Found(at, Ks(*largest))
+            _interval(of("drawn"), "own", samples, None, seed),
+        )
+        assert looks is not None and drawn is not None
+        at[k] = At(
+            placed=beside(of("placed"), samples, seed),
+            paper=beside(of("paper"), samples, seed),
+            filled=beside(of("filled"), samples, seed),
+            looks=looks,
+            others=_interval(of("others"), "own", samples, 1.0, seed),
+            obeyed=_interval(of("obeyed"), "own", samples, None, seed),
+            drawn=drawn,
+            samples=samples,
+        )
+    largest = [largest_k_of(found, name, kind, seed) for name in RULES for kind in ("own", "null")]
+    return Found(at, Ks(*largest))  # type: ignore[arg-type]  # None where there are no rows
 
 
 def along_k(
@@ -302,10 +331,13 @@ def along_k(
     ks: Iterable[int] = KS,
     seed: int = 0,
 ) -> dict[str, dict[int, Found]]:
-    """{label: {tolerance: Found}} for `nets` {label: trainings}, of those that were measured. Raises ValueError as `of_nets`."""
+    """{label: {tolerance: Found}} for `nets` {label: trainings}, of those that were measured. Raises
+    ValueError as `of_nets`.
+    """
     ks, measured = list(ks), {row.net for row in rows if row.family == family and row.k > 0}
     there = {label: [net for net in group if net in measured] for label, group in nets.items()}
     return {
         label: {tolerance: of_nets(rows, group, family, tolerance, ks, seed) for tolerance in TOLERANCES}
-        for label, group in there.items() if group
-    }  # fmt: skip
+        for label, group in there.items()
+        if group
+    }

@@ -1,9 +1,12 @@
-"""How clean an image of objects is, by its hues alone: no net, so nothing that was trained judges what nets draw.
+"""How clean an image of objects is, by its hues alone: no net, so nothing that was trained judges what nets
+draw.
 
-    python -m lcs_utils.evaluation.cleanness    # renders, the same with confetti, and the kept samples of every net
+    python -m lcs_utils.evaluation.cleanness    # renders, the same with confetti, and the kept samples of
+    every net
 
-All pixels of a clean object have one hue, in light, in shade and, mixed with the gray floor, at the edge. So each pixel is
-colored, with a hue, or gray, and fits in when enough of the pixels around it are like it. Speckle and confetti do not.
+All pixels of a clean object have one hue, in light, in shade and, mixed with the gray floor, at the edge.
+So each pixel is colored, with a hue, or gray, and fits in when enough of the pixels around it are like it.
+Speckle and confetti do not.
 """
 
 import argparse
@@ -14,22 +17,30 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils import paths
+from lcs_utils.counter import scenes as counter_scenes
+from lcs_utils.counter.corruptions_graded import object_mask
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import counter_scenes
-from lcs_utils.evaluation.corruptions_graded import object_mask
 from lcs_utils.evaluation.sheets import read_sheet
 
-COLORED = 0.16  # difference of the largest and the smallest channel, in [-1, 1] units, from which on a pixel has a hue
+# difference of the largest and the smallest channel, in [-1, 1] units, from which on a pixel has a hue
+COLORED = 0.16
 ALIKE = 20.0  # degrees between hues that count as one
 FLOOR = 0.12  # that a pixel of the foreground differs from the floor at least, in [-1, 1] units
-ENOUGH, MOST = 0.2, 0.5  # pixels that must be alike: share of all around (a corner has 3 of 8), and of those in the foreground
-LEAST = 0.01  # of the image: less foreground than this weighs as this much, so that a lone pixel does not decide
+ENOUGH, MOST = (
+    0.2,
+    0.5,
+)  # pixels that must be alike: share of all around (a corner has 3 of 8), and of those in the foreground
+LEAST = (
+    0.01  # of the image: less foreground than this weighs as this much, so that a lone pixel does not decide
+)
 RENDERS = {32: 0.02, 64: 0.015}  # share of misfits in renders, on average, by side: as clean as can be, 1
 CONFETTI = {32: 0.8, 64: 0.865}  # the same with noise of standard deviation 0.5 on the objects: 0
 
 
 def floor_of(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch 1 side side"]:
-    """Gray of the floor under the objects: a cubic surface fitted to the image, again and again without what differs from it."""
+    """Gray of the floor under the objects: a cubic surface fitted to the image, again and again without
+    what differs from it.
+    """
     side = images.shape[-1]
     axis = torch.linspace(-1, 1, side, dtype=torch.float64)
     y, x = torch.meshgrid(axis, axis, indexing="ij")
@@ -47,8 +58,9 @@ def floor_of(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch
 def misfits(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"]:
     """Share of the foreground's pixels that fit in with too few pixels around them; [-1, 1] in, [0, 1] out.
 
-    Foreground is what has a hue or is lighter or darker than the floor. A colored pixel fits in among pixels of its hue; a
-    gray one, as of a shadow or a gray object, among gray ones. Choice: at 64 px, "around" is as far as at 32 px.
+    Foreground is what has a hue or is lighter or darker than the floor. A colored pixel fits in among
+    pixels of its hue; a gray one, as of a shadow or a gray object, among gray ones. Choice: at 64 px,
+    "around" is as far as at 32 px.
     """
     n, _, side, _ = images.shape
     reach = max(1, round(side / 32))
@@ -59,7 +71,10 @@ def misfits(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"
     maps = F.pad(torch.stack([hue, colored.float(), foreground.float()], 1), [reach] * 4, mode="replicate")
     around = F.unfold(maps, 2 * reach + 1).reshape(n, 3, -1, side, side)
     others = around.shape[2] - 1
-    hued, near = around[:, 1] > 0.5, around[:, 2].sum(1) - 1  # `near`: those around in the foreground, without itself
+    hued, near = (
+        around[:, 1] > 0.5,
+        around[:, 2].sum(1) - 1,
+    )  # `near`: those around in the foreground, without itself
     gap = torch.remainder(around[:, 0] - hue[:, None] + torch.pi, 2 * torch.pi) - torch.pi
     of_hue = ((gap.abs() < ALIKE * torch.pi / 180) & hued).float().sum(1) - 1
     gray, gray_object = (~hued).float().sum(1) - 1, (~hued & (around[:, 2] > 0.5)).float().sum(1) - 1
@@ -75,16 +90,19 @@ def takes(side: int) -> bool:
 
 
 def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"]:
-    """How clean each image in [-1, 1] is, in [0, 1]: 1 as clean as renders are on average, 0 as with confetti of .5.
+    """How clean each image in [-1, 1] is, in [0, 1]: 1 as clean as renders are on average, 0 as with
+    confetti of .5.
 
-    Images of more than 64 px are reduced to it by averaging areas. It does not see objects that are fused, faded or missing.
+    Images of more than 64 px are reduced to it by averaging areas. It does not see objects that are fused,
+    faded or missing.
     Raises ValueError unless images are finite floats [batch, 3, side, side] of 32, 64 or a multiple of 64 px.
     """
     shape = tuple(images.shape)
     fits = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and takes(shape[2])
     if not fits or not images.is_floating_point() or not bool(images.isfinite().all()):
         raise ValueError(
-            "cleanness takes finite float images [batch, 3, side, side] in [-1, 1] with a side of 32, 64 or a multiple of 64 px, "
+            "cleanness takes finite float images [batch, 3, side, side] in [-1, 1] with a side of 32, 64 or "
+            "a multiple of 64 px, "
             f"got {str(images.dtype).removeprefix('torch.')} {list(shape)}"
         )
     if not len(images):
@@ -96,23 +114,36 @@ def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batc
 
 
 def renders(side: int, per_count: int = 8, seed: int = 7) -> tuple[Tensor, Tensor]:
-    """Clean renders of 0 to 9 objects in CLEVR's distances in [-1, 1], in order of their number, and which pixels show objects."""
-    images = from_uint8(counter_scenes.join([counter_scenes.held_out("clevr", k, per_count, side, seed) for k in range(10)]).images)
+    """Clean renders of 0 to 9 objects in CLEVR's distances in [-1, 1], in order of their number, and which
+    pixels show objects.
+    """
+    images = from_uint8(
+        counter_scenes.join(
+            [counter_scenes.held_out("clevr", k, per_count, side, seed) for k in range(10)]
+        ).images
+    )
     return images, object_mask(images, images[:per_count].repeat(10, 1, 1, 1))
 
 
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.cleanness", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.cleanness", description=__doc__.splitlines()[0]
+    )
     parser.parse_args(arguments)
     for side in RENDERS:
         images, mask = renders(side)
         noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(0))
         for std in (0.0, 0.05, 0.1, 0.15, 0.3, 0.5):
             x = (images + std * mask * noise).clamp(-1, 1)
-            print(f"renders of {side} px, 1 to 9 objects, noise of {std:g} on them: "
-                  f"misfits {float(misfits(x)[8:].mean()):.3f}, cleanness {float(cleanness(x)[8:].mean()):.2f}")  # fmt: skip
+            print(
+                f"renders of {side} px, 1 to 9 objects, noise of {std:g} on them: "
+                f"misfits {float(misfits(x)[8:].mean()):.3f}, cleanness {float(cleanness(x)[8:].mean()):.2f}"
+            )
     for path in sorted((paths.DATA / "samples").glob("*.png")):
-        rows = {k: float(cleanness(from_uint8(torch.as_tensor(x))).mean()) for k, x in read_sheet(path.stem).samples.items()}
+        rows = {
+            k: float(cleanness(from_uint8(torch.as_tensor(x))).mean())
+            for k, x in read_sheet(path.stem).samples.items()
+        }
         print(f"{path.stem}:", " ".join(f"{k}:{of:.2f}" for k, of in rows.items()))
 
 

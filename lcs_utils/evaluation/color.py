@@ -24,12 +24,12 @@ from torch import Tensor
 from lcs_utils.clevr.conditions import color_counts
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
+from lcs_utils.counter.net import Counts, ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation.conditioning import HELD_OUT
-from lcs_utils.evaluation.counter import Counts, ObjectCounter
+from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.obeyed import MOST, RESAMPLES, mixture
-from lcs_utils.evaluation.rates import Interval, bounded, interval
 from lcs_utils.evaluation.rows import PLAUSIBLE
+from lcs_utils.stats import Interval, bounded, interval
 
 N = len(COLORS)
 LARGEST_K = N
@@ -107,7 +107,8 @@ def check_multisets(found: Tensor, asked: Tensor) -> None:
     """Raise ValueError, naming both shapes, unless both are counts >= 0 of eight colors, one row an image."""
     if found.shape != asked.shape or found.ndim != 2 or found.shape[1] != N:
         raise ValueError(
-            f"found and asked must both be [images, {N}] counts, got {list(found.shape)} and {list(asked.shape)}"
+            f"found and asked must both be [images, {N}] counts, got {list(found.shape)} and "
+            f"{list(asked.shape)}"
         )
     if bool((found < 0).any() | (asked < 0).any()):
         raise ValueError(f"counts of colors are >= 0, got {float(torch.minimum(found, asked).min()):g}")
@@ -145,10 +146,17 @@ def color_rows(
     right = placed(found, asked)
     return [
         ColorRow(
-            **key, k=int(asked[i].sum()), sample=i, count=int(counts.count[i]), placed=int(right[i]),
-            plausibility=round(float(counts.plausibility[i]), 4), asked=encode(asked[i].tolist()), found=encode(found[i].tolist()),
-        ) for i in range(len(images))
-    ]  # fmt: skip
+            **key,
+            k=int(asked[i].sum()),
+            sample=i,
+            count=int(counts.count[i]),
+            placed=int(right[i]),
+            plausibility=round(float(counts.plausibility[i]), 4),
+            asked=encode(asked[i].tolist()),
+            found=encode(found[i].tolist()),
+        )
+        for i in range(len(images))
+    ]
 
 
 def chance_placed(asked: Sequence[int], objects: int) -> float:
@@ -202,7 +210,8 @@ def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interv
     mine = [row for row in rows if row.k == k]
     if not mine or not 1 <= k <= LARGEST_K:
         raise ValueError(
-            f"conditions obeyed need rows of K = {k}, within 1..{LARGEST_K}; there are {sorted({row.k for row in rows})}"
+            f"conditions obeyed need rows of K = {k}, within 1..{LARGEST_K}; there are "
+            f"{sorted({row.k for row in rows})}"
         )
     if any(decode(row.asked).max() > 1 for row in mine):
         raise ValueError(

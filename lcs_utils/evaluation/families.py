@@ -1,6 +1,8 @@
-"""Families of conditions: where samples are asked for objects, each a function of (family, K, sample, seed); without torch.
+"""Families of conditions: where samples are asked for objects, each a function of (family, K, sample,
+seed); without torch.
 
-How far apart is counted in cells of the 16x16 grid, by the larger of the two differences of indices (Chebyshev).
+How far apart is counted in cells of the 16x16 grid, by the larger of the two differences of indices
+(Chebyshev).
 """
 
 from functools import cache
@@ -8,8 +10,8 @@ from functools import cache
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from lcs_utils.checks import as_array, check_array, check_choice, check_count, check_kind
 from lcs_utils.clevr.grid import GRID_SIZE, TEST_LOCATIONS, apart, cells
-from lcs_utils.clevr.scenes import project, sample_scene
 
 FAMILIES = {
     "test": "the first K of the paper's 12 test locations (App. E.1)",
@@ -17,7 +19,6 @@ FAMILIES = {
     "spread": "K cells at random where training scenes stand, at least 3 apart; other ones for each sample",
     "crowded": "the K object centers of a crowded scene, another one for each sample, never trained on",
 }
-RENAMED = {"scenes": "crowded"}  # names in stored rows of before
 HELD_OUT = 700_001  # seeds of scenes start here; training data have seed 0
 ORDERS = 8
 SPACING = 3  # Choice: at least so many cells apart, so that no object is within one cell of two asked ones
@@ -26,12 +27,19 @@ SCENES = 1200  # of 1 to 3 objects, from which those cells are derived
 LARGEST_K = {"test": 12, "orders": 12, "spread": 9, "crowded": 12}
 
 
-@cache
 def occupied(seed: int = 0) -> Int[np.ndarray, "cells 2"]:
-    """The cells (column, row) where training scenes stand: the fewest that hold SHARE of the centers of SCENES scenes.
+    """The cells (column, row) where training scenes stand: the fewest that hold SHARE of the centers of
+    SCENES scenes.
 
     Choice: scenes of 1, 2, 3 objects in turn, without the visibility test, which costs most of the time.
     """
+    return _occupied(check_count("seed", seed))
+
+
+@cache
+def _occupied(seed: int) -> Int[np.ndarray, "cells 2"]:
+    from lcs_utils.clevr.scenes import project, sample_scene  # here, since numba takes a second to import
+
     seen = np.zeros((GRID_SIZE, GRID_SIZE), int)
     for i in range(SCENES):
         scene = sample_scene(HELD_OUT + seed, i, 1 + i % 3, visibility=False, require_centers_inside=True)
@@ -51,28 +59,37 @@ def _occupied_apart() -> Bool[np.ndarray, "cells cells"]:
 def spread_cells(
     k: int, rng: np.random.Generator, never: Int[np.ndarray, "never 2"] | None = None, tries: int = 2000
 ) -> Int[np.ndarray, "k 2"]:
-    """`k` occupied cells at random, at least SPACING apart and none of `never`; one after another, afresh when stuck.
+    """`k` occupied cells at random, at least SPACING apart and none of `never`; one after another, afresh
+    when stuck.
 
     Raises ValueError when `tries` fresh starts find no room.
     """
+    check_count("k", k)
+    check_kind("rng", rng, np.random.Generator, "a numpy Generator")
+    check_count("tries", tries, 1)
+    if never is not None:
+        check_array("never", never, ("never", 2), "whole")
     known = occupied()
     allowed = np.ones(len(known), bool)
     if never is not None and len(never):
         allowed = apart(known, never).min(1) > 0
     for _ in range(tries):
-        free, chosen = allowed.copy(), []
+        free = allowed.copy()
+        chosen: list[int] = []
         while len(chosen) < k and free.any():
             chosen.append(rng.choice(np.flatnonzero(free)))
             free &= _occupied_apart()[chosen[-1]]
         if len(chosen) == k:
             return known[np.array(chosen, int)]
     raise ValueError(
-        f"no room for {k} of {allowed.sum()} cells that are {SPACING} apart in {tries} attempts; ask for fewer"
+        f"no room for {k} of {allowed.sum()} cells that are {SPACING} apart in {tries} attempts; ask for "
+        "fewer"
     )
 
 
 def middles(where: Int[np.ndarray, "cells 2"]) -> Float[np.ndarray, "cells 2"]:
     """The middle of each cell, in [0, 1]."""
+    where = as_array("where", where, ("cells", 2))
     return (where + 0.5) / GRID_SIZE
 
 
@@ -88,14 +105,16 @@ def _spread(k: int, sample: int, seed: int) -> Float[np.ndarray, "k 2"]:
 
 @cache
 def _crowded(k: int, sample: int, seed: int) -> Float[np.ndarray, "k 2"]:
+    from lcs_utils.clevr.scenes import project, sample_scene  # as above
+
     scene = sample_scene(HELD_OUT + seed, 1000 * k + sample, k, margins=False, require_centers_inside=True)
     return project(scene).reshape(k, 2)
 
 
 def check(family: str, k: int) -> None:
     """Raise ValueError for an unknown family, or for more locations than it has."""
-    if family not in FAMILIES:
-        raise ValueError(f"unknown family of conditions {family!r}; allowed: {', '.join(FAMILIES)}")
+    check_choice("family of conditions", family, FAMILIES)
+    check_count("K", k, None)
     if not 0 <= k <= LARGEST_K[family]:
         raise ValueError(f"K must be 0..{LARGEST_K[family]} in family {family}, got {k}")
 
@@ -106,6 +125,8 @@ def asked(family: str, k: int, sample: int, seed: int = 0) -> Float[np.ndarray, 
     `seed` is the sampling's. Raises ValueError for an unknown family or more locations than it has.
     """
     check(family, k)
+    check_count("sample", sample)
+    check_count("seed", seed)
     paper = np.array(TEST_LOCATIONS)
     if family == "test":
         return paper[:k]

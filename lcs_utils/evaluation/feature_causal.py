@@ -7,13 +7,17 @@ finished images.
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import nets, store
+from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.counter.net import folder as counter_folder
 from lcs_utils.diffusion import karras_sigmas
+from lcs_utils.evaluation.color import found_colors
 from lcs_utils.evaluation.feature_nets import (
     Subject,
     condition_kind,
@@ -23,11 +27,11 @@ from lcs_utils.evaluation.feature_nets import (
     untrained_twin,
 )
 from lcs_utils.evaluation.net_features import COMMAND, FeatureRow, path
-from lcs_utils.evaluation.rates import interval
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.experiments import PRESETS
 from lcs_utils.features import causal
 from lcs_utils.features.capture import find_layers
+from lcs_utils.stats import interval
 
 IMAGES = 16
 CONTEXT, ADDED = (
@@ -46,15 +50,32 @@ def judge_of(of: Subject, count=None) -> causal.Judge:
         return causal.by_counts(count)
     if condition_kind(of.module.config.cond_dim) == "color":
         raise ValueError(
-            f"{of.net} takes colors, which have no place: pass a function that counts them, such as `color.found_colors`"
+            f"{of.net} takes colors, which have no place: pass a function that counts them, such as "
+            "`color.found_colors`"
         )
     return causal.near_places(near_places(of.resolution))
 
 
+def color_count(resolution: int) -> Callable[[Tensor], Tensor]:
+    """Objects of each color by the counter of that resolution: [images, 8]."""
+    fitting = counter_folder(resolution)
+    counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
+    return lambda images: found_colors(counter(images))
+
+
 def causal_rows(
-    of: Subject, preset: str, layers: Iterable[str], sigma_data: float, context: Sequence[int] = CONTEXT, j: int = ADDED,
-    images: int = IMAGES, steps: int = STANDARD[2], alpha: float = 1.0, count=None, seed: int = 0,
-) -> list[FeatureRow]:  # fmt: skip
+    of: Subject,
+    preset: str,
+    layers: Iterable[str],
+    sigma_data: float,
+    context: Sequence[int] = CONTEXT,
+    j: int = ADDED,
+    images: int = IMAGES,
+    steps: int = STANDARD.steps,
+    alpha: float = 1.0,
+    count=None,
+    seed: int = 0,
+) -> list[FeatureRow]:
     """Effect and leak of adding alpha d_j and of removing span(d_j) at each layer by itself, with all
     controls and intervals over images.
 
@@ -97,7 +118,7 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.evaluation.feature_causal", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("nets", nargs="+", help="checkpoints that take locations")
+    parser.add_argument("nets", nargs="+", help="checkpoints")
     parser.add_argument("--layers", nargs="+", help="one at a time (default: all MCScale)")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--images", type=int, default=IMAGES)
@@ -108,22 +129,30 @@ def main(arguments=None) -> None:
         for net in args.nets:
             of, file = subject(net, args.preset), args.rows or path(args.preset)
             layers = args.layers or list(find_layers(of.module, "MCScale"))
+            color = condition_kind(of.module.config.cond_dim) == "color"
             rows = causal_rows(
-                of, args.preset, layers, PRESETS[args.preset].sigma_data, images=args.images, alpha=args.alpha
+                of,
+                args.preset,
+                layers,
+                PRESETS[args.preset].sigma_data,
+                images=args.images,
+                alpha=args.alpha,
+                count=color_count(of.resolution) if color else None,
             )
-            with paths.exclusive(file):
+            with store.exclusive(file):
                 mine = {(row.net, row.layer, row.inputs) for row in rows}
                 kept = [
                     row
-                    for row in paths.read_rows(file, FeatureRow)
+                    for row in store.read_rows(file, FeatureRow)
                     if (row.net, row.layer, row.inputs) not in mine
                 ]
-                paths.write_rows(file, COMMAND, FeatureRow, kept + rows)
+                store.write_rows(file, COMMAND, FeatureRow, kept + rows)
             for row in rows:
                 print(
-                    f"{net} {row.layer} {row.measure:14} {row.control or 'd_j':10} {row.value:6.2f} [{row.low:.2f}, {row.high:.2f}]"
+                    f"{net} {row.layer} {row.measure:14} {row.control or 'd_j':10} {row.value:6.2f} "
+                    f"[{row.low:.2f}, {row.high:.2f}]"
                 )
-    except (ValueError, OSError, RuntimeError, checkpoints.CheckpointError) as error:
+    except (ValueError, OSError, RuntimeError, nets.CheckpointError) as error:
         parser.error(str(error))
 
 

@@ -15,14 +15,14 @@ from lcs_utils import checkpoints
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, location_grid
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.diffusion import Denoiser
-from lcs_utils.evaluation import interventions
+from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.length_generalization import on
-from lcs_utils.evaluation.rates import trained
 from lcs_utils.features.capture import find_layers
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.local_patch import cell_size
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import EDM2UNet, MCScale
+from lcs_utils.nets import trained
 
 N = len(COLORS)  # conditions: the eight colors, or as many of the test locations
 LAYERS = MCScale  # what is captured: where conditions enter (App. E.4)
@@ -53,7 +53,8 @@ def singles(cond_dim: int) -> Float[Tensor, "n cond"]:
     if cond_dim == len(COLORS):
         return torch.eye(len(COLORS))
     raise ValueError(
-        f"features are measured of nets that take {GRID_SIZE**2} numbers (locations) or {len(COLORS)} (colors), this one takes {cond_dim}; "
+        f"features are measured of nets that take {GRID_SIZE**2} numbers (locations) or {len(COLORS)} "
+        f"(colors), this one takes {cond_dim}; "
         "a local patch net's layers see patches, not images"
     )
 
@@ -68,7 +69,8 @@ def check_kind(net: str, cond_dim: int, wanted: str) -> None:
     """Raise ValueError, naming both, unless the net takes conditions of the `wanted` kind."""
     if condition_kind(cond_dim) != wanted:
         raise ValueError(
-            f"{net} takes {condition_kind(cond_dim)} conditions ({cond_dim} numbers), {wanted} conditions were asked for"
+            f"{net} takes {condition_kind(cond_dim)} conditions ({cond_dim} numbers), {wanted} conditions "
+            "were asked for"
         )
 
 
@@ -88,21 +90,20 @@ def untrained_net(net: EDM2UNet, seed: int = 0) -> EDM2UNet:
 
 
 def subject(net: str, preset: str = "tiny", device: str = "cpu") -> Subject:
-    """The net as `interventions.denoiser` samples it. Raises as that does, and ValueError for a net whose
+    """The net as `changes.denoiser` samples it. Raises as that does, and ValueError for a net whose
     features cannot be measured.
     """
-    base, change = interventions.split(net)
+    base, change = changes.split(net)
     pipeline = checkpoints.load(base, preset, device)
     if pipeline.config.radius is not None:
         raise ValueError(
-            f"{net} is a local patch net, whose layers see patches; features are measured of nets that see the whole image"
+            f"{net} is a local patch net, whose layers see patches; features are measured of nets that see "
+            "the whole image"
         )
     fuse_(pipeline.net)
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     most = trained(net).objects[1]
-    return Subject(
-        net, interventions.weights(net, preset), denoise, pipeline.net, pipeline.config.resolution, most
-    )
+    return Subject(net, changes.weights(net, preset), denoise, pipeline.net, pipeline.config.resolution, most)
 
 
 def untrained_twin(of: Subject, sigma_data: float, device: str = "cpu", seed: int = 0) -> Subject:

@@ -1,28 +1,48 @@
-"""What the rows of `net_features` say: tables, F7's scatter against K, and the figures of section 4 with
-their controls.
+"""What the rows of `net_features` say: which nets have them, tables with their controls, and how each measure
+ranks nets beside K (section 4, App. E.4).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 from torch import Tensor
 
-from lcs_utils.evaluation.locality_rates import rank_correlation
+from lcs_utils.evaluation import against_null, color_rates, feature_matrices
+from lcs_utils.evaluation.color import ColorRow
+from lcs_utils.evaluation.feature_matrices import CosineRow, matrices
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
-from lcs_utils.features.capture import Space
-from lcs_utils.features.contexts import FITTED, PERMUTED, RANDOM, Sums
-from lcs_utils.features.measures import cosine_matrices
-from lcs_utils.plotting import COLORS
+from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
+from lcs_utils.nets import trained
+from lcs_utils.plotting import PALETTE
+from lcs_utils.stats import rank_correlation
 
 PARTS = ("encoder", "decoder", "denoiser")
 RESAMPLES = 2000
-CONTROL_WORDS = {PERMUTED: "labels permuted", RANDOM: "random vectors"}
+NAMES = {  # of the net without its size, and its color
+    "exp1": ("Exp. 1", "blue"),
+    "exp2": ("Exp. 2", "vermilion"),
+    "exp2/unit": ("Exp. 2, unit labels", "purple"),
+    "exp1_1": ("all places, 1 object", "orange"),
+    UNTRAINED: (UNTRAINED, "black"),
+    "color_1-3": ("all colors", "green"),
+    "color_single_1-3": ("one color", "yellow"),
+    "color_1": ("all colors, 1 object", "orange"),
+    "color_1-5": ("all colors, 1-5", "sky"),
+    f"{UNTRAINED}_color": (f"{UNTRAINED}, colors", "black"),
+}
+CAUSAL = {
+    "": "its direction $d_j$",
+    "another": "another condition's",
+    "random": "a random vector",
+    "untrained": "an untrained net's",
+    "condition": "the condition itself",
+}
+CONTROL_WORDS = {"permuted": "permuted", "random": "random"}
 
 
 class Correlation(NamedTuple):
@@ -37,29 +57,32 @@ class Correlation(NamedTuple):
 
 
 def pick(
-    rows: Iterable[FeatureRow], net: str, measure: str, k: int, part: str = "denoiser", control: str = "", reading: str = "flat",
-    sigma: float = 2.0, inputs: str = "noise",
-) -> FeatureRow:  # fmt: skip
+    rows: Iterable[FeatureRow],
+    net: str,
+    measure: str,
+    k: int,
+    part: str = "denoiser",
+    control: str = "",
+    reading: str = "flat",
+    sigma: float = 2.0,
+    inputs: str = "noise",
+) -> FeatureRow:
     """One net's row, or the mean of its values and interval ends over the layers of a part ("encoder",
     "decoder").
 
     Raises ValueError, with the command, where there is none.
     """
     wanted = (net, measure, k, control, reading, sigma, inputs)
-    key = lambda r: (r.net, r.measure, r.k, r.control, r.reading, r.sigma, r.inputs)
+
+    def key(r):
+        return (r.net, r.measure, r.k, r.control, r.reading, r.sigma, r.inputs)
+
     mine = [row for row in rows if key(row) == wanted and row.layer.split(".")[0] == part]
     if not mine:
         what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
         raise ValueError(f"no rows for {what}: python -m lcs_utils.evaluation.net_features {net}")
     value, low, high = np.array([row[-3:] for row in mine], float).mean(0).tolist()
     return mine[0]._replace(layer=part, value=value, low=low, high=high)
-
-
-def relative_effect(rows: Sequence[FeatureRow], net: str, reference: str, k: int, **which) -> float:
-    """|D(C) - D({})| relative to that of a net that composes: a net that hardly hears its conditions is
-    additive too.
-    """
-    return pick(rows, net, "effect", k, **which).value / pick(rows, reference, "effect", k, **which).value
 
 
 def against_k(values: Mapping[str, float], k: Mapping[str, float], seed: int = 0) -> Correlation:
@@ -83,68 +106,40 @@ def against_k(values: Mapping[str, float], k: Mapping[str, float], seed: int = 0
     return Correlation(*(round(float(v), 3) for v in (value, low, high)), len(nets))
 
 
-def draw_against_k(
-    values: Mapping[str, float], k: Mapping[str, float], found: Correlation, words: str
-) -> Figure:
-    """F7 as a picture: one labeled point a net, untrained nets hollow."""
-    figure, axes = plt.subplots(figsize=(4.6, 3.4))
-    for net, value in values.items():
-        untrained = net.startswith(UNTRAINED)
-        style = {"mfc": "none"} if untrained else {}
-        axes.plot(value, k.get(net, 0), "o", color=COLORS["black"] if untrained else COLORS["blue"], **style)
-        axes.annotate(net, (value, k.get(net, 0)), xytext=(5, 3), textcoords="offset points", fontsize=8)
-    title = f"Spearman {found.value:.2f} [{found.low:.2f}, {found.high:.2f}], {found.nets} trained nets"
-    axes.set(xlabel=words, ylabel="K", title=title)
-    axes.margins(x=0.2, y=0.15)
-    return figure
+class Matrices(NamedTuple):
+    """A row of the cosine figure: its caption, the layers whose matrices are averaged, and the control."""
+
+    caption: str
+    layers: tuple[str, ...]
+    control: str = ""
 
 
-def matrix(sums: Sums, kind: int = FITTED) -> Float[Tensor, "n n"]:
-    """Eq. (3)'s cosines of one layer (Fig. 5), from disjoint halves."""
-    weights = torch.full((1, len(sums.projected)), 1 / len(sums.projected), dtype=torch.float64)
-    return cosine_matrices(sums, weights, kind)[0]
+def by_layer(rows: Sequence[CosineRow], net: str) -> list[Matrices]:
+    """Every layer by itself, named with its places a side, the denoiser, and two controls of all layers
+    averaged (Figs. 5, 11).
 
-
-def draw_cosines(
-    nets: Mapping[str, Mapping[Space, Sums]], layers: Mapping[str, Sequence[Space]], conditions: Sequence[str]
-) -> Figure:
-    """Figs. 5, 11: matrices of cosines, a row per net and a column per group of layers, whose matrices are
-    averaged; controls on the right.
-
-    `layers` are {column's caption: its spaces}.
-    Choice: matrices are averaged, not vectors; diagonals are gray. The controls, labels permuted and random
-    vectors, are those of the last column. Above each stands the mean off-diagonal of the matrix shown, signed and
-    absolute (averaging matrices makes the latter smaller).
+    Choice: matrices are averaged, not vectors; which the paper averages is lost.
     """
-    columns = [*layers, *CONTROL_WORDS.values()]
-    size = 1.45
-    figure, axes = plt.subplots(
-        len(nets),
-        len(columns),
-        figsize=(size * len(columns) + 1.6, (size + 0.22) * len(nets) + 0.55),
-        squeeze=False,
-    )
-    for i, (net, of) in enumerate(nets.items()):
-        shown = [torch.stack([matrix(of[space]) for space in spaces]).mean(0) for spaces in layers.values()]
-        last = list(layers.values())[-1]
-        shown += [torch.stack([matrix(of[space], kind) for space in last]).mean(0) for kind in CONTROL_WORDS]
-        for j, cosines in enumerate(shown):
-            panel, n = axes[i, j], len(cosines)
-            off = ~torch.eye(n, dtype=torch.bool)
-            image = panel.imshow(cosines.masked_fill(~off, torch.nan), cmap="PuOr", vmin=-1, vmax=1)
-            panel.set_facecolor("0.75")
-            panel.grid(False)
-            panel.set(xticks=[], yticks=[])
-            heading = f"{columns[j]}\n" if i == 0 else ""
-            panel.set_title(
-                f"{heading}{float(cosines[off].mean()):+.2f}, absolute {float(cosines[off].abs().mean()):.2f}",
-                fontsize=8,
-                pad=3,
-            )
-        axes[i, 0].set_yticks(range(len(conditions)), conditions, fontsize=6)
-        axes[i, 0].set_ylabel(net, fontsize=9)
-    figure.colorbar(image, ax=axes, shrink=0.6, label="cosine, eq. (3)", pad=0.02)
-    return figure
+    sides = feature_matrices.sides(rows, net)
+    named = {layer: layer.removesuffix(".scale").replace(".", " ") for layer in sides}
+    every = tuple(layer for layer in sides if layer != "denoiser")
+    single = [
+        Matrices(f"{named[layer]}\n{side} px" if side else "denoiser\n", (layer,))
+        for layer, side in sides.items()
+    ]
+    return single + [Matrices(f"{words}\nall layers", every, of) for of, words in CONTROL_WORDS.items()]
+
+
+def off_diagonal(cosines: Float[Tensor, "n n"]) -> tuple[float, float]:
+    """Mean cosine of different conditions, signed and absolute."""
+    off = cosines[~torch.eye(len(cosines), dtype=torch.bool)]
+    return float(off.mean()), float(off.abs().mean())
+
+
+def averaged(rows: Sequence[CosineRow], net: str, column: Matrices) -> Float[Tensor, "n n"]:
+    """The mean of a column's matrices of one net."""
+    found = matrices(rows, net, column.control)
+    return torch.stack([found[layer] for layer in column.layers]).mean(0)
 
 
 class Curve(NamedTuple):
@@ -158,56 +153,170 @@ class Curve(NamedTuple):
     trained: int | None
 
 
-def draw_additivity(
-    rows: Sequence[FeatureRow],
-    curves: Sequence[Curve],
-    ks: Sequence[int],
-    sigma: float = 2.0,
-    inputs: str = "noise",
-) -> Figure:
-    """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
-    K is marked on each curve.
+def label(name: str) -> str:
+    """A net in words, with its size where that is 64 px."""
+    return f"{NAMES[bare(name)][0]}{name[len(bare(name)) :]}"
 
-    Choice: additivity is shown from -1 up; what lies below is written at the edge.
+
+def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: str = "") -> dict[str, str]:
+    """{net: its label} of the nets of a size that have rows, told of places ("location"), of colors ("color")
+    or of either, untrained ones after the others of their kind.
     """
-    floor, written = -1.0, {}
-    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
+    there = {row.net for row in rows if size_of(row.net) == size}
+    wanted = [net for net in NAMES if not kind or ("color" in net) is (kind == "color")]
+    names = [next((name for name in there if bare(name) == net), "") for net in wanted]
+    return {name: label(name) for name in names if name}
+
+
+def curves(rows: Iterable[FeatureRow], size: str = "32 px", kind: str = "") -> list[Curve]:
+    """A curve for each net, as `labels`."""
+    return [
+        Curve(
+            name,
+            words,
+            PALETTE[NAMES[bare(name)][1]],
+            None if name.startswith(UNTRAINED) else trained(bare(name)).objects[1],
+        )
+        for name, words in labels(rows, size, kind).items()
+    ]
+
+
+def numbers(rows: Sequence[FeatureRow], of: Sequence[Curve], measure: str, ks: Sequence[int]) -> dict:
+    """{net: {part: {K: [value, low, high]}}} of a measure, for JSON."""
+    return {
+        curve.net: {
+            part: {k: list(pick(rows, curve.net, measure, k, part)[-3:]) for k in ks} for part in PARTS
+        }
+        for curve in of
+    }
+
+
+def cosine_numbers(rows: Sequence[CosineRow], nets: Iterable[str]) -> dict:
+    """{net: {control: {layer: mean off-diagonal cosine, signed and absolute}}}, for JSON."""
+    return {
+        net: {
+            control or "net": {
+                layer: [round(value, 4) for value in off_diagonal(of)]
+                for layer, of in matrices(rows, net, control).items()
+            }
+            for control in ("", *CONTROL_WORDS)
+        }
+        for net in nets
+    }
+
+
+def changed(rows: Iterable[FeatureRow]) -> dict[str, str]:
+    """{net: label} of the nets whose features were changed while sampling (`feature_causal`)."""
+    there = {row.net for row in rows if row.inputs == "samples"}
+    return {net: label(net) for net in NAMES if net in there}
+
+
+def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, control: str = "") -> FeatureRow:
+    """The row of an intervention at a layer. Raises ValueError, with the command, where there is none."""
+    wanted = (net, layer, measure, control)
+    found = [row for row in rows if (row.net, row.layer, row.measure, row.control) == wanted]
+    if not found:
+        command = f"python -m lcs_utils.evaluation.feature_causal {net} --layers {layer}"
+        raise ValueError(f"no rows for {measure} of {net} at {layer}: {command}")
+    return found[0]
+
+
+def causal_numbers(rows: Sequence[FeatureRow], nets: Iterable[str], layers: Sequence[str]) -> dict:
+    """{net: {layer: {measure: {control: [value, low, high]}}}}, for JSON."""
+    measures = [f"{way}_{what}" for way in ("add", "remove") for what in ("effect", "leak")]
+    return {
+        net: {
+            layer: {
+                measure: {
+                    words: list(cause(rows, net, layer, measure, control)[-3:])
+                    for control, words in CAUSAL.items()
+                }
+                for measure in measures
+            }
+            for layer in layers
+        }
+        for net in nets
+    }
+
+
+def largest_k(places: Callable[[str], Sequence[Row]], colors: Callable[[str], Sequence[ColorRow]]) -> dict:
+    """{net: its K by number and places, on random cells, or by number and colors, on random subsets}, of the
+    nets that features are measured of; each takes a preset and gives its rows.
+    """
+    found = {}
+    for preset in SIZES:
+        told, rows = colors(preset), places(preset)
+        spread = {row.net for row in rows if row.family == "spread" and row.k == 1}
+        for net in NAMES:
+            if net in spread:
+                found[sized(net, preset)] = against_null.of_nets(rows, [net]).k.placed.value
+            elif any(row.net == net for row in told):
+                found[sized(net, preset)] = color_rates.of_net(told, net).k.value
+    return found
+
+
+MEASURED = {
+    "one minus mean absolute cosine": lambda rows, net: (
+        1 - float(np.mean([pick(rows, net, "cosine_abs", 1, part).value for part in PARTS[:2]]))
+    ),
+    "additivity of D, K = 3": lambda rows, net: pick(rows, net, "additivity", 3).value,
+    "own share in D, K = 4": lambda rows, net: pick(rows, net, "own_share", 4).value,
+}
+
+
+def measures_of(rows: Sequence[FeatureRow], k: Mapping[str, int]) -> dict[str, dict[str, float]]:
+    """{measure: {net: value}} of the nets that have a K, and of untrained ones."""
+    nets = [net for size in SIZES.values() for net in labels(rows, size)]
+    nets = [net for net in nets if net in k or net.startswith(UNTRAINED)]
+    return {words: {net: round(of(rows, net), 4) for net in nets} for words, of in MEASURED.items()}
+
+
+def by_noise(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
+    """Additivity of D at K = 3 and own share at K = 4 of every net at each noise level, on noise and on
+    noised renders, as a Markdown table.
+    """
+    settings = sorted({(row.inputs, row.sigma) for row in rows if row.inputs != "samples"})
+    head = " | ".join(f"{inputs}, $\\sigma$ = {sigma:g}" for inputs, sigma in settings)
+    lines = [f"| additivity / own share | {head} |", "|---" * (len(settings) + 1) + "|"]
+    for curve in of:
+        cells = []
+        for inputs, sigma in settings:
+            how = {"sigma": sigma, "inputs": inputs}
+            try:
+                added = pick(rows, curve.net, "additivity", 3, **how).value
+                cells.append(f"{added:.2f} / {pick(rows, curve.net, 'own_share', 4, **how).value:.2f}")
+            except ValueError:  # not measured at this setting
+                cells.append("–")
+        lines.append(f"| {curve.label} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def markdown(rows: Sequence[FeatureRow], curves: Sequence[Curve]) -> str:
+    """F1 to F4 and F6 of every net as a Markdown table, its controls in brackets: labels permuted, random
+    vectors; for the overlap the same vectors rotated; for the probe labels shuffled.
+    """
+
+    def said(net: str, measure: str, k: int, part: str, controls: Sequence[str], **more) -> str:
+        values = [pick(rows, net, measure, k, part, control, **more).value for control in ("", *controls)]
+        inside = ", ".join(f"{value:.2f}" for value in values[1:])
+        return f"{values[0]:.2f} ({inside})" if inside else f"{values[0]:.2f}"
+
+    lines = [
+        "| net | cosine, encoder (permuted, random) | cosine, decoder | overlap, decoder (rotated) "
+        "| probe at K = 6, decoder (shuffled) | additivity of D, K = 3 | own share in D, K = 4 "
+        "| effect, K = 3 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for curve in curves:
-        for panel, (part, measure) in zip(
-            axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
-        ):
-            found = [pick(rows, curve.net, measure, k, part, sigma=sigma, inputs=inputs) for k in ks]
-            value, low, high = np.array([row[-3:] for row in found]).T
-            bottom = floor if measure == "additivity" else 0
-            panel.plot(
-                ks, value.clip(bottom), color=curve.color, ls="-" if curve.trained else ":", label=curve.label
-            )
-            panel.fill_between(ks, low.clip(bottom), high.clip(bottom), color=curve.color, alpha=0.2, lw=0)
-            below = [(k, v) for k, v in zip(ks, value) if v < bottom]
-            (edge,) = panel.plot(
-                [k for k, _ in below], [bottom] * len(below), "v", color=curve.color, ms=5, clip_on=False
-            )
-            edge.set_in_layout(False)
-            if below:
-                k, v = below[-1]
-                lift = 0.05 + 0.14 * written.setdefault(part, 0)
-                written[part] += 1
-                said = panel.text(ks[0], bottom + lift, f"{v:.1f} at {k}", fontsize=8, color=curve.color)
-                said.set_in_layout(False)
-            if curve.trained in ks:
-                at = list(ks).index(curve.trained)
-                panel.plot(
-                    ks[at], max(value[at], bottom), "o", color=curve.color, mec="black", ms=7, zorder=5
-                )
-    for panel, part in zip(axes, PARTS):
-        panel.axhline(1, color="0.5", lw=1)
-        panel.axhline(0, color="0.8", lw=1)
-        panel.set(ylim=(floor, 1.08), title="denoiser D" if part == "denoiser" else f"{part} layers, mean")
-    axes[0].set_ylabel("additivity $R^2(K)$")
-    axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", ylim=(0, None))
-    for panel in axes:
-        panel.set(xlabel="K conditions", xticks=list(ks))
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(curves), fontsize=9
-    )
-    return figure
+        net, both = curve.net, ("permuted", "random")
+        cells = [
+            said(net, "cosine_abs", 1, "encoder", both),
+            said(net, "cosine_abs", 1, "decoder", both),
+            said(net, "overlap", 1, "decoder", ("rotated",)),
+            said(net, "probe", 6, "decoder", ("permuted",), reading="mean"),
+            said(net, "additivity", 3, "denoiser", ()),
+            said(net, "own_share", 4, "denoiser", ()),
+            f"{pick(rows, net, 'effect', 3).value:.3f}",
+        ]
+        lines.append(f"| {curve.label} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -1,11 +1,13 @@
-"""Objects counted by looking, blind to net and K; how far the counter agrees: Cohen's kappa, confusion (App. E.2).
+"""Objects counted by looking, blind to net and K; how far the counter agrees: Cohen's kappa, confusion
+(App. E.2).
 
     python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets exp1 exp2 --k 0-9 --samples 10
     python -m lcs_utils.evaluation.hand_counts record runs/sheets answers.txt --counted-by "who or what"
     python -m lcs_utils.evaluation.hand_counts agreement
 
-`sheets` draws numbered, enlarged samples in random order; `record` stores a text file of lines `number count [?]`,
-where `?` says that the image does not look like CLEVR. In a notebook, `widgets.hand_count.HandCounter` asks one by one.
+`sheets` draws numbered, enlarged samples in random order; `record` stores a text file of lines `number
+count [?]`, where `?` says that the image does not look like CLEVR. In a notebook,
+`widgets.hand_count.HandCounter` asks one by one.
 """
 
 import argparse
@@ -21,10 +23,10 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import nets, paths, store
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import interventions
+from lcs_utils.evaluation import changes
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
@@ -59,14 +61,17 @@ class HandCount(NamedTuple):
 Line = NamedTuple("Line", [*Shown.__annotations__.items(), *list(HandCount.__annotations__.items())[1:]])
 
 
-def choose(nets, ks, samples: int, order: int = 0, way: tuple[int, str, int] = STANDARD, preset: str = "tiny") -> list[Shown]:
-    """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be read off it.
+def choose(
+    nets, ks, samples: int, order: int = 0, way: tuple[int, str, int] = STANDARD, preset: str = "tiny"
+) -> list[Shown]:
+    """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be
+    read off it.
 
     `way` is the samples' own seed, solver and steps. Raises ValueError for no K or no samples.
     """
     if samples < 1 or not ks:
         raise ValueError(f"need one or more K and samples, got {list(ks)} and {samples}")
-    weights = {net: interventions.weights(net, preset) for net in nets}
+    weights = {net: changes.weights(net, preset) for net in nets}
     found = [Shown(net, weights[net], k, i, *way) for net in nets for k in ks for i in range(samples)]
     return [found[i] for i in np.random.default_rng(order).permutation(len(found))]
 
@@ -76,13 +81,18 @@ def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
     net, weights, k, seed, solver, steps = group
     if n > ACROSS or not sheet_path(net, preset).exists():
         return None
-    shown, about = read_sheet(net, preset), {"weights": weights, "seed": seed, "solver": solver, "steps": steps}
+    shown, about = (
+        read_sheet(net, preset),
+        {"weights": weights, "seed": seed, "solver": solver, "steps": steps},
+    )
     same = all(shown.about[name] == value for name, value in about.items()) and k in shown.samples
     return list(from_uint8(shown.samples[k][:n])) if same else None
 
 
 def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
-    """The samples themselves [3 resolution resolution] in [-1, 1]: those on sheets and kept ones are read, others drawn and kept."""
+    """The samples themselves [3 resolution resolution] in [-1, 1]: those on sheets and kept ones are read,
+    others drawn and kept.
+    """
     wanted: dict[tuple, int] = {}
     for s in shown:
         group = (s.net, s.weights, s.k, s.seed, s.solver, s.steps)
@@ -92,9 +102,13 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
         drawn[group] = _on_sheet(group, n, preset)
         if drawn[group] is None:
             net, weights, k, seed, solver, steps = group
-            denoise, side = interventions.denoiser(net, preset)
-            place = lg.samples_path(net, preset, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights)
-            drawn[group] = [x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part]
+            denoise, side = changes.denoiser(net, preset)
+            place = lg.samples_path(
+                net, preset, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights
+            )
+            drawn[group] = [
+                x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part
+            ]
     return [drawn[(s.net, s.weights, s.k, s.seed, s.solver, s.steps)][s.sample] for s in shown]
 
 
@@ -112,15 +126,15 @@ def sheet(images: list[Tensor], first: int, zoom: int = ZOOM) -> Image.Image:
 
 
 def read_counts(path=COUNTS) -> list[HandCount]:
-    """The stored hand counts. Warns and raises as `paths.read_rows`."""
+    """The stored hand counts. Warns and raises as `store.read_rows`."""
     n = len(Shown._fields)
-    return [HandCount(Shown(*line[:n]), *line[n:]) for line in paths.read_rows(path, Line)]
+    return [HandCount(Shown(*line[:n]), *line[n:]) for line in store.read_rows(path, Line)]
 
 
 def write_counts(counts: list[HandCount], path=COUNTS) -> None:
     """Write all hand counts, sorted, whole or not at all; the first line says how they came about."""
     command = "python -m lcs_utils.evaluation.hand_counts record FOLDER ANSWERS --counted-by WHO"
-    paths.write_rows(path, command, Line, [(*c.shown, *c[1:]) for c in counts])
+    store.write_rows(path, command, Line, [(*c.shown, *c[1:]) for c in counts])
 
 
 def record(new: list[HandCount], path=COUNTS) -> None:
@@ -130,16 +144,20 @@ def record(new: list[HandCount], path=COUNTS) -> None:
     """
     for c in new:
         if c.count < 0 or not c.counted_by:
-            raise ValueError(f"a hand count needs a count >= 0 and who counted, got {c.count} and {c.counted_by!r}")
+            raise ValueError(
+                f"a hand count needs a count >= 0 and who counted, got {c.count} and {c.counted_by!r}"
+            )
     taken = {(c.shown, c.counted_by) for c in new}
-    with paths.exclusive(path):
+    with store.exclusive(path):
         write_counts([c for c in read_counts(path) if (c.shown, c.counted_by) not in taken] + new, path)
 
 
 class Session(NamedTuple):
-    """A round of counting for `widgets.hand_count.HandCounter(s.pictures, s.record, s.done)`, stored answer by answer.
+    """A round of counting for `widgets.hand_count.HandCounter(s.pictures, s.record, s.done)`, stored answer
+    by answer.
 
-    `shown` are in random order; those that `counted_by` has already counted come first, so that a round goes on.
+    `shown` are in random order; those that `counted_by` has already counted come first, so that a round
+    goes on.
     """
 
     shown: list[Shown]
@@ -162,7 +180,9 @@ def session(shown: list[Shown], counted_by: str, path=COUNTS, preset: str = "tin
 
 
 def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
-    """{number: (count, plausible)} from lines `number count [?]`. Raises ValueError naming a bad line or number."""
+    """{number: (count, plausible)} from lines `number count [?]`. Raises ValueError naming a bad line or
+    number.
+    """
     found: dict[int, tuple[int, bool]] = {}
     for line in filter(str.strip, text.splitlines()):
         words = line.split()
@@ -174,7 +194,9 @@ def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
     return found
 
 
-def confusion(hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "samples"]) -> Int[np.ndarray, "n n"]:
+def confusion(
+    hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "samples"]
+) -> Int[np.ndarray, "n n"]:
     """How often hands saw i objects (row) and the counter j (column)."""
     n = int(max(hands.max(), counter.max())) + 1
     table = np.zeros((n, n), int)
@@ -185,8 +207,8 @@ def confusion(hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "sampl
 def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
     """Cohen's kappa: agreement beyond chance, 1 is perfect, 0 chance.
 
-    `power` 0: equal or not; 1, 2: |i - j|^power counts. nan where both always give one and the same count. Raises
-    ValueError for an empty table.
+    `power` 0: equal or not; 1, 2: |i - j|^power counts. nan where both always give one and the same count.
+    Raises ValueError for an empty table.
     """
     if table.sum() == 0:
         raise ValueError("kappa needs at least one sample that both have counted")
@@ -197,7 +219,9 @@ def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
 
 
 class Agreement(NamedTuple):
-    """Hands against counter: `pairs` (hand count, row), confusion of counts and of "plausible" (no, yes by no, yes)."""
+    """Hands against counter: `pairs` (hand count, row), confusion of counts and of "plausible" (no, yes by
+    no, yes).
+    """
 
     pairs: list[tuple[HandCount, Row]]
     counts: Int[np.ndarray, "n n"]
@@ -208,16 +232,23 @@ class Agreement(NamedTuple):
         n, difference = len(self.pairs), np.array([row.count - hand.count for hand, row in self.pairs])
         said = [
             f"{n} samples; same count {np.mean(difference == 0):.3f}, "
-            f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus hands {difference.mean():+.2f}",
+            f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus hands "
+            f"{difference.mean():+.2f}",
             f"Cohen's kappa {kappa(self.counts):.3f}, linearly weighted {kappa(self.counts, 1):.3f}, "
             f"quadratically {kappa(self.counts, 2):.3f}; of plausible or not {kappa(self.plausible):.3f}",
-            f"{self.plausible[0].sum()} samples look wrong, of which the counter takes {self.plausible[0, 1]} for plausible",
+            f"{self.plausible[0].sum()} samples look wrong, of which the counter takes "
+            f"{self.plausible[0, 1]} for plausible",
         ]
         for what in ("net", "k"):
             for value in sorted({getattr(hand.shown, what) for hand, _ in self.pairs}):
                 chosen = [getattr(hand.shown, what) == value for hand, _ in self.pairs]
-                part, right = difference[chosen], sum(hand.plausible for (hand, _), here in zip(self.pairs, chosen) if here)
-                same = f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}, {right} look right"
+                part, right = (
+                    difference[chosen],
+                    sum(hand.plausible for (hand, _), here in zip(self.pairs, chosen) if here),
+                )
+                same = (
+                    f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}, {right} look right"
+                )
                 said.append(f"  {what} {value}: {len(part)} samples, {same}")
         return said
 
@@ -227,8 +258,21 @@ class Agreement(NamedTuple):
         figure, axes = plt.subplots(figsize=(0.3 * n + 1.2, 0.3 * n + 0.9))
         axes.imshow(np.sqrt(self.counts), cmap="Blues")  # roots, so that single samples are seen
         for i, j in np.argwhere(self.counts):
-            axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=7, color="w" if self.counts[i, j] > 15 else "k")
-        axes.set(xlabel="objects, by the counter", ylabel="objects, counted blind", xticks=range(n), yticks=range(n))
+            axes.text(
+                j,
+                i,
+                self.counts[i, j],
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="w" if self.counts[i, j] > 15 else "k",
+            )
+        axes.set(
+            xlabel="objects, by the counter",
+            ylabel="objects, counted blind",
+            xticks=range(n),
+            yticks=range(n),
+        )
         axes.grid(False)
         return figure
 
@@ -238,11 +282,18 @@ def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
     by_sample = {Shown(*(getattr(r, name) for name in Shown._fields)): r for r in rows if r.family == "test"}
     pairs = [(hand, by_sample[hand.shown]) for hand in hands if hand.shown in by_sample]
     if not pairs:
-        raise ValueError(f"none of {len(hands)} hand counts meets a row of the counter; measure those nets and K again")
-    column = lambda pick: np.array([pick(*pair) for pair in pairs])
+        raise ValueError(
+            f"none of {len(hands)} hand counts meets a row of the counter; measure those nets and K again"
+        )
+
+    def column(pick):
+        return np.array([pick(*pair) for pair in pairs])
+
     counts = confusion(column(lambda hand, row: hand.count), column(lambda hand, row: row.count))
     table = np.zeros((2, 2), int)
-    np.add.at(table, (column(lambda h, r: h.plausible), column(lambda h, r: int(r.plausibility >= PLAUSIBLE))), 1)
+    np.add.at(
+        table, (column(lambda h, r: h.plausible), column(lambda h, r: int(r.plausibility >= PLAUSIBLE))), 1
+    )
     return Agreement(pairs, counts, table)
 
 
@@ -250,16 +301,18 @@ def _sheets(args) -> None:
     shown = choose(args.nets, args.k, args.samples, args.order)
     images, folder = images_of(shown), Path(args.folder)
     for first in range(0, len(images), COLUMNS * ROWS):
-        with paths.atomic_path(folder / f"sheet_{first:04d}.png") as temporary:
+        with store.atomic_path(folder / f"sheet_{first:04d}.png") as temporary:
             sheet(images[first : first + COLUMNS * ROWS], first).save(temporary)
-    paths.write_json(folder / "order.json", shown)
+    store.write_json(folder / "order.json", shown)
     print(f"{len(images)} samples on sheets in {folder}; order.json says which they are, for `record`")
 
 
 def _record(args) -> None:
     order = json.loads((Path(args.folder) / "order.json").read_text())
     if not all(isinstance(s, list) and len(s) == len(Shown._fields) for s in order):
-        raise ValueError(f"{args.folder}/order.json is not of `sheets`: an entry has the fields {', '.join(Shown._fields)}")
+        raise ValueError(
+            f"{args.folder}/order.json is not of `sheets`: an entry has the fields {', '.join(Shown._fields)}"
+        )
     shown = [Shown(*s) for s in order]
     found = answers(Path(args.answers).read_text(), len(shown))
     new = [HandCount(shown[i], count, int(ok), args.counted_by) for i, (count, ok) in sorted(found.items())]
@@ -274,7 +327,9 @@ def main(arguments=None) -> None:
     sheets = commands.add_parser("sheets", help="draw numbered samples to be counted")
     sheets.add_argument("folder")
     sheets.add_argument("--nets", nargs="+", required=True)
-    sheets.add_argument("--k", type=parse_counts, default=range(10), help="numbers of locations, as 2, 0-9 or 1,4")
+    sheets.add_argument(
+        "--k", type=parse_counts, default=range(10), help="numbers of locations, as 2, 0-9 or 1,4"
+    )
     sheets.add_argument("--samples", type=int, default=10, help="samples of each net and K")
     sheets.add_argument("--order", type=int, default=0, help="seed of the order in which they are shown")
     stored = commands.add_parser("record", help="store the counts of a text file")
@@ -288,7 +343,7 @@ def main(arguments=None) -> None:
             print("\n".join(agreement(read_counts(), read_rows(told_path())).lines()))
         else:
             {"sheets": _sheets, "record": _record}[args.command](args)
-    except (ValueError, OSError, checkpoints.CheckpointError) as error:
+    except (ValueError, OSError, nets.CheckpointError) as error:
         parser.error(str(error))
 
 

@@ -1,4 +1,6 @@
-"""What is measured, against its null and against the eye: one figure, one table, one dict of their numbers (App. E.2)."""
+"""What is measured, against its null and against the eye: one figure, one table, one dict of their numbers
+(App. E.2).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,14 +13,14 @@ from matplotlib.figure import Figure
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
-from lcs_utils.evaluation.rates import Interval, interval
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.tables import say
-from lcs_utils.plotting import COLORS
+from lcs_utils.plotting import PALETTE
+from lcs_utils.stats import Interval, as_dicts, interval
 
 FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
 WHO = {"eye": "objects, by looking", "counter": "objects, by the counter"}
-STYLE = {1: (COLORS["blue"], "o"), 0: (COLORS["orange"], "s")}  # by tolerance
+STYLE = {1: (PALETTE["blue"], "o"), 0: (PALETTE["orange"], "s")}  # by tolerance
 
 
 class Counted(NamedTuple):
@@ -30,33 +32,26 @@ class Counted(NamedTuple):
 
 
 class Real(NamedTuple):
-    """All that the figure shows: {family: {label: {tolerance: Found}}}, and {label: {K: Counted}} at the paper's locations."""
+    """All that the figure shows: {family: {label: {tolerance: Found}}}, and {label: {K: Counted}} at the
+    paper's locations.
+    """
 
     measured: dict[str, dict[str, dict[int, Found]]]
     counted: dict[str, dict[int, Counted]]
 
     def numbers(self) -> dict[str, Any]:
         """The same as dicts by words, for JSON."""
-
-        def plain(value):
-            return (
-                {name: plain(each) for name, each in value._asdict().items()}
-                if isinstance(value, tuple)
-                else value
-            )
-
         by_family = {
             family: {
                 label: {
-                    WORDS[tolerance]: {"K": plain(of.k), "at": {k: plain(at) for k, at in of.at.items()}}
+                    WORDS[tolerance]: {"K": as_dicts(of.k), "at": as_dicts(of.at)}
                     for tolerance, of in by_tolerance.items()
                 }
                 for label, by_tolerance in found.items()
             }
             for family, found in self.measured.items()
         }
-        by_eye = {label: {k: plain(of) for k, of in found.items()} for label, found in self.counted.items()}
-        return {"measured": by_family, "by_eye": by_eye}
+        return {"measured": by_family, "by_eye": as_dicts(self.counted)}
 
 
 def by_eye(
@@ -84,9 +79,11 @@ def by_eye(
 def is_it_real(
     rows: Sequence[Row], nets: Mapping[str, Sequence[str]], hands: Sequence[HandCount] = (), seed: int = 0
 ) -> Real:
-    """Number and places, looks, cells filled, K, objects that obey, each beside its null, for `nets` {label: trainings} (App. E.2).
+    """Number and places, looks, cells filled, K, objects that obey, each beside its null, for `nets`
+    {label: trainings} (App. E.2).
 
-    Families that were not measured are left out. Raises ValueError when none was, or for rows that do not say where objects are.
+    Families that were not measured are left out. Raises ValueError when none was, or for rows that do not
+    say where objects are.
     """
     measured = {family: against_null.along_k(rows, nets, family, seed=seed) for family in FAMILIES}
     measured = {family: found for family, found in measured.items() if found}
@@ -117,21 +114,38 @@ def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
         _band(axes, null, color, ls=":", lw=1.3, label=f"its null, {WORDS[tolerance]}")
     near = found[1].k
     looks = {k: at.looks.value for k, at in found[1].at.items()}
-    axes.plot(list(looks), list(looks.values()), color=COLORS["purple"], ls="-.", lw=1.3, label="looks right to the counter")
+    axes.plot(
+        list(looks),
+        list(looks.values()),
+        color=PALETTE["purple"],
+        ls="-.",
+        lw=1.3,
+        label="looks right to the counter",
+    )
     words = f"K = {say(near.placed)}\nnull {say(near.placed_null)}"
     axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=8)
 
 
 def draw(real: Real) -> Figure:
-    """A column per net: number and places beside their null, by family; cells filled minus the null; objects by eye and by the counter."""
+    """A column per net: number and places beside their null, by family; cells filled minus the null;
+    objects by eye and by the counter.
+    """
     labels = list(dict.fromkeys(label for found in real.measured.values() for label in found))
     height = len(real.measured) + 2 if real.counted else len(real.measured) + 1
     figure, panels = plt.subplots(
         height, len(labels), figsize=(2.75 * len(labels), 1.95 * height + 0.5), squeeze=False, sharex=True
     )
     for column, label in zip(panels.T, labels, strict=True):
-        samples = {at.samples for found in real.measured.values() if label in found for at in found[label][1].at.values()}
-        column[0].set_title(f"{label}\n{'-'.join(map(str, sorted({min(samples), max(samples)})))} samples of each K", fontsize=11)
+        samples = {
+            at.samples
+            for found in real.measured.values()
+            if label in found
+            for at in found[label][1].at.values()
+        }
+        column[0].set_title(
+            f"{label}\n{'-'.join(map(str, sorted({min(samples), max(samples)})))} samples of each K",
+            fontsize=11,
+        )
         rest = list(column)
         for found in real.measured.values():
             axes = rest.pop(0)
@@ -154,7 +168,7 @@ def draw(real: Real) -> Figure:
         if real.counted:
             axes = rest.pop(0)
             axes.plot([0, 9], [0, 9], color="0.6", lw=1, ls="--")
-            for name, color, marker in (("eye", COLORS["black"], "D"), ("counter", COLORS["green"], "^")):
+            for name, color, marker in (("eye", PALETTE["black"], "D"), ("counter", PALETTE["green"], "^")):
                 _band(
                     axes,
                     {k: getattr(of, name) for k, of in real.counted.get(label, {}).items()},
@@ -172,8 +186,11 @@ def draw(real: Real) -> Figure:
         axes.set_ylabel(name)
     keys = [axes.get_legend_handles_labels() for axes in panels[:, 0]]
     handles = {text: line for lines, texts in keys for line, text in zip(lines, texts)}
-    handles |= {f"minus the null: {words}": plt.Line2D([], [], color="0.3", ls=dashes)
-                for (family, words), dashes in zip(FAMILIES.items(), ("-", "--")) if family in real.measured}  # fmt: skip
+    handles |= {
+        f"minus the null: {words}": plt.Line2D([], [], color="0.3", ls=dashes)
+        for (family, words), dashes in zip(FAMILIES.items(), ("-", "--"))
+        if family in real.measured
+    }
     handles["all there is room for, within one cell"] = plt.Line2D([], [], color="0.55", lw=1)
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, fontsize=8)
     return figure
@@ -182,13 +199,19 @@ def draw(real: Real) -> Figure:
 def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
     """The numbers as a Markdown table, the null in brackets: a line per net, family and tolerance."""
     heads = [
-        f"number and places right, K = {' / '.join(map(str, ks))} (null)", "looks right", "cells filled (null; others of the list)",
-        "objects that obey", "K by number and places (null)", "K of what also looks right",
-    ]  # fmt: skip
+        f"number and places right, K = {' / '.join(map(str, ks))} (null)",
+        "looks right",
+        "cells filled (null; others of the list)",
+        "objects that obey",
+        "K by number and places (null)",
+        "K of what also looks right",
+    ]
     lines = ["| net | asked for | tolerance | " + " | ".join(heads) + " |", "|---" * 9 + "|"]
 
     def beside(values: Sequence[Beside | None]) -> str:
-        said = lambda of: "–" if of is None else f"{of.value:.2f}"
+        def said(of):
+            return "–" if of is None else f"{of.value:.2f}"
+
         return " / ".join("–" if of is None else f"{said(of.own)} ({said(of.null)})" for of in values)
 
     def filled(at: At | None) -> str:

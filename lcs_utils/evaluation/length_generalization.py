@@ -1,10 +1,13 @@
-"""Length generalization as a number: sample a net at K locations, count objects, store one row per sample (App. E.2).
+"""Length generalization as a number: sample a net at K locations, count objects, store one row per sample
+(App. E.2).
 
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows live in data/counts/<preset>/length_generalization.csv; figures and tables are drawn from them, intervals and K by
-`evaluation.rates`. Rows of the same weights, counter, seed and sampler are kept, and so are samples (under runs/), so that
-a stopped run goes on where it was and a new counter counts the old samples. NET/INTERVENTION is a net sampled another way.
+Rows live in data/counts/<preset>/length_generalization.csv; figures and tables are drawn from them,
+intervals and K by
+`evaluation.rates`. Rows of the same weights, counter, seed and sampler are kept, and so are samples (under
+runs/), so that a stopped run goes on where it was and a new counter counts the old samples.
+NET/CHANGE is a net sampled another way.
 """
 
 import argparse
@@ -17,16 +20,16 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.counter.net import sizes as counter_sizes
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, from_uint8, karras_sigmas, sample
-from lcs_utils.evaluation import conditioning, families, interventions, placement
+from lcs_utils.evaluation import changes, families, family_grids, placement
 from lcs_utils.evaluation.cleanness import cleanness, takes
-from lcs_utils.evaluation.conditioning import FAMILIES, LARGEST_K
-from lcs_utils.evaluation.counter import ObjectCounter
-from lcs_utils.evaluation.counter import folder as counter_folder
-from lcs_utils.evaluation.counter import sizes as counter_sizes
+from lcs_utils.evaluation.family_grids import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.experiments import PRESETS
@@ -36,20 +39,35 @@ from lcs_utils.models.pipeline import ConditionalPipeline
 BATCH = 8  # samples drawn together, and kept together when a run stops
 
 
+@torch.no_grad()
 def draw_samples(
-    denoise: Denoiser, resolution: int, k: int, n: int, seed: int = STANDARD[0], steps: int = STANDARD[2], solver: str = STANDARD[1],
-    batch: int = BATCH, family: str = "test", first: int = 0, cond: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Samples `first`..n-1 as [n-first 3 resolution resolution] in [-1, 1], conditioned on k locations (App. E.2).
+    denoise: Denoiser,
+    resolution: int,
+    k: int,
+    n: int,
+    seed: int = STANDARD.seed,
+    steps: int = STANDARD.steps,
+    solver: str = STANDARD.solver,
+    batch: int = BATCH,
+    family: str = "test",
+    first: int = 0,
+    cond: Tensor | None = None,
+) -> Tensor:
+    """Samples `first`..n-1 as [n-first 3 resolution resolution] in [-1, 1], conditioned on k locations
+    (App. E.2).
 
-    `cond` [n ...] are conditions of your own, in place of the family's. A function of (seed, k, condition) and the sample's
+    `cond` [n ...] are conditions of your own, in place of the family's. A function of (seed, k, condition)
+    and the sample's
     number: more samples begin with the same ones.
     """
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
     noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
-    cond = (conditioning.grids(conditioning.locations(family, k, n, seed)) if cond is None else cond)[first:]
+    cond = (family_grids.grids(family_grids.locations(family, k, n, seed)) if cond is None else cond)[first:]
     sigmas = karras_sigmas(steps)
-    parts = [final(sample(denoise, x, sigmas, c, solver)) for x, c in zip(noise.split(batch), cond.split(batch), strict=True)]
+    parts = [
+        final(sample(denoise, x, sigmas, c, solver))
+        for x, c in zip(noise.split(batch), cond.split(batch), strict=True)
+    ]
     return torch.cat(parts).clamp(-1, 1)
 
 
@@ -60,9 +78,19 @@ def samples_path(net: str, preset: str = "tiny", **key) -> Path:
 
 
 def keep_drawing(
-    path: Path, denoise: Denoiser, resolution: int, k: int, n: int, seed: int, steps: int, solver: str, family: str = "test"
+    path: Path,
+    denoise: Denoiser,
+    resolution: int,
+    k: int,
+    n: int,
+    seed: int,
+    steps: int,
+    solver: str,
+    family: str = "test",
+    cond: Tensor | None = None,
 ) -> Iterator[Tensor]:
-    """The first `n` samples as `draw_samples`, batch by batch: those kept in `path` first, then new ones, kept as they come.
+    """The first `n` samples as `draw_samples`, batch by batch: those kept in `path` first, then new ones,
+    kept as they come.
 
     A file at `path` that cannot be read is drawn again.
     """
@@ -76,34 +104,51 @@ def keep_drawing(
         yield kept[:n]
     for first in range(len(kept), n, BATCH):
         last = min(first + BATCH, n)
-        kept = torch.cat([kept, draw_samples(denoise, resolution, k, last, seed, steps, solver, BATCH, family, first)])
-        with paths.atomic_path(path) as temporary, open(temporary, "wb") as file:
+        asked = None if cond is None else cond[:last]
+        new = draw_samples(denoise, resolution, k, last, seed, steps, solver, BATCH, family, first, asked)
+        kept = torch.cat([kept, new])
+        with store.atomic_path(path) as temporary, open(temporary, "wb") as file:
             np.save(file, kept.numpy(), allow_pickle=False)
         yield kept[first:]
 
 
 def on(device: str, denoise: Denoiser) -> Denoiser:
-    """`denoise`, whose net is on `device`, for images and conditions on the processor: noise is drawn there on every machine."""
+    """`denoise`, whose net is on `device`, for images and conditions on the processor: noise is drawn there
+    on every machine.
+    """
     if device == "cpu":
         return denoise
     return lambda x, sigma, cond: denoise(x.to(device), sigma.to(device), cond.to(device)).cpu()
 
 
-def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | None = None, **key) -> list[Row]:
-    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that say of which net.
+def count_rows(
+    images: Tensor, counter: ObjectCounter, k: int, where: Tensor | None = None, **key
+) -> list[Row]:
+    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that
+    say of which net.
 
     `where` [n k 2] (x right, y down, in [0, 1]) are locations of your own, in place of the family's.
     """
     seed, solver, steps = STANDARD
     key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
     counts = counter(images)
-    clean = cleanness(images) if takes(images.shape[-1]) else torch.full((len(images),), Row._field_defaults["cleanness"])
-    where = conditioning.locations(key.get("family", "test"), k, len(images), key["seed"]) if where is None else where
+    clean = (
+        cleanness(images)
+        if takes(images.shape[-1])
+        else torch.full((len(images),), Row._field_defaults["cleanness"])
+    )
+    where = (
+        family_grids.locations(key.get("family", "test"), k, len(images), key["seed"])
+        if where is None
+        else where
+    )
     centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
     rows = []
     for i in range(len(images)):
         asked, found = encode(where[i].cpu().numpy()), encode(centers[i].numpy())
-        placed = len(placement.assigned(decode(asked), decode(found)))  # of what is stored: anyone can count it again
+        placed = len(
+            placement.assigned(decode(asked), decode(found))
+        )  # of what is stored: anyone can count it again
         plausibility = round(float(counts.plausibility[i]), 4)
         seen = Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=placed, plausibility=plausibility)
         rows.append(seen._replace(asked=asked, centers=found, cleanness=round(float(clean[i]), 4)))
@@ -112,20 +157,26 @@ def count_rows(images: Tensor, counter: ObjectCounter, k: int, where: Tensor | N
 
 def counter_hash(resolution: int = 32) -> str:
     """First 12 digits of the SHA-256 of a resolution's counter: rows counted by another counter are stale."""
-    return paths.sha256(counter_folder(resolution) / checkpoints.WEIGHTS.partition("/")[2])[:12]
+    return store.sha256(counter_folder(resolution) / nets.WEIGHTS.partition("/")[2])[:12]
 
 
 def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
-    """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes locations (App. E.1)."""
+    """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes
+    locations (App. E.1).
+    """
     drawn, read = pipeline.config.resolution, counter_sizes(counter.config.resolution)
     if drawn not in read:
         raise ValueError(
-            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; train one for it "
+            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; "
+            "train one for it "
             "(of 16 times 2, 4, 8 ... px): "
-            f"python -m lcs_utils.evaluation.counter --resolution {drawn}"
+            f"python -m lcs_utils.counter --resolution {drawn}"
         )
     if pipeline.config.grid_size != GRID_SIZE:
-        raise ValueError(f"{net} has a grid of {pipeline.config.grid_size} cells a side, the test locations one of {GRID_SIZE}")
+        raise ValueError(
+            f"{net} has a grid of {pipeline.config.grid_size} cells a side, the test locations one of "
+            f"{GRID_SIZE}"
+        )
     radius, takes = pipeline.config.radius, pipeline.net.config.cond_dim
     given = GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
     if takes != given:
@@ -141,11 +192,13 @@ def kept_samples(path: Path) -> int:
 
 
 def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver: str) -> float:
-    """About how long drawing one sample takes, from one evaluation at the smallest and at the largest of `ks`."""
+    """About how long drawing one sample takes, from one evaluation at the smallest and at the largest of
+    `ks`.
+    """
     evaluations = steps if solver == "dpmpp_2m" else 2 * steps - 1
     cost = []
     for k in {min(ks), max(ks)}:
-        cond = conditioning.grids(conditioning.locations("test", k, 2))
+        cond = family_grids.grids(family_grids.locations("test", k, 2))
         with torch.no_grad():
             for _ in range(2):  # the first call allocates
                 begun = time.perf_counter()
@@ -155,15 +208,24 @@ def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver:
 
 
 def measure(
-    net: str, ks, samples: int, preset="tiny", seed: int = STANDARD[0], steps: int = STANDARD[2], solver: str = STANDARD[1],
-    family: str = "test", device: str = "cpu", rows_file: str | Path | None = None,
-) -> None:  # fmt: skip
-    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`) after each K.
+    net: str,
+    ks,
+    samples: int,
+    preset="tiny",
+    seed: int = STANDARD.seed,
+    steps: int = STANDARD.steps,
+    solver: str = STANDARD.solver,
+    family: str = "test",
+    device: str = "cpu",
+    rows_file: str | Path | None = None,
+) -> None:
+    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`)
+    after each K.
 
-    Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit the counter or
-    the locations, CheckpointError when it is missing or altered.
+    Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit
+    the counter or the locations, CheckpointError when it is missing or altered.
     """
-    base, change = interventions.split(net)
+    base, change = changes.split(net)
     pipeline = checkpoints.load(base, preset, device)
     fitting = counter_folder(pipeline.config.resolution)
     counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
@@ -173,25 +235,50 @@ def measure(
     fuse_(pipeline.net)  # the same bits, a third sooner
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
-    hashes = {"weights": interventions.weights(net, preset), "counted_by": counter_hash(pipeline.config.resolution)}
+    hashes = {
+        "weights": changes.weights(net, preset),
+        "counted_by": counter_hash(pipeline.config.resolution),
+    }
     key = dict(preset=preset, net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
-    stale = lambda row: row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
-    same = lambda row, k: all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
-    where = {} if device == "cpu" else {"device": device}  # what one kind of device drew is not gone on with on another
-    place = lambda k: samples_path(
-        net, preset, family=family, k=k, seed=seed, solver=solver, steps=steps, weights=hashes["weights"], **where
-    )
+
+    def stale(row):
+        return row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
+
+    def same(row, k):
+        return all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
+
+    where = (
+        {} if device == "cpu" else {"device": device}
+    )  # what one kind of device drew is not gone on with on another
+
+    def place(k):
+        return samples_path(
+            net,
+            preset,
+            family=family,
+            k=k,
+            seed=seed,
+            solver=solver,
+            steps=steps,
+            weights=hashes["weights"],
+            **where,
+        )
+
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
     standard = family == "test" and (seed, solver, steps) == STANDARD
-    shown = standard and not rows_file and "@" not in net  # nets along a training are too many
+    shown = standard and not rows_file and nets.parts(net)[2] is None  # nets along a training are too many
     if not missing:
         print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
         return keep_sheet(net, preset, place, key) if shown else None
     left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
     fresh, total = [k for k in missing if left[k]], sum(left.values())
     seconds = expected_seconds(denoise, side, fresh, steps, solver) * total if fresh else 0.0
-    print(f"{net}: {len(missing) * samples} samples to count, {total} of them to draw, about {seconds / 60:.1f} minutes", flush=True)
+    print(
+        f"{net}: {len(missing) * samples} samples to count, {total} of them to draw, about "
+        f"{seconds / 60:.1f} minutes",
+        flush=True,
+    )
     with tqdm(total=len(missing) * samples, desc=net, unit="sample", disable=None) as bar:
         for k in missing:
             bar.set_postfix(K=k)
@@ -200,14 +287,17 @@ def measure(
                 parts.append(part)
                 bar.update(len(part))
             counted = count_rows(torch.cat(parts), counter, k, **key)
-            with paths.exclusive(path):  # another net may be measured at the same time
-                write_rows([row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path)
+            with store.exclusive(path):  # another net may be measured at the same time
+                write_rows(
+                    [row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path
+                )
     if shown:
         keep_sheet(net, preset, place, key)
 
 
 def count_sheet(net: str, preset: str = "tiny") -> None:
-    """Count the samples that the net's sheet shows, for which its weights are not needed, where these are not counted yet.
+    """Count the samples that the net's sheet shows, for which its weights are not needed, where these are
+    not counted yet.
 
     Raises FileNotFoundError or ValueError as `read_sheet`.
     """
@@ -217,16 +307,25 @@ def count_sheet(net: str, preset: str = "tiny") -> None:
     key = {name: sheet.about[name] for name in ("net", "weights", "seed", "solver", "steps")}
     key |= {"preset": preset, "family": "test", "counted_by": counter_hash(side)}
     counted = [row for k, x in sheet.samples.items() for row in count_rows(from_uint8(x), counter, k, **key)]
-    with paths.exclusive(path):
+    with store.exclusive(path):
         stored = [row for row in read_rows(path) if row.net != net or row.counted_by == key["counted_by"]]
-        there = {(row.net, row.weights, row.family, row.seed, row.solver, row.steps, row.k, row.sample) for row in stored}
-        now = [r for r in counted if (r.net, r.weights, r.family, r.seed, r.solver, r.steps, r.k, r.sample) not in there]
+        there = {
+            (row.net, row.weights, row.family, row.seed, row.solver, row.steps, row.k, row.sample)
+            for row in stored
+        }
+        now = [
+            r
+            for r in counted
+            if (r.net, r.weights, r.family, r.seed, r.solver, r.steps, r.k, r.sample) not in there
+        ]
         write_rows(stored + now, path)
     print(f"{net}: {len(now)} samples of its sheet counted", flush=True)
 
 
 def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
-    """Show the first samples of every K that are kept at `place(k)` (App. E.2), the ones that were counted."""
+    """Show the first samples of every K that are kept at `place(k)` (App. E.2), the ones that were
+    counted.
+    """
     ks = [k for k in range(LARGEST_K + 1) if kept_samples(place(k)) >= ACROSS]
     about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
     samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
@@ -238,36 +337,63 @@ def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.length_generalization")
-    changes = ", ".join(interventions.INTERVENTIONS)
-    parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {changes}")
-    parser.add_argument("--k", type=parse_counts, help="numbers of locations, as 4, 0-12 or 1,4 (default: all)")
+    known = ", ".join(changes.CHANGES)
+    parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {known}")
+    parser.add_argument(
+        "--k", type=parse_counts, help="numbers of locations, as 4, 0-12 or 1,4 (default: all)"
+    )
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
-    parser.add_argument("--steps", type=int, default=STANDARD[2])
-    parser.add_argument("--solver", default=STANDARD[1], choices=SOLVERS)
-    parser.add_argument("--seed", type=int, default=STANDARD[0])
-    parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda (where a few counts may differ)")
-    parser.add_argument("--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items())))
-    parser.add_argument("--sheet", action="store_true", help="count the samples of the net's sheet in data/samples; needs no weights")
-    parser.add_argument("--rows", help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)")
+    parser.add_argument("--steps", type=int, default=STANDARD.steps)
+    parser.add_argument("--solver", default=STANDARD.solver, choices=SOLVERS)
+    parser.add_argument("--seed", type=int, default=STANDARD.seed)
+    parser.add_argument(
+        "--device", default="cpu", help="where the net runs: cpu, or cuda (where a few counts may differ)"
+    )
+    parser.add_argument(
+        "--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items()))
+    )
+    parser.add_argument(
+        "--sheet",
+        action="store_true",
+        help="count the samples of the net's sheet in data/samples; needs no weights",
+    )
+    parser.add_argument(
+        "--rows",
+        help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)",
+    )
     args = parser.parse_args(arguments)
     try:
         if args.device != "cpu" and not torch.cuda.is_available():
-            raise ValueError(f"--device {args.device} needs a GPU that torch can use; without one, leave it out")
+            raise ValueError(
+                f"--device {args.device} needs a GPU that torch can use; without one, leave it out"
+            )
         largest = families.LARGEST_K[args.family]
         ks = range(largest + 1) if args.k is None else args.k
         if args.samples < 1 or not 0 <= min(ks) <= max(ks) <= largest:
             raise ValueError(
-                f"need --samples >= 1 and --k within 0-{largest} of family {args.family}; got {args.samples} and {max(ks)}"
+                f"need --samples >= 1 and --k within 0-{largest} of family {args.family}; got "
+                f"{args.samples} and {max(ks)}"
             )
         for net in args.nets:
-            interventions.split(net)
+            changes.split(net)
         for net in args.nets:
             if args.sheet:
                 count_sheet(net, args.preset)
                 continue
-            measure(net, ks, args.samples, args.preset, args.seed, args.steps, args.solver, args.family, args.device, args.rows)
-    except (ValueError, OSError, checkpoints.CheckpointError) as error:
+            measure(
+                net,
+                ks,
+                args.samples,
+                args.preset,
+                args.seed,
+                args.steps,
+                args.solver,
+                args.family,
+                args.device,
+                args.rows,
+            )
+    except (ValueError, OSError, nets.CheckpointError) as error:
         parser.error(str(error))
 
 

@@ -1,10 +1,11 @@
-"""Are samples copies? Each sample's two nearest training images, and how many samples are near to one of them alone.
+"""Are samples copies? Each sample's two nearest training images, and how many samples are near to one of
+them alone.
 
     python -m lcs_utils.evaluation.memorization exp1 exp2 exp3 --k 1-3
 
-A sample is a copy when it lies half as far from a training image as from the next one: an empty image is near to many, a copy
-to one. Held-out renders are looked at in the same way. Needs the training images under runs/data; the rows in
-data/counts/memorization.csv and the scenes they name do not.
+A sample is a copy when it lies half as far from a training image as from the next one: an empty image is
+near to many, a copy to one. Held-out renders are looked at in the same way. Needs the training images under
+runs/data; the rows in data/counts/memorization.csv and the scenes they name do not.
 """
 
 import argparse
@@ -15,23 +16,24 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, paths, plotting
+from lcs_utils import checkpoints, nets, paths, plotting, store
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import interventions
-from lcs_utils.evaluation.conditioning import HELD_OUT, LARGEST_K
+from lcs_utils.evaluation import changes
+from lcs_utils.evaluation.family_grids import HELD_OUT, LARGEST_K
 from lcs_utils.evaluation.hand_counts import Shown, images_of
-from lcs_utils.evaluation.rates import trained
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet
+from lcs_utils.nets import trained
 
 ROWS = paths.COUNTS / "memorization.csv"
 RATIO = 0.5  # a copy's distance from its original, as a share of that from the second nearest image
@@ -40,7 +42,9 @@ REAL = "held-out renders"
 
 
 class Near(NamedTuple):
-    """One image and its nearest training image: scene `index` with `objects` objects; RMS distances over pixels in [-1, 1]."""
+    """One image and its nearest training image: scene `index` with `objects` objects; RMS distances over
+    pixels in [-1, 1].
+    """
 
     net: str  # or REAL
     weights: str  # first 12 digits of their SHA-256
@@ -60,7 +64,9 @@ def nearest(
     Raises ValueError when the shapes differ or there are fewer than two.
     """
     if len(training) < 2 or training.shape[1:] != images.shape[1:]:
-        raise ValueError(f"need two or more training images of shape {list(images.shape[1:])}, got {list(training.shape)}")
+        raise ValueError(
+            f"need two or more training images of shape {list(images.shape[1:])}, got {list(training.shape)}"
+        )
     a = images.flatten(1).float()
     norm = a.square().sum(1, keepdim=True)
     best = torch.full((len(a), 2), torch.inf)
@@ -82,7 +88,9 @@ def held_out(k: int, n: int, resolution: int) -> Float[Tensor, "n 3 height width
 
 
 def training_image(near: Near, resolution: int) -> Tensor:
-    """The nearest training image [3 resolution resolution] in [-1, 1], rendered again from its scene's number."""
+    """The nearest training image [3 resolution resolution] in [-1, 1], rendered again from its scene's
+    number.
+    """
     scene = sample_scene(0, near.objects * dataset.INDEX_STRIDE + near.index, near.objects)
     return from_uint8(render([scene], resolution)[0].transpose(2, 0, 1).copy())
 
@@ -103,27 +111,29 @@ def memorized(rows: Iterable[Near], ratio: float = RATIO) -> dict[tuple[str, int
 
 
 def read_near(path: Path = ROWS) -> list[Near]:
-    """The stored rows. Warns and raises as `paths.read_rows`."""
-    return paths.read_rows(path, Near)
+    """The stored rows. Warns and raises as `store.read_rows`."""
+    return store.read_rows(path, Near)
 
 
 def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
     """Write all rows, sorted, whole or not at all."""
-    paths.write_rows(path, "python -m lcs_utils.evaluation.memorization NET ... --k 1-3", Near, rows)
+    store.write_rows(path, "python -m lcs_utils.evaluation.memorization NET ... --k 1-3", Near, rows)
 
 
 def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = ROWS) -> None:
-    """Nearest training images of the first `samples` samples of each net at each K, and of as many held-out renders."""
+    """Nearest training images of the first `samples` samples of each net at each K, and of as many held-out
+    renders.
+    """
     if samples < 1 or not ks or not 0 <= min(ks) <= max(ks) <= LARGEST_K:
         raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {samples} and {list(ks)}")
     most = max(trained(net).objects[1] for net in nets)
-    resolution = checkpoints.load(interventions.split(nets[0])[0]).config.resolution
+    resolution = checkpoints.load(changes.split(nets[0])[0]).config.resolution
     if most < 1:
         raise ValueError(f"a net trained on the empty floor has one training image; got {', '.join(nets)}")
     folder = dataset.default_folder(resolution, range(1, 4) if most <= 3 else range(1, 7))
     training = ShardDataset(folder, range(1, most + 1)).column("images")
     per_count = len(training) // most
-    weights = {net: interventions.weights(net) for net in nets}
+    weights = {net: changes.weights(net) for net in nets}
     groups = [(REAL, k, held_out(k, max(samples, 100), resolution)) for k in ks]
     for net in nets:
         for k in ks:
@@ -137,46 +147,98 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
             near = (round(float(d), 5) for d in distance[at])
             rows.append(Near(net, weights.get(net, ""), k, i, objects, index, *near))
             at += 1
-    with paths.exclusive(path):
+    with store.exclusive(path):
         kept = [r for r in read_near(path) if r.net not in nets and (r.net != REAL or r.k not in ks)]
         write_near(kept + rows, path)
     for (net, k), m in memorized(rows).items():
         print(f"{net} K = {k}: {m.copies} copies among {m.samples}")
 
 
-def draw(rows: Sequence[Near], nets: dict[str, str], preset: str = "tiny", columns: int = 12) -> Figure:
-    """Of each of `nets` (with its label) all kept samples, the most copy-like first, each above its nearest training image.
+def shown_rows(rows: Sequence[Near], nets: Iterable[str], preset: str = "tiny") -> list[Near]:
+    """The rows of all kept samples (`sheets`) of `nets`, the most copy-like first.
 
-    A number is a sample's distance from that image as a share of that from the next nearest. Raises ValueError when a net has
-    no rows of the weights that its shown samples are of.
+    Raises ValueError when a net has no rows of the weights that its kept samples are of.
     """
-    images, labels, said = [], [], []
-    for net, label in nets.items():
+    found = []
+    for net in nets:
         sheet = read_sheet(net, preset)
-        mine = [r for r in rows if (r.net, r.weights) == (net, sheet.about["weights"]) and r.sample < ACROSS and r.k in sheet.samples]
-        if not mine:
-            raise ValueError(f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}")
-        likest = sorted(mine, key=lambda r: r.distance / r.second)
-        for line in (likest[first : first + columns] for first in range(0, len(likest), columns)):
-            samples = [from_uint8(sheet.samples[r.k][r.sample]) for r in line]
-            images += [samples, [training_image(r, samples[0].shape[-1]) for r in line]]
-            labels += [label, "nearest in\ntraining"]
-            said += [*(f"{r.distance / r.second:.2f}" for r in line), *("" for _ in line)]
-    figure = plotting.image_grid(images, labels, cell=0.75)
-    for axes, words in zip(figure.axes, said, strict=True):
-        axes.text(0.04, 0.96, words, color="white", fontsize=7, ha="left", va="top", transform=axes.transAxes)
+        kept = [row for row in rows if (row.net, row.weights) == (net, sheet.about["weights"])]
+        kept = [row for row in kept if row.sample < ACROSS and row.k in sheet.samples]
+        if not kept:
+            raise ValueError(
+                f"no rows for {net!r}; measure it: python -m lcs_utils.evaluation.memorization {net}"
+            )
+        found += kept
+    return sorted(found, key=likeness)
+
+
+def likeness(row: Near) -> float:
+    """Distance from the nearest training image as a share of that from the next nearest: RATIO and less is a
+    copy, 1 is as near to either."""
+    return row.distance / row.second
+
+
+def draw(
+    rows: Sequence[Near], nets: dict[str, str], preset: str = "tiny", shown: int = 12, across: int = 6
+) -> Figure:
+    """The `shown` most copy-like kept samples of `nets` (with their labels), each above its nearest training
+    image, and beside them the `likeness` of all samples and of held-out renders with the threshold of a copy.
+
+    Raises ValueError as `shown_rows`.
+    """
+    likest = shown_rows(rows, nets, preset)[:shown]
+    sheets = {net: read_sheet(net, preset) for net in nets}
+    images, captions = [], []
+    for line in (likest[first : first + across] for first in range(0, len(likest), across)):
+        samples = [from_uint8(sheets[row.net].samples[row.k][row.sample]) for row in line]
+        images += [samples, [training_image(row, x.shape[-1]) for row, x in zip(line, samples, strict=True)]]
+        captions += [[f"{nets[row.net]}: {likeness(row):.2f}" for row in line], [""] * len(line)]
+    names = ["sample", "nearest in\ntraining"] * (len(images) // 2)
+    room = 4.2
+    figure = plotting.image_grid(images, names, cell=0.95, captions=captions, beside=room)
+    width, height = figure.get_size_inches()
+    axes = figure.add_axes(
+        ((width - room + 0.7) / width, 0.6 / height, (room - 0.8) / width, 1 - 1.1 / height)
+    )
+    draw_histogram(axes, rows, nets)
     return figure
 
 
+def draw_histogram(axes: Axes, rows: Iterable[Near], nets: Iterable[str]) -> None:
+    """Shares of all samples of `nets` and of held-out renders by `likeness`, with the threshold of a copy."""
+    rows = list(rows)
+    groups = {
+        "samples of our nets": ([likeness(row) for row in rows if row.net in set(nets)], "vermilion"),
+        "renders that no net saw": ([likeness(row) for row in rows if row.net == REAL], "blue"),
+    }
+    bins = np.linspace(0, 1, 41)
+    for name, (values, color) in groups.items():
+        weights = np.full(len(values), 1 / max(len(values), 1))
+        label = f"{name} ({len(values)})"
+        axes.hist(
+            values, bins, weights=weights, histtype="step", lw=2, color=plotting.PALETTE[color], label=label
+        )
+    axes.axvspan(0, RATIO, color="gray", alpha=0.15, lw=0)
+    top = axes.get_ylim()[1]
+    axes.text(RATIO / 2, 0.5 * top, "a copy\nwould lie here", ha="center", va="center", fontsize=10)
+    axes.set(xlim=(0, 1.02), ylim=(0, 1.25 * top), ylabel="share of images")
+    axes.set_xlabel("distance from the nearest training image\nas a share of that from the next nearest")
+    axes.legend(loc="upper left", fontsize=9)
+
+
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.memorization", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.memorization", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("nets", nargs="+")
-    parser.add_argument("--k", type=parse_counts, default=(1, 2, 3), help="numbers of locations, as 2, 1-3 or 1,3")
+    parser.add_argument(
+        "--k", type=parse_counts, default=(1, 2, 3), help="numbers of locations, as 2, 1-3 or 1,3"
+    )
     parser.add_argument("--samples", type=int, default=16, help="samples of each net and K")
     args = parser.parse_args(arguments)
     try:
         measure(args.nets, args.k, args.samples)
-    except (ValueError, OSError, checkpoints.CheckpointError) as error:
+    except (ValueError, OSError, nets.CheckpointError) as error:
         parser.error(str(error))
 
 

@@ -3,9 +3,9 @@ Figs. 5, 11, App. E.4).
 
     python -m lcs_utils.evaluation.net_features exp1 exp2 exp2/unit exp1_1
 
-Rows live in data/counts/tiny/features.csv. Each net's untrained twin, its gains set to 1, is measured beside
-it. Rows of the same weights and settings are kept, so that a stopped run goes on where it was; those of other
-weights are replaced.
+Rows live in data/counts/tiny/features.csv.gz. Each net's untrained twin, its gains set to 1, is measured
+beside it. Rows of the same weights and settings are kept, so that a stopped run goes on where it was; those
+of other weights are replaced.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, paths
+from lcs_utils import nets, store
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation.conditioning import HELD_OUT
+from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.feature_nets import LAYERS, N, Subject, singles, subject, untrained_twin
 from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.experiments import PRESETS
@@ -39,8 +39,8 @@ ORDERS = {
     "first": "the first K conditions of the paper's list",
     "random": "a random K of the eight, another for each draw",
 }
-# Choice: which measures are stored of which reading. Additivity, removals and supports are about channels and places; a probe
-# needs few features; of eq. (3) nobody knows the reading.
+# Choice: which measures are stored of which reading. Additivity, removals and supports are about channels
+# and places; a probe needs few features; of eq. (3) nobody knows the reading.
 MEASURES = {
     "flat": ("cosines", "additivity", "own_share", "basis"),
     "mean": ("cosines", "probe"),
@@ -116,9 +116,12 @@ def draws_of(
 
 
 def sums(
-    of: Subject, setting: Setting, removals: Sequence[int] = REMOVALS, seed: int = 0,
+    of: Subject,
+    setting: Setting,
+    removals: Sequence[int] = REMOVALS,
+    seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
-) -> dict[Space, Sums]:  # fmt: skip
+) -> dict[Space, Sums]:
     """One pass of a net at one setting: `features.contexts.gather` over its layers and its denoiser."""
     respond = NetResponse(of.denoise, of.module, singles(of.module.config.cond_dim), LAYERS)
     draw = draws_of(setting, of.resolution, seed)
@@ -139,9 +142,14 @@ def rows_of(
 
 
 def net_rows(
-    of: Subject, preset: str, setting: Setting, ks: Sequence[int] = KS, removals: Sequence[int] = REMOVALS, seed: int = 0,
+    of: Subject,
+    preset: str,
+    setting: Setting,
+    ks: Sequence[int] = KS,
+    removals: Sequence[int] = REMOVALS,
+    seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
-) -> list[FeatureRow]:  # fmt: skip
+) -> list[FeatureRow]:
     """All measures of all layers and of the denoiser at one setting. Raises ValueError as `gather` and
     `measures` do, naming the layer.
     """
@@ -157,17 +165,21 @@ def net_rows(
 
 def path(preset: str = "tiny") -> Path:
     """Where a preset's rows are stored."""
-    return rows_path(preset, "features")
+    return rows_path(preset, "features").with_suffix(".csv.gz")
 
 
 def read(preset: str = "tiny") -> list[FeatureRow]:
-    """The stored rows. Warns and raises as `paths.read_rows`."""
-    return paths.read_rows(path(preset), FeatureRow)
+    """The stored rows. Warns and raises as `store.read_rows`."""
+    return store.read_rows(path(preset), FeatureRow)
 
 
 def measure(
-    net: str, preset: str = "tiny", settings: Sequence[Setting] | None = None, device: str = "cpu", file: Path | None = None
-) -> None:  # fmt: skip
+    net: str,
+    preset: str = "tiny",
+    settings: Sequence[Setting] | None = None,
+    device: str = "cpu",
+    file: Path | None = None,
+) -> None:
     """Add the rows of a net and of its untrained twin at every setting, unless those of the same weights are
     there.
     """
@@ -181,8 +193,11 @@ def measure(
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
     both = (of, untrained_twin(of, PRESETS[preset].sigma_data, device))
-    at = lambda row: Setting(row.sigma, row.inputs, row.order, row.draws)
-    known = {(row.net, row.weights, at(row)) for row in paths.read_rows(file, FeatureRow)}
+
+    def at(row):
+        return Setting(row.sigma, row.inputs, row.order, row.draws)
+
+    known = {(row.net, row.weights, at(row)) for row in store.read_rows(file, FeatureRow)}
     missing = [
         (one, setting) for one in both for setting in settings if (one.net, one.weights, setting) not in known
     ]
@@ -190,10 +205,13 @@ def measure(
         for one, setting in missing:
             bar.set_postfix(net=one.net, sigma=setting.sigma, inputs=setting.inputs)
             rows = net_rows(one, preset, setting, progress=lambda done: bar.update())
-            with paths.exclusive(file):
-                stale = lambda row: row.net == one.net and (at(row) == setting or row.weights != one.weights)
-                kept = [row for row in paths.read_rows(file, FeatureRow) if not stale(row)]
-                paths.write_rows(file, COMMAND, FeatureRow, kept + rows)
+            with store.exclusive(file):
+
+                def stale(row):
+                    return row.net == one.net and (at(row) == setting or row.weights != one.weights)
+
+                kept = [row for row in store.read_rows(file, FeatureRow) if not stale(row)]
+                store.write_rows(file, COMMAND, FeatureRow, kept + rows)
 
 
 def main(arguments=None) -> None:
@@ -227,7 +245,7 @@ def main(arguments=None) -> None:
         ]
         for net in args.nets:
             measure(net, args.preset, settings, args.device, args.rows)
-    except (ValueError, OSError, RuntimeError, checkpoints.CheckpointError) as error:
+    except (ValueError, OSError, RuntimeError, nets.CheckpointError) as error:
         parser.error(str(error))
 
 

@@ -1,8 +1,10 @@
-"""How local each trained net is, as rows: 90 % squares and conditional locality against noise (Figs. 2 and 10 as numbers).
+"""How local each trained net is, as rows: 90 % squares and conditional locality against noise (Figs. 2 and
+10 as numbers).
 
     python -m lcs_utils.evaluation.net_locality exp1 exp2 exp3 exp1_1 exp3_1
 
-Rows live in data/counts/tiny/locality.csv; those of the same weights are kept, those of other weights are replaced.
+Rows live in data/counts/tiny/locality.csv; those of the same weights are kept, those of other weights are
+replaced.
 """
 
 import argparse
@@ -16,16 +18,17 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, locality, paths
+from lcs_utils import locality, nets, store
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.clevr.render import render
-from lcs_utils.clevr.scenes import scene_at
+from lcs_utils.clevr.scenes import COLORS, scene_at
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import interventions
+from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.length_generalization import on
 from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.experiments import PRESETS
 from lcs_utils.models.focus import focus
+from lcs_utils.nets import trained
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
@@ -34,8 +37,9 @@ COMMAND = "python -m lcs_utils.evaluation.net_locality NET ..."
 
 
 class LocalityRow(NamedTuple):
-    """One image at one noise level: mean side of the 90 % squares (px; `window` of energy, `window_1` of absolute values),
-    conditional locality within 1 and 2 cells, and `response`, the mean over pixels of the summed condition influence.
+    """One image at one noise level: mean side of the 90 % squares (px; `window` of energy, `window_1` of
+    absolute values), conditional locality within 1 and 2 cells, and `response`, the mean over pixels of the
+    summed condition influence.
     """
 
     net: str
@@ -50,8 +54,12 @@ class LocalityRow(NamedTuple):
     window_1: float = math.nan
 
 
-def test_scenes(k: int, count: int, resolution: int = 32, seed: int = 0) -> Float[Tensor, "count 3 height width"]:
-    """Rendered images in [-1, 1] with an object at each of the first `k` test locations, for every net the same."""
+def test_scenes(
+    k: int, count: int, resolution: int = 32, seed: int = 0
+) -> Float[Tensor, "count 3 height width"]:
+    """Rendered images in [-1, 1] with an object at each of the first `k` test locations, for every net the
+    same.
+    """
     shown = render([scene_at(TEST_LOCATIONS[:k], seed, i) for i in range(count)], resolution)
     return from_uint8(shown).permute(0, 3, 1, 2)
 
@@ -66,21 +74,38 @@ def cell_targets(cells: Iterable[int], resolution: int, grid_size: int = GRID_SI
 
 
 def net_rows(
-    net: str, denoise, images: Float[Tensor, "count 3 height width"], weights: str, k: int = K, seed: int = 0, device: str = "cpu"
-):  # fmt: skip
-    """Yield the LocalityRow of every image and noise level, x_t = image + sigma * eps, eps one draw per image."""
-    cond = test_condition(k)
+    net: str,
+    denoise,
+    images: Float[Tensor, "count 3 height width"],
+    weights: str,
+    k: int = K,
+    seed: int = 0,
+    device: str = "cpu",
+    color: bool = False,
+):
+    """Yield the LocalityRow of every image and noise level, x_t = image + sigma * eps, eps one draw per
+    image.
+
+    A net told of colors (`color`) is asked for one object each of the first `k`; its conditions have no
+    place, so that their locality is NaN.
+    """
+    cond = (torch.arange(len(COLORS)) < k).float() if color else test_condition(k)
     without = locality.without_each(cond)
-    targets = cell_targets(without, images.shape[-1])
+    targets = cell_targets(locality.without_each(test_condition(k)), images.shape[-1])
     near, denoise = on(device, focus(denoise, targets, images.shape[-1])), on(device, denoise)
     for i, x0 in enumerate(images):
         eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(1000 * seed + i))
         for sigma in SIGMAS:
             x_t = x0 + sigma * eps
             heard = locality.pixel_influence(near, x_t, sigma, cond, targets)
-            window, of_values = (float(locality.locality_window(heard, targets, power=p).double().mean()) for p in (2, 1))
+            window, of_values = (
+                float(locality.locality_window(heard, targets, power=p).double().mean()) for p in (2, 1)
+            )
             influence = locality.condition_influence(denoise, x_t, sigma, cond, without)
-            within = [locality.conditional_locality(influence, list(without), GRID_SIZE, reach) for reach in (1, 2)]
+            within = [
+                math.nan if color else locality.conditional_locality(influence, list(without), GRID_SIZE, r)
+                for r in (1, 2)
+            ]
             response = float(influence.sum(0).mean())
             numbers = (window, *within, response, of_values)
             yield LocalityRow(net, weights, k, i, sigma, *(round(v, 4) for v in numbers))
@@ -92,52 +117,67 @@ def path(preset: str = "tiny") -> Path:
 
 
 def read(preset: str = "tiny") -> list[LocalityRow]:
-    """The stored rows. Warns and raises as `paths.read_rows`."""
-    return paths.read_rows(path(preset), LocalityRow)
+    """The stored rows. Warns and raises as `store.read_rows`."""
+    return store.read_rows(path(preset), LocalityRow)
 
 
 def write(rows: Iterable[LocalityRow], preset: str = "tiny") -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
-    paths.write_rows(path(preset), COMMAND, LocalityRow, rows)
+    store.write_rows(path(preset), COMMAND, LocalityRow, rows)
 
 
-def current(rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "tiny") -> dict[str, list[LocalityRow]]:
-    """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are missing."""
+def current(
+    rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "tiny"
+) -> dict[str, list[LocalityRow]]:
+    """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are
+    missing.
+    """
     found = {}
     for net in nets:
-        weights = interventions.weights(net, preset)
+        weights = changes.weights(net, preset)
         found[net] = [row for row in rows if (row.net, row.weights) == (net, weights)]
         if len(found[net]) < IMAGES * len(SIGMAS):
-            raise ValueError(f"no locality rows for today's weights of {net}: python -m lcs_utils.evaluation.net_locality {net}")
+            raise ValueError(
+                f"no locality rows for today's weights of {net}: python -m "
+                f"lcs_utils.evaluation.net_locality {net}"
+            )
     return found
 
 
 def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
-    """Add the rows of a net (or NET/INTERVENTION), unless those of the same weights are there.
+    """Add the rows of a net (or NET/CHANGE), unless those of the same weights are there.
 
     Choice: in float32 everywhere, since half precision is coarse beside the small differences of low noise.
     """
-    denoise, resolution = interventions.denoiser(net, preset, device, "float32")
-    weights = interventions.weights(net, preset)
+    denoise, resolution = changes.denoiser(net, preset, device, "float32")
+    weights = changes.weights(net, preset)
     mine = [row for row in read(preset) if (row.net, row.weights) == (net, weights)]
     if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
         return
-    images = test_scenes(K, IMAGES, resolution)
-    rows = list(tqdm(net_rows(net, denoise, images, weights, device=device), desc=net, total=IMAGES * len(SIGMAS)))
-    with paths.exclusive(path(preset)):
+    images, color = test_scenes(K, IMAGES, resolution), trained(net, preset).condition == "color"
+    rows = list(
+        tqdm(
+            net_rows(net, denoise, images, weights, device=device, color=color),
+            desc=net,
+            total=IMAGES * len(SIGMAS),
+        )
+    )
+    with store.exclusive(path(preset)):
         write([row for row in read(preset) if row.net != net] + rows, preset)
 
 
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0])
-    parser.add_argument("nets", nargs="+", help="checkpoints, or NET/INTERVENTION")
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("nets", nargs="+", help="checkpoints, or NET/CHANGE")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
     args = parser.parse_args(arguments)
     try:
         for net in args.nets:
             measure(net, args.preset, args.device)
-    except (ValueError, OSError, RuntimeError, checkpoints.CheckpointError) as error:
+    except (ValueError, OSError, RuntimeError, nets.CheckpointError) as error:
         parser.error(str(error))
 
 

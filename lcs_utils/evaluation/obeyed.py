@@ -2,15 +2,19 @@
 
     python -m lcs_utils.evaluation.obeyed    # measures data/counts/obeyed.csv again
 
-Rows that say where objects are (those of today's counter) are judged by `against_null.obeyed`, whose null is the net's own objects.
-What follows is of rows of the earlier counter, which do not, and stands only until those nets are counted again: it takes unheeding
-objects to lie as CLEVR's do. Those of nets that draw nearer the middle then seem to obey: with nothing obeyed it can say 3.5 of 6.
+Rows that say where objects are (those of today's counter) are judged by `against_null.obeyed`, whose null
+is the net's own objects.
+What follows is of rows of the earlier counter, which do not, and stands only until those nets are counted
+again: it takes unheeding objects to lie as CLEVR's do. Those of nets that draw nearer the middle then seem
+to obey: with nothing obeyed it can say 3.5 of 6.
 
-Objects fill cells wherever they stand, so filled cells flatter a net that draws many. The table says how many cells random CLEVR scenes
-fill when 0, 1, 2, ... of their objects stand where they were asked for and the others anywhere. A net's samples are taken for a
-mixture of such scenes, with as many objects as each sample shows; its shares are the most likely ones.
+Objects fill cells wherever they stand, so filled cells flatter a net that draws many. The table says how
+many cells random CLEVR scenes fill when 0, 1, 2, ... of their objects stand where they were asked for and
+the others anywhere. A net's samples are taken for a mixture of such scenes, with as many objects as each
+sample shows; its shares are the most likely ones.
 
-A net that draws a crowd in the middle of the asked cells would seem to obey where these lie close, so K ends at 8.
+A net that draws a crowd in the middle of the asked cells would seem to obey where these lie close, so K
+ends at 8.
 """
 
 import argparse
@@ -27,13 +31,15 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from tqdm.auto import tqdm
 
-from lcs_utils import paths
+from lcs_utils import paths, store
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.clevr.scenes import project, sample_scene
 from lcs_utils.evaluation import against_null, placement
 from lcs_utils.evaluation.families import HELD_OUT
-from lcs_utils.evaluation.rates import Interval, bounded, by_k, trained
+from lcs_utils.evaluation.rates import by_k
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.nets import trained
+from lcs_utils.stats import Interval, bounded
 
 TABLE = paths.COUNTS / "obeyed.csv"
 KS = range(1, 9)
@@ -43,7 +49,9 @@ RESAMPLES, STEPS = 500, 300  # of the bootstrap; of expectation maximization
 
 
 class Scattered(NamedTuple):
-    """Of scenes of `objects` objects, `obeyed` of them at some of the first k test locations, `scenes` fill `placed` of the k cells."""
+    """Of scenes of `objects` objects, `obeyed` of them at some of the first k test locations, `scenes` fill
+    `placed` of the k cells.
+    """
 
     k: int
     objects: int
@@ -53,7 +61,9 @@ class Scattered(NamedTuple):
 
 
 class Obeyed(NamedTuple):
-    """Objects per sample, each with its bootstrap interval: conditions obeyed <= objects at asked cells <= objects drawn."""
+    """Objects per sample, each with its bootstrap interval: conditions obeyed <= objects at asked cells <=
+    objects drawn.
+    """
 
     obeyed: Interval
     placed: Interval
@@ -62,9 +72,11 @@ class Obeyed(NamedTuple):
 
 
 def scattered(objects: int, ks: Iterable[int] = KS, scenes: int = SCENES) -> list[Scattered]:
-    """How many cells random scenes fill of whose objects 0, 1, ... were moved to asked locations; scenes no net was trained on.
+    """How many cells random scenes fill of whose objects 0, 1, ... were moved to asked locations; scenes no
+    net was trained on.
 
-    Choice: with CLEVR's margins, as the training images. Scenes whose objects only do not intersect fill fewer cells.
+    Choice: with CLEVR's margins, as the training images. Scenes whose objects only do not intersect fill
+    fewer cells.
     Raises ValueError for objects outside 0..MOST or k outside 1..8.
     """
     ks = list(ks)
@@ -86,31 +98,41 @@ def scattered(objects: int, ks: Iterable[int] = KS, scenes: int = SCENES) -> lis
 
 @cache
 def table(path: Path = TABLE) -> dict[tuple[int, int], Float[np.ndarray, "obeyed placed"]]:
-    """{(k, objects): probability of `placed` given `obeyed`}, both 0..k; more than there are objects cannot obey.
+    """{(k, objects): probability of `placed` given `obeyed`}, both 0..k; more than there are objects cannot
+    obey.
 
-    Choice: what is possible and was never seen counts as half a scene. Raises ValueError when a number of objects is missing.
+    Choice: what is possible and was never seen counts as half a scene. Raises ValueError when a number of
+    objects is missing.
     """
-    rows, found = paths.read_rows(path, Scattered), {}
+    rows, found = store.read_rows(path, Scattered), {}
     for k in KS:
         for objects in range(MOST + 1):
             seen = np.zeros((k + 1, k + 1))
             for row in rows:
                 if (row.k, row.objects) == (k, objects):
                     seen[row.obeyed, row.placed] = row.scenes
-            possible = np.tril(np.ones((k + 1, k + 1))).T * (np.arange(k + 1) <= objects)  # placed >= obeyed, placed <= objects
+            possible = np.tril(np.ones((k + 1, k + 1))).T * (
+                np.arange(k + 1) <= objects
+            )  # placed >= obeyed, placed <= objects
             seen = seen + 0.5 * possible
             top = min(k, objects)
             if not (seen[: top + 1].sum(1) > k + 1).all():
-                raise ValueError(f"{path.name} lacks k = {k} with {objects} objects; measure it: python -m lcs_utils.evaluation.obeyed")
+                raise ValueError(
+                    f"{path.name} lacks k = {k} with {objects} objects; measure it: python -m "
+                    "lcs_utils.evaluation.obeyed"
+                )
             seen[top:] = seen[top]
             found[k, objects] = seen / seen.sum(1, keepdims=True)
     return found
 
 
 def mixture(
-    likelihood: Float[np.ndarray, "kinds obeyed"], samples: Float[np.ndarray, "draws kinds"], steps: int = STEPS
+    likelihood: Float[np.ndarray, "kinds obeyed"],
+    samples: Float[np.ndarray, "draws kinds"],
+    steps: int = STEPS,
 ) -> Float[np.ndarray, "draws kinds obeyed"]:
-    """Posterior shares of 0, 1, ... obeyed for each kind of sample, after maximizing the mixture's likelihood (EM) for each draw.
+    """Posterior shares of 0, 1, ... obeyed for each kind of sample, after maximizing the mixture's
+    likelihood (EM) for each draw.
 
     `samples` says how many of each kind a draw has.
     """
@@ -123,7 +145,8 @@ def mixture(
 
 
 def conditions_obeyed(rows: Sequence[Row], net: str, k: int, seed: int = 0) -> Obeyed | None:
-    """How many of the first k test locations a net's samples obey on average; None when that was not or cannot be measured.
+    """How many of the first k test locations a net's samples obey on average; None when that was not or
+    cannot be measured.
 
     Raises ValueError for k outside 1..8.
     """
@@ -144,11 +167,17 @@ def conditions_obeyed(rows: Sequence[Row], net: str, k: int, seed: int = 0) -> O
     samples = np.concatenate([counts[None], draws]).astype(float)
     each = np.minimum(np.arange(k + 1)[None], drawn[:, None])
     obeyed = (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / len(mine)
-    measured = (obeyed, float(k)), (samples @ placed / len(mine), float(k)), (samples @ drawn / len(mine), None)
+    measured = (
+        (obeyed, float(k)),
+        (samples @ placed / len(mine), float(k)),
+        (samples @ drawn / len(mine), None),
+    )
     return Obeyed(*(bounded(values[0], values[1:], len(mine), most) for values, most in measured), len(mine))
 
 
-def along_k(rows: Sequence[Row], nets: Iterable[str], ks: Iterable[int] = KS, seed: int = 0) -> dict[str, dict[int, Obeyed]]:
+def along_k(
+    rows: Sequence[Row], nets: Iterable[str], ks: Iterable[int] = KS, seed: int = 0
+) -> dict[str, dict[int, Obeyed]]:
     """{net: {K: Obeyed}} for the K that were measured."""
     ks = list(ks)
     return {net: {k: of for k in ks if (of := conditions_obeyed(rows, net, k, seed))} for net in nets}
@@ -173,16 +202,26 @@ def draw(found: dict[str, dict[int, Obeyed]], labels: dict[str, str], colors: di
             panel.fill_between(list(of), low, high, color=colors[net], alpha=0.18, lw=0)
     for panel, title in ((axes, "conditions obeyed"), (right, "objects drawn")):
         panel.plot([0, top + 1], [0, top + 1], color="0.6", lw=1, ls="--")
-        panel.set(xlabel="K, conditions asked for", xlim=(0.5, top + 0.5), ylim=(0, top + 0.5), xticks=range(1, top + 1), title=title)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(found), 3), fontsize=8)
+        panel.set(
+            xlabel="K, conditions asked for",
+            xlim=(0.5, top + 0.5),
+            ylim=(0, top + 0.5),
+            xticks=range(1, top + 1),
+            title=title,
+        )
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(found), 3), fontsize=8
+    )
     return figure
 
 
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.obeyed", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.obeyed", description=__doc__.splitlines()[0]
+    )
     parser.parse_args(arguments)
     rows = [row for objects in tqdm(range(MOST + 1), desc="objects") for row in scattered(objects)]
-    paths.write_rows(TABLE, "python -m lcs_utils.evaluation.obeyed", Scattered, rows)
+    store.write_rows(TABLE, "python -m lcs_utils.evaluation.obeyed", Scattered, rows)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
-"""Objects assigned to the cells they were asked for, and the same objects to cells they were not: what chance places.
+"""Objects assigned to the cells they were asked for, and the same objects to cells they were not: what
+chance places.
 
-A net that listens to nothing fills cells too, the more the more it draws and the closer the cells lie. So whatever is said of
-`own` rows is said of `permuted` rows beside it: the same net's pictures that were asked for something else, judged at these
-conditions. For a net that does not listen, both are the same by construction, wherever its objects stand. `elsewhere` judges
-the same pictures at cells that they were not asked for. All are lists of Rows, on which every rule of `rates` works.
+A net that listens to nothing fills cells too, the more the more it draws and the closer the cells lie. So
+whatever is said of
+`own` rows is said of `permuted` rows beside it: the same net's pictures that were asked for something else,
+judged at these conditions. For a net that does not listen, both are the same by construction, wherever its
+objects stand. `elsewhere` judges the same pictures at cells that they were not asked for. All are lists of
+Rows, on which every rule of `rates` works.
 
-Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev): 0 is the asked cell itself.
+Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev): 0 is the asked
+cell itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
+from lcs_utils.checks import as_array, check_count, check_items, check_kind, check_list
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import families
 from lcs_utils.evaluation.rows import Row, decode, encode
@@ -47,47 +52,64 @@ def _pairs(asked, asked_cells, centers, center_cells, tolerance: int) -> tuple[n
 def assigned(
     asked: Float[np.ndarray, "k 2"], centers: Float[np.ndarray, "n 2"], tolerance: int = 1
 ) -> Int[np.ndarray, "pairs 2"]:
-    """Pairs (location, object), one to one and within `tolerance` cells: as many as can be, of those the least distance."""
-    asked, centers = (np.asarray(points, float).reshape(-1, 2) for points in (asked, centers))
+    """Pairs (location, object), one to one and within `tolerance` cells: as many as can be, of those the
+    least distance.
+    """
+    check_count("tolerance", tolerance)
+    asked = as_array("asked", asked, ("k", 2)).reshape(-1, 2)
+    centers = as_array("centers", centers, ("n", 2)).reshape(-1, 2)
     return np.stack(_pairs(asked, cells(asked), centers, cells(centers), tolerance), 1)
 
 
 def judged(row: Row, asked: str, tolerance: int) -> Row:
-    """The row as if it had been asked for the locations `asked` (as `encode` writes them): `placed` counts its pairs there."""
+    """The row as if it had been asked for the locations `asked` (as `encode` writes them): `placed` counts
+    its pairs there. Raises ValueError for a text that `decode` does not read.
+    """
+    check_kind("row", row, Row, "a Row")
+    check_kind("asked", asked, str, "text")  # what is unhashable, the cache below would not take
+    check_count("tolerance", tolerance)
     location, _ = _pairs(*_read(asked)[:2], *_read(row.centers)[:2], tolerance)
     return row._replace(asked=asked, placed=len(location))
 
 
 def check(rows: Sequence[Row]) -> None:
-    """Raise ValueError unless all rows say where objects were asked for and found."""
-    for row in rows:
+    """Raise ValueError unless all rows say where objects were asked for and found, TypeError for others."""
+    for row in check_items("rows", rows, Row, "Rows"):
         asked, centers = len(row.asked.split()) // 2, len(row.centers.split()) // 2
         if asked != row.k or centers != row.count:
             raise ValueError(
-                f"a row of {row.net} at K = {row.k} says where {asked} locations and {centers} of {row.count} objects are; "
-                "rows of an earlier counter do not: count again with python -m lcs_utils.evaluation.length_generalization"
+                f"a row of {row.net} at K = {row.k} says where {asked} locations and {centers} of "
+                f"{row.count} objects are; "
+                "rows of an earlier counter do not: count again with python -m "
+                "lcs_utils.evaluation.length_generalization"
             )
 
 
 def own(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
     """The rows judged at their own conditions, within `tolerance` cells. Raises ValueError as `check`."""
-    rows = list(rows)
+    check_count("tolerance", tolerance)
+    rows = check_list("rows", rows)
     check(rows)
     return [judged(row, row.asked, tolerance) for row in rows]
 
 
 def differ(a: str, b: str) -> bool:
     """Whether two conditions ask for different cells, in whatever order."""
+    for text in (a, b):
+        check_kind("a condition", text, str, "text")
     return _read(a)[2] != _read(b)[2]
 
 
 def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = TIMES) -> list[Row]:
-    """`pictures` with the conditions of `rows` in place of their own, each with up to `times` that differ from its own.
+    """`pictures` with the conditions of `rows` in place of their own, each with up to `times` that differ
+    from its own.
 
-    Picture i gets the conditions that follow the i-th one. `placed` is left as it was. Raises ValueError as `check`.
+    Picture i gets the conditions that follow the i-th one. `placed` is left as it was. Raises ValueError as
+    `check`.
     """
-    rows, pictures = list(rows), list(pictures)
+    rows, pictures = check_list("rows", rows), check_list("pictures", pictures)
     check(rows + pictures)
+    check_count("times", times)
     conditions = list(dict.fromkeys(row.asked for row in rows))
     found = []
     for i, picture in enumerate(pictures):
@@ -102,9 +124,10 @@ def permuted(
 ) -> list[Row]:
     """`pictures` judged at the conditions of `rows` in place of their own: the null.
 
-    Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another family.
-    None where all conditions are the same. Raises ValueError as `check`.
+    Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another
+    family. None where all conditions are the same. Raises ValueError as `check`.
     """
+    check_count("tolerance", tolerance)
     return [judged(row, row.asked, tolerance) for row in other_conditions(rows, pictures, times)]
 
 
@@ -114,13 +137,18 @@ def _never_asked(k: int, index: int) -> str:
 
 
 def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> list[Row]:
-    """The rows judged at K cells never asked of them: conditions of family `spread`, up to `times` that share no cell with theirs.
+    """The rows judged at K cells never asked of them: conditions of family `spread`, up to `times` that
+    share no cell with theirs.
 
-    Of a net that does not listen this is less than it fills of its own cells where those are the ones it likes, as the paper's,
-    which crowd in the middle: `permuted` is the null, this says how much the choice of cells matters. Raises ValueError as
+    Of a net that does not listen this is less than it fills of its own cells where those are the ones it
+    likes, as the paper's,
+    which crowd in the middle: `permuted` is the null, this says how much the choice of cells matters.
+    Raises ValueError as
     `check`, and for K beyond 9.
     """
-    rows = list(rows)
+    check_count("tolerance", tolerance)
+    check_count("times", times)
+    rows = check_list("rows", rows)
     check(rows)
     found = []
     for row in rows:
@@ -132,8 +160,11 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
 
 
 def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
-    """The rows judged at those of the paper's 12 test locations that were not asked of them; their `k` is how many those are."""
-    rows = list(rows)
+    """The rows judged at those of the paper's 12 test locations that were not asked of them; their `k` is
+    how many those are.
+    """
+    check_count("tolerance", tolerance)
+    rows = check_list("rows", rows)
     check(rows)
     paper, found = np.array(TEST_LOCATIONS), []
     for row in rows:
@@ -147,15 +178,21 @@ def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
 
 
 def _within(asked: str, points: str, tolerance: int) -> int:
+    for text in (asked, points):
+        check_kind("points", text, str, "text")
+    check_count("tolerance", tolerance)
     close = apart(_read(asked)[1], _read(points)[1]) <= tolerance
     return int(close.any(0).sum()) if close.size else 0
 
 
 def near(row: Row, asked: str, tolerance: int) -> int:
     """How many of the row's objects stand within `tolerance` cells of any of the locations `asked`."""
+    check_kind("row", row, Row, "a Row")
     return _within(asked, row.centers, tolerance)
 
 
 def overlap(a: str, b: str, tolerance: int) -> int:
-    """How many of the locations `a` lie within `tolerance` cells of any of `b`: objects at all of `a` would stand near these."""
+    """How many of the locations `a` lie within `tolerance` cells of any of `b`: objects at all of `a` would
+    stand near these.
+    """
     return _within(b, a, tolerance)

@@ -1,6 +1,7 @@
-"""Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is drawn (App. E.2)."""
+"""Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is
+drawn (App. E.2).
+"""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -8,16 +9,30 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lcs_utils import paths
-from lcs_utils.evaluation.families import RENAMED
+from lcs_utils import nets, paths, store
+from lcs_utils.checks import as_array, check_kind, check_list, check_text, shown
 
 PLAUSIBLE = 0.5
-EARLIER = "9c366c7b46ad"  # the counter of the rows in earlier_counter.csv, which had learned from renders drawn over by our nets
-STANDARD = (0, "dpmpp_2m", 14)  # seed, solver and steps of the samples that tables and figures are about
+# the counter of the rows in earlier_counter.csv.gz, which had learned from renders drawn over by our nets
+EARLIER = "9c366c7b46ad"
+RENAMED = {"scenes": "crowded"}  # families of conditions in rows of before
+
+
+class Sampler(NamedTuple):
+    """How samples are drawn: the seed of their noise, the solver, its steps."""
+
+    seed: int
+    solver: str
+    steps: int
+
+
+STANDARD = Sampler(0, "dpmpp_2m", 14)  # of the samples that tables and figures are about
 
 
 class Row(NamedTuple):
-    """One sample: how many objects it shows, how many stand at conditioned cells (`placed`), whether it looks like CLEVR."""
+    """One sample: how many objects it shows, how many stand at conditioned cells (`placed`), whether it
+    looks like CLEVR.
+    """
 
     net: str
     weights: str  # first 12 digits of the SHA-256 of the net's weights, and of the counter's
@@ -27,12 +42,14 @@ class Row(NamedTuple):
     steps: int
     k: int
     sample: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
     placed: int
     plausibility: float
     family: str = "test"  # of the conditioned locations: the paper's, or another of `families.FAMILIES`
     preset: str = "tiny"
-    asked: str = ""  # the conditioned locations, and the centers of the objects found, as `encode` writes them
+    asked: str = (
+        ""  # the conditioned locations, and the centers of the objects found, as `encode` writes them
+    )
     centers: str = ""
     cleanness: float = -1.0  # how clean the image is, in [0, 1], without asking the counter; -1: not measured
 
@@ -42,37 +59,71 @@ class Row(NamedTuple):
         return self.count - self.placed
 
 
+def check_row(name: str, row: Row) -> Row:
+    """One sample's row, of places or of colors, which are judged alike; TypeError for anything else."""
+    fields = ("net", "k", "sample", "count", "placed", "plausibility", "family")
+    if not isinstance(row, tuple) or not all(hasattr(row, field) for field in fields):
+        raise TypeError(f"{name} must be a Row, got {shown(row)}")
+    return row
+
+
+def check_rows(rows: Iterable[Row]) -> list[Row]:
+    """Rows as a list, of places or of colors. Raises TypeError for anything else."""
+    rows = check_list("rows", rows)
+    for i, row in enumerate(rows):
+        if type(row) is not Row:  # hardly ever: a call for each of many thousand rows is what takes time
+            check_row(f"rows[{i}]", row)
+    return rows
+
+
 def encode(points: Float[np.ndarray, "points 2"]) -> str:
-    """Points of [0, 1)^2 (x right, y down) as whole thousandths, `x y` after `x y`: short, and equal on every machine."""
-    return " ".join(str(int(v)) for v in np.floor(np.asarray(points, float).reshape(-1) * 1000).clip(0, 999))
+    """Points of [0, 1)^2 (x right, y down) as whole thousandths, `x y` after `x y`: short, and equal on
+    every machine. Raises ValueError for points that are not finite or of another shape.
+    """
+    points = as_array("points", points)
+    if points.size and (points.ndim > 2 or points.shape[-1:] != (2,)):
+        raise ValueError(f"points must have shape [points, 2], got {list(points.shape)}")
+    return " ".join(str(int(v)) for v in np.floor(points.reshape(-1) * 1000).clip(0, 999))
 
 
 def decode(text: str) -> Float[np.ndarray, "points 2"]:
-    """The points that `encode` wrote, each in the middle of its thousandth. Raises ValueError for another text."""
-    values = np.array(text.split(), float)
-    if values.size % 2 or not ((values >= 0) & (values < 1000)).all():
+    """The points that `encode` wrote, each in the middle of its thousandth. Raises ValueError for another
+    text.
+    """
+    words = check_kind("points", text, str, "text").split()
+    if not all(word.isdecimal() and len(word) <= 3 for word in words) or len(words) % 2:
         raise ValueError(f"points are written as whole thousandths in pairs, got {text!r}")
-    return (values.reshape(-1, 2) + 0.5) / 1000
+    return (np.array(words, float).reshape(-1, 2) + 0.5) / 1000
 
 
 def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
-    """One net's rows; of a net that was sampled in several ways, those of STANDARD, so that ways are never mixed.
+    """One net's rows; of a net that was sampled in several ways, those of STANDARD, so that ways are never
+    mixed.
 
-    Raises ValueError when none of several ways is that one.
+    Raises ValueError when none of several ways is that one, TypeError for what are no rows.
     """
+    check_text("net", net)
+    check_text("family", family)
+    check_kind("rows", rows, Iterable, "Rows")
     mine = [row for row in rows if row.net == net and row.family == family]
-    way = lambda row: (row.seed, row.solver, row.steps)
+
+    def way(row):
+        return (row.seed, row.solver, row.steps)
+
     ways = sorted({way(row) for row in mine})
     if len(ways) > 1 and STANDARD not in ways:
-        raise ValueError(f"{net} was sampled in several ways (seed, solver, steps): {ways}; none is the standard, {STANDARD}")
+        raise ValueError(
+            f"{net} was sampled in several ways (seed, solver, steps): {ways}; none is the standard, "
+            f"{STANDARD}"
+        )
     return [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
 
 
 def seeds_of(rows: Iterable[Row], net: str) -> list[str]:
-    """The measured nets that differ from `net` in nothing but the seed of their training, itself first when it was measured."""
-    measured = {row.net for row in rows if row.family == "test" and row.k == 1}  # K needs k = 1
-    others = {int(n.removeprefix(f"{net}_seed")): n for n in measured if re.fullmatch(re.escape(net) + r"_seed\d+", n)}
-    return [net] * (net in measured) + [others[seed] for seed in sorted(others)]
+    """The measured nets that differ from `net` in nothing but the seed of their training, itself first when
+    it was measured.
+    """
+    return nets.seeds_of({row.net for row in rows if row.family == "test" and row.k == 1}, net)  # K needs 1
 
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
@@ -81,18 +132,20 @@ def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path
 
 
 def told_path(preset: str = "tiny") -> Path:
-    """The rows that today's tables are told from: of `tiny` those by the earlier counter, which do not say where objects are."""
-    earlier = rows_path(preset, "earlier_counter")
+    """The rows that today's tables are told from: of `tiny` those by the earlier counter, which do not say
+    where objects are.
+    """
+    earlier = rows_path(preset, "earlier_counter").with_suffix(".csv.gz")
     return earlier if earlier.exists() else rows_path(preset)
 
 
 def read_rows(path) -> list[Row]:
-    """The stored rows, families by today's names. Warns and raises as `paths.read_rows`."""
-    rows = paths.read_rows(path, Row)
+    """The stored rows, families by today's names. Warns and raises as `store.read_rows`."""
+    rows = store.read_rows(path, Row)
     return [row._replace(family=RENAMED[row.family]) if row.family in RENAMED else row for row in rows]
 
 
 def write_rows(rows: Iterable[Row], path) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
     command = "python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64"
-    paths.write_rows(path, command, Row, rows)
+    store.write_rows(path, command, Row, rows)

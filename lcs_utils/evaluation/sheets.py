@@ -1,6 +1,8 @@
-"""The first eight samples for every K of a measured net, as one picture: what the paper counted by eye (App. E.2).
+"""The first eight samples for every K of a measured net, as one picture: what the paper counted by eye
+(App. E.2).
 
-A row of `data/counts` says what the counter saw; the sheet shows it, also for the nets whose weights are too many to ship.
+A row of `data/counts` says what the counter saw; the sheet shows it, also for the nets whose weights are
+too many to ship.
 """
 
 import json
@@ -12,7 +14,7 @@ from einops import rearrange
 from jaxtyping import Float, UInt8
 from PIL import Image, PngImagePlugin
 
-from lcs_utils import paths
+from lcs_utils import paths, store
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.plotting import to_uint8
 
@@ -27,18 +29,26 @@ class SampleSheet(NamedTuple):
 
 
 def sheet_path(net: str, preset: str = "tiny") -> Path:
-    """Where the sheet of a net, or of NET/CHANGE, is: data/samples for shipped presets, otherwise under runs/."""
+    """Where the sheet of a net, or of NET/CHANGE, is: data/samples for shipped presets, otherwise under
+    runs/.
+    """
     folder = paths.DATA / "samples" / preset if preset in paths.SHIPPED else paths.RUNS / preset / "sheets"
     return folder / f"{net.strip('/').replace('/', '_')}.png"
 
 
 def asked(k: int, size: int) -> list[tuple[float, float]]:
-    """The first `k` test locations (App. E.1) as points of a `size` x `size` image, x right, y down: `image_grid`'s marks."""
+    """The first `k` test locations (App. E.1) as points of a `size` x `size` image, x right, y down:
+    `image_grid`'s marks.
+    """
     return [((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]]
 
 
-def write_sheet(path: Path, samples: dict[int, Float[np.ndarray, "samples 3 height width"]], about: dict) -> None:
-    """Write one row of ACROSS samples in [-1, 1] for every K, ascending, whole or not at all. ValueError for fewer."""
+def write_sheet(
+    path: Path, samples: dict[int, Float[np.ndarray, "samples 3 height width"]], about: dict
+) -> None:
+    """Write one row of ACROSS samples in [-1, 1] for every K, ascending, whole or not at all. ValueError
+    for fewer.
+    """
     few = {k: len(x) for k, x in samples.items() if len(x) < ACROSS}
     if few or not samples:
         raise ValueError(f"a sheet shows {ACROSS} samples of each K, got {few or 'none at all'}")
@@ -46,12 +56,16 @@ def write_sheet(path: Path, samples: dict[int, Float[np.ndarray, "samples 3 heig
     grid = np.stack([[to_uint8(image) for image in samples[k][:ACROSS]] for k in ks])
     text = PngImagePlugin.PngInfo()
     text.add_text("about", json.dumps({**about, "k": ks}, sort_keys=True))
-    with paths.atomic_path(path) as temporary:
-        Image.fromarray(rearrange(grid, "k n h w c -> (k h) (n w) c")).save(temporary, pnginfo=text, optimize=True)
+    with store.atomic_path(path) as temporary:
+        Image.fromarray(rearrange(grid, "k n h w c -> (k h) (n w) c")).save(
+            temporary, pnginfo=text, optimize=True
+        )
 
 
 def read_sheet(net: str, preset: str = "tiny") -> SampleSheet:
-    """The sheet of a net. Raises FileNotFoundError with the command that makes it, ValueError when it is no sheet."""
+    """The sheet of a net. Raises FileNotFoundError with the command that makes it, ValueError when it is no
+    sheet.
+    """
     path = sheet_path(net, preset)
     if not path.exists():
         command = f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset}"
@@ -61,5 +75,7 @@ def read_sheet(net: str, preset: str = "tiny") -> SampleSheet:
             about, pixels = json.loads(image.text["about"]), np.array(image.convert("RGB"))
         grid = rearrange(pixels, "(k h) (n w) c -> k n c h w", k=len(about["k"]), n=ACROSS)
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise ValueError(f"{path.name} is no sheet of samples ({error}); restore it with git or measure again") from None
+        raise ValueError(
+            f"{path.name} is no sheet of samples ({error}); restore it with git or measure again"
+        ) from None
     return SampleSheet(dict(zip(about.pop("k"), grid, strict=True)), about)

@@ -1,17 +1,27 @@
-"""Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as text and as figures."""
+"""Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as
+text and as figures.
+"""
 
-import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from lcs_utils.evaluation.interventions import INTERVENTIONS
-from lcs_utils.evaluation.rates import NUMBERS, OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, Interval, LargestK, by_k, largest_k, rates, trained
+from lcs_utils.evaluation.changes import CHANGES
+from lcs_utils.evaluation.rates import (
+    NUMBERS,
+    OUR_RULE,
+    PAPER_RULE,
+    PAPER_RULE_ALL,
+    LargestK,
+    by_k,
+    largest_k,
+    rates,
+)
 from lcs_utils.evaluation.rows import Row
-from lcs_utils.plotting import COLORS
+from lcs_utils.nets import parts, trained
+from lcs_utils.stats import Interval
 
 RULES = (PAPER_RULE, PAPER_RULE_ALL, OUR_RULE)
 COMMAND = "python -m lcs_utils.evaluation.length_generalization"
@@ -27,26 +37,67 @@ class Paper(NamedTuple):
         return f"{self.k}" + ("" if self.extras == (0, 0) else " + ({}–{})".format(*self.extras))
 
 
-PAPER = {  # Tables 1 and 2; trained on one object, one label is all labels, so that exp1_1 stands for Exp. 2 too
-    "exp1_1": Paper(1), "exp1_1-2": Paper(5), "exp1": Paper(9),
-    "exp1_1-4": Paper(10), "exp1_1-5": Paper(10), "exp1_1-6": Paper(11),
-    "exp2_1-2": Paper(1, (0, 1)), "exp2": Paper(1, (0, 2)),
-    "exp2_1-4": Paper(1, (0, 3)), "exp2_1-5": Paper(1, (0, 4)), "exp2_1-6": Paper(1, (0, 5)),
-    "exp3_1": Paper(6), "exp3": Paper(9, (0, 2)), "exp3_1-5": Paper(10, (0, 2)),
-    "random_1-2": Paper(3), "random_1-3": Paper(5), "random_1-4": Paper(6), "random_1-5": Paper(8), "random_1-6": Paper(9),
-    "drop_one_1-3": Paper(3, (0, 1)), "drop_one_1-4": Paper(8, (0, 1)),
-    "drop_one_1-5": Paper(9, (0, 1)), "drop_one_1-6": Paper(10, (0, 1)),
-}  # fmt: skip
-OBSERVED = {  # Table 2's second half: how many unlabeled objects the paper saw (lowest, highest); Exp. 3's are its parentheses
-    "exp1_1-2": (0, 0), "exp1": (0, 0), "exp1_1-4": (0, 0), "exp1_1-5": (0, 0), "exp1_1-6": (0, 0),
-    "exp2_1-2": (0, 2), "exp2": (0, 3), "exp2_1-4": (1, 4), "exp2_1-5": (0, 5), "exp2_1-6": (1, 6),
-    "random_1-2": (0, 1), "random_1-3": (0, 3), "random_1-4": (0, 4), "random_1-5": (0, 4), "random_1-6": (0, 4),
-    "drop_one_1-3": (0, 1), "drop_one_1-4": (0, 1), "drop_one_1-5": (0, 1), "drop_one_1-6": (0, 1),
-    "exp3": (0, 2), "exp3_1-5": (0, 2),
-}  # fmt: skip
+# Tables 1 and 2; trained on one object, one label is all labels, so that exp1_1 stands for Exp. 2 too
+PAPER = {
+    "exp1_1": Paper(1),
+    "exp1_1-2": Paper(5),
+    "exp1": Paper(9),
+    "exp1_1-4": Paper(10),
+    "exp1_1-5": Paper(10),
+    "exp1_1-6": Paper(11),
+    "exp2_1-2": Paper(1, (0, 1)),
+    "exp2": Paper(1, (0, 2)),
+    "exp2_1-4": Paper(1, (0, 3)),
+    "exp2_1-5": Paper(1, (0, 4)),
+    "exp2_1-6": Paper(1, (0, 5)),
+    "exp3_1": Paper(6),
+    "exp3": Paper(9, (0, 2)),
+    "exp3_1-5": Paper(10, (0, 2)),
+    "random_1-2": Paper(3),
+    "random_1-3": Paper(5),
+    "random_1-4": Paper(6),
+    "random_1-5": Paper(8),
+    "random_1-6": Paper(9),
+    "drop_one_1-3": Paper(3, (0, 1)),
+    "drop_one_1-4": Paper(8, (0, 1)),
+    "drop_one_1-5": Paper(9, (0, 1)),
+    "drop_one_1-6": Paper(10, (0, 1)),
+}
+# Table 2's second half: how many unlabeled objects the paper saw (lowest, highest); Exp. 3's are its
+# parentheses
+OBSERVED = {
+    "exp1_1-2": (0, 0),
+    "exp1": (0, 0),
+    "exp1_1-4": (0, 0),
+    "exp1_1-5": (0, 0),
+    "exp1_1-6": (0, 0),
+    "exp2_1-2": (0, 2),
+    "exp2": (0, 3),
+    "exp2_1-4": (1, 4),
+    "exp2_1-5": (0, 5),
+    "exp2_1-6": (1, 6),
+    "random_1-2": (0, 1),
+    "random_1-3": (0, 3),
+    "random_1-4": (0, 4),
+    "random_1-5": (0, 4),
+    "random_1-6": (0, 4),
+    "drop_one_1-3": (0, 1),
+    "drop_one_1-4": (0, 1),
+    "drop_one_1-5": (0, 1),
+    "drop_one_1-6": (0, 1),
+    "exp3": (0, 2),
+    "exp3_1-5": (0, 2),
+}
 LABELS = {
-    "all": "all labels", "single": "one label", "random": "random number of labels", "drop_one": "one label dropped", "none": "no label",
-}  # fmt: skip
+    "all": "all labels",
+    "single": "one label",
+    "random": "random number of labels",
+    "drop_one": "one label dropped",
+    "none": "no label",
+}
+
+
+COLOR_PAPER = {"color_1": 1, "color_1-3": 4, "color_1-5": 7}  # K of Table 1's column of colors
 
 
 class Cell(NamedTuple):
@@ -68,15 +119,16 @@ class Cell(NamedTuple):
 def column(net: str) -> str:
     """The table's column: which labels, whether the net is local, and the training seed unless it is 0."""
     exp = trained(net)
-    change = net.rpartition("/")[2] if "/" in net else ""
-    words = f"; {INTERVENTIONS[change].words}" if change else ""
+    _, seed, _, change = parts(net)
+    words = f"; {CHANGES[change].words}" if change else ""
     how = ", local" if exp.radius is not None else ", embedding of one size" if exp.normalize_label else ""
-    seed = re.search(r"_seed(\d+)", net)
-    return LABELS.get(exp.labels, exp.labels) + how + (f" (seed {seed[1]})" if seed else "") + words
+    return LABELS.get(exp.labels, exp.labels) + how + (f" (seed {seed})" if seed else "") + words
 
 
 def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0) -> list[Cell]:
-    """Tables 1 and 2, one cell per net, whether or not it was measured; raises ValueError for an unknown net."""
+    """Tables 1 and 2, one cell per net, whether or not it was measured; raises ValueError for an
+    unknown net.
+    """
     found, measured = [], {row.net for row in rows if row.family == "test" and row.k == 1}
     for net in nets:
         exp, have = trained(net), net in measured
@@ -84,23 +136,29 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
         scenes = (f"{low}" if low == high else f"{low}-{high}") + ", longer" * (exp.times > 1)
         found.append(
             Cell(
-                net, column(net), scenes, PAPER.get(net),
+                net,
+                column(net),
+                scenes,
+                PAPER.get(net),
                 *(largest_k(rows, net, rule, seed=seed) if have else None for rule in RULES),
                 min(map(len, by_k(rows, net).values())) if have else 0,
             )
-        )  # fmt: skip
+        )
     return found
 
 
 def say(k: LargestK | None) -> str:
-    """`5 [4, 6]`, with `>=` where success reached the largest K measured; a dash for what was not measured."""
+    """`5 [4, 6]`, with `>=` where success reached the largest K measured; a dash for what was not
+    measured.
+    """
     return "–" if k is None else f"{'≥ ' if k.capped else ''}{k.value} [{k.low}, {k.high}]"
 
 
 def markdown(found: Sequence[Cell]) -> str:
     """The cells as a Markdown table, the paper's number beside ours (Tables 1 and 2)."""
     lines = [
-        "| trained on | labels | K, paper (8 samples, by eye) | its rule, 8 samples | its rule, all samples | our rule, all samples "
+        "| trained on | labels | K, paper (8 samples, by eye) | its rule, 8 samples | its rule, all samples "
+        "| our rule, all samples "
         "| samples for each K |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -111,78 +169,41 @@ def markdown(found: Sequence[Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw_k(found: Sequence[Cell]) -> Figure:
-    """K of every measured net (Tables 1 and 2): ours by three rules with bootstrap intervals, the paper's as diamonds."""
-    shown = [cell for cell in found if cell.ours is not None]
-    figure, axes = plt.subplots(figsize=(8.2, 0.5 * len(shown) + 1.3))
-    styles = (
-        ("ours", "o", "blue", -0.2, "our rule, all samples"),
-        ("many", "^", "green", 0.0, "the paper's rule, all samples"),
-        ("eight", "s", "orange", 0.2, "the paper's rule, 8 samples"),
-    )
-    for name, marker, color, shift, label in styles:
-        values = [getattr(cell, name) for cell in shown]
-        place = [i + shift for i in range(len(shown))]
-        axes.hlines(place, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2.2, alpha=0.7)
-        axes.plot([v.value for v in values], place, marker, color=COLORS[color], ms=6, label=label, ls="none")
-    told = [(cell.paper.k, i) for i, cell in enumerate(shown) if cell.paper is not None]
-    axes.plot(*zip(*told), "D", mfc="none", mec="black", ms=8, ls="none", label="the paper, 8 samples by eye") if told else None
-    axes.set_yticks(range(len(shown)), [f"{cell.trained_on}: {cell.column.replace('; ', chr(10))}" for cell in shown])
-    axes.set(xlabel="K, the largest number of locations that succeeds", xlim=(-0.4, 12.4), xticks=range(13))
-    axes.invert_yaxis()
-    figure.legend(loc="outside lower center", ncols=4, fontsize=8, columnspacing=1.2, handletextpad=0.3)
-    return figure
-
-
-def draw_k_against(
-    found: Sequence[Cell], share: dict[str, Sequence[Interval]], place: Sequence[float], ticks: Sequence[str], xlabel: str,
-    over: str = "K = 4 to 6", shown: tuple[str, str] = ("samples that succeed", "cells filled"),
-) -> Figure:  # fmt: skip
-    """K by two rules, and two shares (`shown`; `over` which K), of each cell of `found` at its `place` (Fig. 8, App. E.3)."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(max(7.8, 1.5 * len(found)), 3.4))
-    shift = 0.02 * (max(place) - min(place))
-    rules = [[cell.ours for cell in found], [cell.many for cell in found]]
-    shares = [[share[cell.net][i] for cell in found] for i in range(2)]
-    for axes, columns, labels, colors in (
-        (left, rules, ("our rule", "the paper's rule"), ("blue", "orange")),
-        (right, shares, shown, ("green", "purple")),
-    ):
-        for values, marker, color, side, label in zip(columns, "o^", colors, (shift, -shift), labels, strict=True):
-            x = [at + side for at in place]
-            axes.vlines(x, [v.low for v in values], [v.high for v in values], color=COLORS[color], lw=2, alpha=0.7)
-            axes.plot(x, [v.value for v in values], marker, color=COLORS[color], ms=7, ls="none", label=label)
-        axes.set_xticks(place, [textwrap.fill(tick, 11) for tick in ticks], fontsize=8)
-    figure.supxlabel(xlabel, fontsize=10)
-    told = [(x, cell.paper.k) for x, cell in zip(place, found, strict=True) if cell.paper is not None]
-    left.plot(*zip(*told), "D", mfc="none", mec="black", ms=9, ls="none", label="the paper, by eye") if told else None
-    left.set(ylabel="largest K that succeeds", ylim=(-0.5, 12.5))
-    right.set(ylabel=f"share, {over}", ylim=(-0.03, 1.03))
-    for axes in (left, right):
-        axes.legend(fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(-0.03, 1.0), handletextpad=0.1, columnspacing=0.8)
-    return figure
-
-
 def draw_rates(
-    found: dict[str, dict[int, dict[str, Interval]]], measures: Sequence[str], labels: dict[str, str], colors: dict[str, str],
-    along_training: bool = False, said: dict[str, str] | None = None,
-) -> Figure:  # fmt: skip
+    found: dict[str, dict[int, dict[str, Interval]]],
+    measures: Sequence[str],
+    labels: dict[str, str],
+    colors: dict[str, str],
+    along_training: bool = False,
+    said: dict[str, str] | None = None,
+) -> Figure:
     """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
 
-    `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net; `said` follows a
-    measure's title. Raises KeyError for an unknown measure.
+    `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net;
+    `said` follows a measure's title. Raises KeyError for an unknown measure.
     """
     words = {
-        "exact": "exactly K objects", "within_one": "K-1 to K+1 objects", "at_places": "every cell filled",
-        "filled": "share of cells filled", "count": "objects", "extras": "objects elsewhere",
-        "plausible": "plausible images", "success": "samples that succeed", "K": "largest K",
-    }  # fmt: skip
+        "exact": "exactly K objects",
+        "within_one": "K-1 to K+1 objects",
+        "at_places": "every cell filled",
+        "filled": "share of cells filled",
+        "count": "objects",
+        "extras": "objects elsewhere",
+        "plausible": "plausible images",
+        "success": "samples that succeed",
+        "K": "largest K",
+    }
     figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
-    markers = dict(zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X"))  # trainings of one kind share color and marker
+    markers = dict(
+        zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X")
+    )  # trainings of one kind share color and marker
     for axes, measure in zip(panels[0], measures, strict=True):
         for net, table in found.items():
             ks = [k for k in table if k > 0]
             value, low, high = zip(*(table[k][measure] for k in ks))
-            axes.plot(ks, value, marker=markers.get(colors[net], "o"), ms=4.5, color=colors[net], label=labels[net])
+            axes.plot(
+                ks, value, marker=markers.get(colors[net], "o"), ms=4.5, color=colors[net], label=labels[net]
+            )
             axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
         axes.set_title(words[measure] + (said or {}).get(measure, ""))
         axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
@@ -194,6 +215,8 @@ def draw_rates(
     return figure
 
 
-def net_rates(rows: Sequence[Row], nets: Iterable[str], seed: int = 0) -> dict[str, dict[int, dict[str, Interval]]]:
+def net_rates(
+    rows: Sequence[Row], nets: Iterable[str], seed: int = 0
+) -> dict[str, dict[int, dict[str, Interval]]]:
     """{net: {K: {measure: Interval}}} for `draw_rates` (App. E.2)."""
     return {net: rates(rows, net, seed=seed) for net in nets}

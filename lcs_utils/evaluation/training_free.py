@@ -1,9 +1,11 @@
-"""Exp. 3 without training: the closed-form local score of rendered scenes, sampled and counted like nets (App. E.2).
+"""Exp. 3 without training: the closed-form local score of rendered scenes, sampled and counted like nets
+(App. E.2).
 
     python -m lcs_utils.evaluation.training_free
 
-A finite set of scenes with 1-3 objects, one of them labeled, and `theory.local_denoiser` on it: no net, nothing fitted.
-Rows live in data/counts/training_free.csv. Samples are kept under runs/, so that a new counter needs no new samples.
+A finite set of scenes with 1-3 objects, one of them labeled, and `theory.local_denoiser` on it: no net,
+nothing fitted. Rows live in data/counts/training_free.csv. Samples are kept under runs/, so that a new
+counter needs no new samples.
 """
 
 import argparse
@@ -15,14 +17,14 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import paths
-from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, choose_labels, location_grid
+from lcs_utils import paths, store
 from lcs_utils.clevr.annotations import labels
+from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, choose_labels, location_grid
 from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation.counter import ObjectCounter
 from lcs_utils.evaluation.length_generalization import count_rows, counter_hash, keep_drawing, samples_path
 from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
@@ -33,7 +35,8 @@ SETTINGS = ((1, 1500), (2, 1500), (3, 1500), (GRID_SIZE - 1, 1500), (2, 6000))  
 
 
 def training_scenes(n: int, seed: int = 0) -> tuple[Float[Tensor, "n 3 32 32"], Float[Tensor, "n 256"]]:
-    """`n` scenes of 1, 2, 3, 1, ... objects in [-1, 1] and the grid of their one label each: the data of Exps. 2 and 3.
+    """`n` scenes of 1, 2, 3, 1, ... objects in [-1, 1] and the grid of their one label each: the data of
+    Exps. 2 and 3.
 
     Raises ValueError for n < 1.
     """
@@ -43,7 +46,9 @@ def training_scenes(n: int, seed: int = 0) -> tuple[Float[Tensor, "n 3 32 32"], 
     scenes = [sample_scene(seed, count * INDEX_STRIDE + i // 3, count) for i, count in enumerate(counts)]
     images = from_uint8(render(scenes, RESOLUTION)).permute(0, 3, 1, 2)
     known = labels(scenes, 3)
-    labeled = choose_labels(torch.from_numpy(known["colors"] >= 0), "single", torch.Generator().manual_seed(seed))
+    labeled = choose_labels(
+        torch.from_numpy(known["colors"] >= 0), "single", torch.Generator().manual_seed(seed)
+    )
     return images, location_grid(torch.from_numpy(known["locations"]), labeled)
 
 
@@ -53,21 +58,28 @@ def name(radius: int, n: int) -> str:
 
 
 def measure(radius: int, n: int, ks, samples: int, counter: ObjectCounter, seed: int = 0) -> list[Row]:
-    """Rows of the closed-form score at each K of `ks`, `samples` each; `weights` is the hash of its training set."""
+    """Rows of the closed-form score at each K of `ks`, `samples` each; `weights` is the hash of its
+    training set.
+    """
     images, grids = training_scenes(n, seed)
     digest = hashlib.sha256(images.numpy().tobytes() + grids.numpy().tobytes()).hexdigest()[:12]
     denoise, rows = patch_denoiser(images, grids, radius), []
     _, solver, steps = STANDARD
-    key = dict(net=name(radius, n), weights=digest, counted_by=counter_hash(), seed=seed, solver=solver, steps=steps)
+    key = dict(
+        net=name(radius, n), weights=digest, counted_by=counter_hash(), seed=seed, solver=solver, steps=steps
+    )
     for k in tqdm(ks, desc=f"{name(radius, n)}: K", disable=None):
-        kept = samples_path(name(radius, n), k=k, **{what: key[what] for what in ("seed", "solver", "steps", "weights")})
+        kept = samples_path(
+            name(radius, n), k=k, **{what: key[what] for what in ("seed", "solver", "steps", "weights")}
+        )
         drawn = torch.cat(list(keep_drawing(kept, denoise, RESOLUTION, k, samples, seed, steps, solver)))
         rows += count_rows(drawn, counter, k, **key)
     return rows
 
 
 def filled(rows: list[Row], net: str) -> dict[int, float]:
-    """Share of the conditioned cells that hold an object, by K, over one net's rows with K >= 1 at the test locations.
+    """Share of the conditioned cells that hold an object, by K, over one net's rows with K >= 1 at the test
+    locations.
 
     Raises ValueError when there are none.
     """
@@ -82,12 +94,14 @@ def filled(rows: list[Row], net: str) -> dict[int, float]:
 
 def write_rows(rows: list[Row], path: Path = ROWS) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
-    paths.write_rows(path, "python -m lcs_utils.evaluation.training_free", Row, rows)
+    store.write_rows(path, "python -m lcs_utils.evaluation.training_free", Row, rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Sample and count every setting (radius, scenes) and store the rows as CSV."""
-    parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.training_free", description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.training_free", description=main.__doc__
+    )
     parser.add_argument("--samples", type=int, default=24, help="samples per K")
     parser.add_argument("--k", type=int, nargs="+", default=[1, 2, 3, 4, 6, 9], help="numbers of locations")
     parser.add_argument("--output", type=Path, default=ROWS)

@@ -12,6 +12,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from lcs_utils.checks import (
+    check_call,
+    check_count,
+    check_counts,
+    check_kind,
+    check_list,
+    check_number,
+    check_tensor,
+    shown,
+)
 from lcs_utils.diffusion import Denoiser
 
 Layers = str | type | Sequence[str | type]
@@ -25,7 +35,11 @@ def find_layers(net: nn.Module, layers: Layers) -> dict[str, nn.Module]:
 
     Raises ValueError, naming the classes and modules that there are, for one that matches nothing.
     """
-    wanted = [layers] if isinstance(layers, (str, type)) else list(layers)
+    check_kind("net", net, nn.Module, "a torch module")
+    wanted = [layers] if isinstance(layers, (str, type)) else check_list("layers", layers)
+    for want in wanted:
+        if not isinstance(want, (str, type)):
+            raise TypeError(f"a layer is a name or a class, got {shown(want)}")
     modules = {name: module for name, module in net.named_modules() if name}
 
     def matches(name, module, want):
@@ -40,7 +54,8 @@ def find_layers(net: nn.Module, layers: Layers) -> dict[str, nn.Module]:
             more = f", ... ({len(modules)} in all)" if len(modules) > SHOWN else ""
             raise ValueError(
                 f"{type(net).__name__} has no layer {given!r}; classes: "
-                f"{', '.join(f'{name} ({n})' for name, n in sorted(classes.items()))}; layers: {', '.join(list(modules)[:SHOWN])}{more}"
+                f"{', '.join(f'{name} ({n})' for name, n in sorted(classes.items()))}; layers: "
+                f"{', '.join(list(modules)[:SHOWN])}{more}"
             )
     if not wanted:
         raise ValueError("no layer was asked for; name at least one, or a class such as MCScale")
@@ -110,6 +125,9 @@ class NetResponse:
     chunk: int = 32
 
     def __post_init__(self):
+        check_call("denoise", self.denoise)
+        check_tensor("singles", self.singles, ("n", "cond"), False)
+        check_count("chunk", self.chunk, 1)
         takes = getattr(getattr(self.net, "config", None), "cond_dim", None)
         if takes is not None and takes != self.singles.shape[1]:
             raise ValueError(
@@ -126,17 +144,21 @@ class NetResponse:
 
     def condition(self, sets: Sets) -> Float[Tensor, "sets cond"]:
         """The condition of each set. Raises ValueError naming a condition that there is not."""
+        sets = [check_counts("a set of conditions", J, None) for J in check_list("sets", sets, 1)]
         unknown = sorted({j for J in sets for j in J} - set(range(len(self.singles))))
         if unknown:
             raise ValueError(
-                f"conditions {unknown} are not among the {len(self.singles)} given, 0..{len(self.singles) - 1}"
+                f"conditions {unknown} are not among the {len(self.singles)} given, "
+                f"0..{len(self.singles) - 1}"
             )
-        return torch.stack([self.singles[sorted(J)].sum(0) for J in sets])
+        return torch.stack([self.singles[sorted(set(J))].sum(0) for J in sets])
 
     @torch.no_grad()
     def __call__(
         self, x_t: Float[Tensor, "channels height width"], sigma: float, sets: Sets
     ) -> dict[Space, Tensor]:
+        check_tensor("x_t", x_t, ("channels", "height", "width"), False, "float")
+        check_number("sigma", sigma, 0, above=True)
         cond = self.condition(sets)
         parts = []
         for some in cond.split(self.chunk):

@@ -14,10 +14,22 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from lcs_utils.diffusion import Denoiser, final, sample
+from lcs_utils.checks import (
+    check_call,
+    check_choice,
+    check_count,
+    check_counts,
+    check_generator,
+    check_kind,
+    check_number,
+    check_tensor,
+    check_text,
+)
+from lcs_utils.diffusion import SOLVERS, Denoiser, check_schedule, final, sample
 from lcs_utils.features.capture import capture, find_layers
 
-# What an intervention did: (changed, plain, full, j) -> effect and leak of each image, where `full` was sampled with condition j.
+# What an intervention did: (changed, plain, full, j) -> effect and leak of each image, where `full` was
+# sampled with condition j.
 Judge = Callable[[Tensor, Tensor, Tensor, int], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]]
 
 
@@ -25,6 +37,7 @@ def one_layer(net: nn.Module, layer: str) -> str:
     """The name of a layer that exists and is one. Raises ValueError as `find_layers`, and where it is
     several.
     """
+    check_text("layer", layer)
     names = list(find_layers(net, layer))
     if len(names) > 1:
         raise ValueError(f"an intervention is on one layer, {layer!r} is {len(names)}: {', '.join(names)}")
@@ -34,6 +47,8 @@ def one_layer(net: nn.Module, layer: str) -> str:
 @contextmanager
 def changed(net: nn.Module, layer: str, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """While the context lasts the layer's output is change(output). Raises as `one_layer`."""
+    check_call("change", change)
+    check_kind("net", net, nn.Module, "a module")
     handle = net.get_submodule(one_layer(net, layer)).register_forward_hook(
         lambda module, inputs, output: change(output)
     )
@@ -55,35 +70,55 @@ class Directions:
     baseline: Float[Tensor, "levels ..."]
 
     def at(self, sigma: float) -> int:
-        """The level nearest to a noise level, on a logarithmic scale."""
+        """The level nearest to a noise level, on a logarithmic scale. Raises ValueError unless it is > 0."""
+        check_number("sigma", sigma, 0, above=True)
         return int(
             (self.sigmas.log() - torch.tensor(float(sigma), dtype=self.sigmas.dtype).log()).abs().argmin()
         )
 
     def scaled_as(self, other: "Directions") -> "Directions":
-        """These directions with the lengths of another net's, level by level and condition by condition."""
+        """These directions with the lengths of another net's, level by level and condition by condition.
+
+        Raises ValueError for those of other levels or conditions.
+        """
+        check_kind("other", other, Directions, "Directions")
+        check_tensor("the other directions", other.d, self.d.shape, False)
         dims = tuple(range(2, self.d.ndim))
-        length = lambda d: d.square().sum(dims, keepdim=True).sqrt()
+
+        def length(d):
+            return d.square().sum(dims, keepdim=True).sqrt()
+
         return Directions(
             self.layer, self.sigmas, self.d / length(self.d).clamp(min=1e-12) * length(other.d), self.baseline
         )
 
     def at_random(self, generator: torch.Generator) -> "Directions":
         """Random vectors of the same lengths, one a condition, the same at every level."""
+        check_generator(generator)
         noise = torch.randn(self.d.shape[1:], generator=generator).to(self.d.dtype).expand_as(self.d)
         return Directions(self.layer, self.sigmas, noise, self.baseline).scaled_as(self)
 
 
 @torch.no_grad()
 def directions(
-    denoise: Denoiser, net: nn.Module, layer: str, singles: Float[Tensor, "n cond"], noise: Float[Tensor, "batch ..."],
-    sigmas: Float[Tensor, "levels"], solver: str = "dpmpp_2m",
-) -> Directions:  # fmt: skip
+    denoise: Denoiser,
+    net: nn.Module,
+    layer: str,
+    singles: Float[Tensor, "n cond"],
+    noise: Float[Tensor, "batch ..."],
+    sigmas: Float[Tensor, "levels"],
+    solver: str = "dpmpp_2m",
+) -> Directions:
     """Mean differences of one layer, eq. (3), over states of sampling under no condition from unit `noise`,
     at all `sigmas` > 0.
 
     Raises ValueError as `one_layer` and `diffusion.sample`, and for conditions that the layer does not hear.
     """
+    check_call("denoise", denoise)
+    check_tensor("singles", singles, ("n", "cond"), False)
+    check_tensor("noise", noise, None, False, "float")
+    check_schedule(sigmas)
+    check_choice("solver", solver, SOLVERS)
     layer, nothing = one_layer(net, layer), torch.zeros_like(singles[:1])
     steps, x = (
         sample(denoise, noise, sigmas, nothing.expand(len(noise), -1), solver),
@@ -108,8 +143,20 @@ def directions(
     return Directions(layer, sigmas[:-1], d, torch.stack(baseline))
 
 
+def check_direction(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> None:
+    """Raise TypeError or ValueError unless these are a denoiser, its net, and directions with a j-th."""
+    check_call("denoise", denoise)
+    check_kind("net", net, nn.Module, "a torch module")
+    check_kind("found", found, Directions, "Directions")
+    check_count("condition j", j, 0, found.d.shape[1] - 1)
+
+
 def adding(denoise: Denoiser, net: nn.Module, found: Directions, j: int, alpha: float = 1.0) -> Denoiser:
-    """The denoiser with alpha d_j added to the layer's output at every noise level."""
+    """The denoiser with alpha d_j added to the layer's output at every noise level. Raises ValueError for a j
+    that has no direction.
+    """
+    check_direction(denoise, net, found, j)
+    check_number("alpha", alpha)
 
     def run(x_t, sigma, cond):
         shift = alpha * found.d[found.at(float(sigma[0])), j]
@@ -123,7 +170,9 @@ def removing(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> De
     """The denoiser without the layer's share along d_j: z - d ((z - baseline) . d) / |d|^2.
 
     Choice: measured from the mean feature under no condition, so that what every image has along d_j stays.
+    Raises as `adding`.
     """
+    check_direction(denoise, net, found, j)
 
     def run(x_t, sigma, cond):
         level = found.at(float(sigma[0]))
@@ -151,10 +200,20 @@ class Effect(NamedTuple):
 
 
 def interventions(
-    denoise: Denoiser, net: nn.Module, found: Directions, singles: Float[Tensor, "n cond"], context: Sequence[int], j: int,
-    noise: Float[Tensor, "batch ..."], sigmas: Float[Tensor, "levels"], judge: Judge, alpha: float = 1.0,
-    untrained: Directions | None = None, solver: str = "dpmpp_2m", seed: int = 0,
-) -> list[Effect]:  # fmt: skip
+    denoise: Denoiser,
+    net: nn.Module,
+    found: Directions,
+    singles: Float[Tensor, "n cond"],
+    context: Sequence[int],
+    j: int,
+    noise: Float[Tensor, "batch ..."],
+    sigmas: Float[Tensor, "levels"],
+    judge: Judge,
+    alpha: float = 1.0,
+    untrained: Directions | None = None,
+    solver: str = "dpmpp_2m",
+    seed: int = 0,
+) -> list[Effect]:
     """Add alpha d_j while sampling under `context` without j, and remove span(d_j) under `context`, from the
     same noise.
 
@@ -163,12 +222,22 @@ def interventions(
     own. A removal's effect is the change that it undoes: as telling j would, with the sign turned. Raises
     ValueError for j outside `context`, and where no condition lies outside it.
     """
+    check_kind("found", found, Directions, "Directions")
+    check_tensor("singles", singles, ("n", "cond"), False)
+    check_tensor("noise", noise, None, False, "float")
+    context = check_counts("context", context)
+    check_count("condition j", j)
+    check_call("judge", judge)
+    if untrained is not None:
+        check_kind("untrained", untrained, Directions, "Directions")
+    check_count("seed", seed)
     context, others = sorted(set(context)), sorted(set(range(len(singles))) - set(context))
     if j not in context:
         raise ValueError(f"condition {j} is not active and cannot be removed; active are {context}")
     if not others or max(context) >= len(singles):
         raise ValueError(
-            f"the context must leave out one of the {len(singles)} conditions, 0..{len(singles) - 1}; got {context}"
+            f"the context must leave out one of the {len(singles)} conditions, 0..{len(singles) - 1}; got "
+            f"{context}"
         )
     generator = torch.Generator().manual_seed(seed)
     random = found.at_random(generator)
@@ -179,10 +248,15 @@ def interventions(
 
     without = [c for c in context if c != j]
     plain, full = draw(denoise, without), draw(denoise, context)
-    add = lambda of, c: draw(adding(denoise, net, of, c, alpha), without)
-    remove = lambda of, c: draw(removing(denoise, net, of, c), context)
+
+    def add(of, c):
+        return draw(adding(denoise, net, of, c, alpha), without)
+
+    def remove(of, c):
+        return draw(removing(denoise, net, of, c), context)
+
     adds = {"": (found, j), "random": (random, j), "another": (found, others[0])} | (
-        {"untrained": (untrained, j)} if untrained else {}
+        {"untrained": (untrained, j)} if untrained is not None else {}
     )
     results = [Effect("add", "condition", *judge(full, plain, full, j))]
     results += [Effect("add", name, *judge(add(*which), plain, full, j)) for name, which in adds.items()]
@@ -198,6 +272,7 @@ def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
     effect: the change there along the one that telling j (or not telling it) makes, 1 for the same; leak: the
     change of all other pixels, relative to the size of that one.
     """
+    check_tensor("places", places, ("n", "height", "width"), False, "bool")
 
     def judge(image, plain, full, j):
         inside = places[j].to(image.dtype)
@@ -216,6 +291,7 @@ def by_counts(count: Callable[[Tensor], Float[Tensor, "batch n"]]) -> Judge:
     effect: the change of j's count, in objects (of a removal: how many fewer); leak: the sum of the absolute
     changes of all others.
     """
+    check_call("count", count)
 
     def judge(image, plain, full, j):
         change = count(image).double() - count(plain).double()

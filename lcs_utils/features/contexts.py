@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lcs_utils.checks import check_call, check_count, check_counts, check_flag, check_list, check_number
 from lcs_utils.features.capture import Sets, Space
 
 Response = Callable[[Tensor, float, Sets], dict[Space, Tensor]]
@@ -27,8 +28,13 @@ def contexts(order: Sequence[int], removals: Sequence[int]) -> list[frozenset[in
     """The sets that one x_t is seen under: none, the single conditions, the first K of `order`; for K of
     `removals` those without each.
 
-    In this order, each set once.
+    In this order, each set once. Raises ValueError for a condition that is named twice and a K outside
+    1..n.
     """
+    order = check_counts("order", order)
+    if len(set(order)) < len(order):
+        raise ValueError(f"order names each condition once, got {order}")
+    removals = check_counts("removals", removals, 1, len(order))
     n = len(order)
     sets = [frozenset(), *(frozenset([j]) for j in range(n))]
     sets += [frozenset(order[:k]) for k in range(2, n + 1)]
@@ -38,6 +44,9 @@ def contexts(order: Sequence[int], removals: Sequence[int]) -> list[frozenset[in
 
 def check_design(n: int, draws: int, removals: Sequence[int]) -> None:
     """Raise ValueError, with what is allowed, for too few conditions or draws, or a K outside 2..n."""
+    check_count("n", n, None)
+    check_count("draws", draws, None)
+    removals = check_counts("removals", removals, None)
     if n < 2:
         raise ValueError(f"features are compared between at least 2 conditions, got {n}")
     if draws < 4:
@@ -80,6 +89,8 @@ class Sums:
         """Where set J stands in `gram[draw]`. Raises ValueError for a set that this draw was not seen
         under.
         """
+        check_count("draw", draw, 0, len(self.sets) - 1)
+        J = check_counts("a set of conditions", J)
         try:
             return self.sets[draw].index(frozenset(J))
         except ValueError:
@@ -134,7 +145,12 @@ def gather(
     draw. `shuffled`: every draw's K conditions are a random K of the n; otherwise the first K. `progress` is
     called with each finished draw. Raises ValueError as `check_design`, before anything runs.
     """
-    removals = list(removals)
+    removals = check_list("removals", removals)
+    for name, call in (("respond", respond), ("draw", draw), ("progress", progress)):
+        check_call(name, call)
+    check_number("sigma", sigma, 0, above=True)
+    check_flag("shuffled", shuffled)
+    check_count("seed", seed)
     check_design(n, draws, removals)
     generator = torch.Generator().manual_seed(seed)
     growing: dict[Space, _Growing] = {}

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.checks import check_generator, check_list, check_tensor
+
 
 def mean_difference_vectors(
     active: Sequence[Float[Tensor, "batch ..."]], baseline: Float[Tensor, "batch ..."]
@@ -16,7 +18,12 @@ def mean_difference_vectors(
 
     Raises ValueError if a condition's features have another shape than the baseline's.
     """
+    active = check_list("active", active, 1)
+    check_tensor("baseline", baseline, None, False, "float")
+    if not len(baseline.shape) or not len(baseline):
+        raise ValueError(f"the baseline must hold at least one sample, got shape {list(baseline.shape)}")
     for i, z in enumerate(active):
+        check_tensor(f"features of condition {i}", z, None, False, "float")
         if z.shape[1:] != baseline.shape[1:] or not len(z):
             given = f"features of condition {i} have shape {list(z.shape)}"
             raise ValueError(f"{given}, the baseline's {list(baseline.shape)}")
@@ -25,11 +32,16 @@ def mean_difference_vectors(
 
 
 def cosine_similarity(d: Float[Tensor, "conditions features"]) -> Float[Tensor, "conditions conditions"]:
-    """The test of eq. (3), C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; zero off the diagonal for a CPC (not only for it).
+    """The test of eq. (3), C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; zero off the diagonal for a CPC
+    (not only for it).
 
     Raises ValueError naming vectors of length zero, for which no angle exists.
     """
+    check_tensor("d", d, ("conditions", "features"), False, "float")
     lengths = d.norm(dim=1)
+    if not bool(lengths.isfinite().all()):
+        wrong = (~lengths.isfinite()).nonzero().flatten().tolist()
+        raise ValueError(f"mean difference vectors {wrong} are not finite")
     if not bool((lengths > 0).all()):
         raise ValueError(f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero")
     unit = d / lengths[:, None]
@@ -38,18 +50,25 @@ def cosine_similarity(d: Float[Tensor, "conditions features"]) -> Float[Tensor, 
 
 def off_diagonal(matrix: Float[Tensor, "n n"]) -> float:
     """Mean absolute value off the diagonal: eq. (3) as one number, 0 for disentangled features."""
+    check_tensor("matrix", matrix, ("n", "n"), False)
     n = len(matrix)
+    if matrix.shape[1] != n:
+        raise ValueError(f"the matrix must be square, got {list(matrix.shape)}")
     if n < 2:
         raise ValueError(f"need at least 2 conditions, got {n}")
     return float((matrix - matrix.diagonal().diag()).abs().sum() / (n * (n - 1)))
 
 
 def basis_overlap(d: Float[Tensor, "conditions features"]) -> float:
-    """Mean over pairs of sum_k min(|d_ik|, |d_jk|), d_i of unit absolute sum, in [0, 1]: 0 for disjoint supports (eq. (2)'s M_j).
+    """Mean over pairs of sum_k min(|d_ik|, |d_jk|), d_i of unit absolute sum, in [0, 1]: 0 for disjoint
+    supports (eq. (2)'s M_j).
 
-    Unlike the cosine of eq. (3) it changes when all vectors are rotated together. Raises ValueError as `cosine_similarity`.
+    Unlike the cosine of eq. (3) it changes when all vectors are rotated together. Raises ValueError as
+    `cosine_similarity`.
     """
     cosine_similarity(d)  # for its errors
+    if len(d) < 2:
+        raise ValueError(f"need at least 2 conditions, got {len(d)}")
     share = d.abs() / d.abs().sum(1, keepdim=True)
     pairs = [float(torch.minimum(share[i], share[i + 1 :]).sum(1).sum()) for i in range(len(d) - 1)]
     return sum(pairs) / (len(d) * (len(d) - 1) / 2)
@@ -58,14 +77,18 @@ def basis_overlap(d: Float[Tensor, "conditions features"]) -> float:
 def rotated(
     d: Float[Tensor, "conditions features"], generator: torch.Generator
 ) -> Float[Tensor, "conditions features"]:
-    """The vectors after one uniformly random rotation of feature space: the same lengths and cosines, any basis.
+    """The vectors after one uniformly random rotation of feature space: the same lengths and cosines, any
+    basis.
 
     Raises ValueError for more vectors than dimensions.
     """
+    check_tensor("d", d, ("conditions", "features"), kind="float")
+    check_generator(generator)
     n, size = d.shape
     if n > size:
         raise ValueError(
-            f"{n} vectors in {size} dimensions: a random rotation needs at least as many dimensions as vectors"
+            f"{n} vectors in {size} dimensions: a random rotation needs at least as many dimensions as "
+            "vectors"
         )
     draw = torch.randn(n, size, generator=generator, dtype=torch.float64)
     values, axes = torch.linalg.eigh(draw @ draw.T)

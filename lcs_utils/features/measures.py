@@ -13,10 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.checks import check_choice, check_count, check_counts, check_kind, check_list
 from lcs_utils.features.contexts import FITTED, KINDS, PERMUTED, RANDOM, Sums
 from lcs_utils.features.directions import basis_overlap, rotated
 
 LEVEL, RESAMPLES, ROTATIONS = 0.95, 500, 100
+MEASURES = ("cosines", "additivity", "own_share", "basis", "probe")
 NULLS = 8  # probes on shuffled labels, or on random vectors, whose mean is a control: one alone may be lucky
 RIDGE = 0.1  # Choice: of the probe's penalty, per sample, features standardized
 
@@ -34,8 +36,18 @@ class Measured(NamedTuple):
     high: float
 
 
+def check_sums(sums: Sums, ks: Sequence[int] = (), least: int = 1) -> list[int]:
+    """The numbers of conditions `ks`, each `least`..n. Raises TypeError or ValueError for others, and for
+    what are no Sums.
+    """
+    check_kind("sums", sums, Sums, "the Sums of one feature space")
+    return check_counts("K", ks, least, sums.n)
+
+
 def resampling(draws: int, seed: int = 0) -> Float[Tensor, "resamples+1 draws"]:
     """Weights of draws: all alike first, then those of bootstrap samples; rows sum to 1."""
+    check_count("draws", draws, 1)
+    check_count("seed", seed)
     picked = torch.randint(draws, (RESAMPLES, draws), generator=torch.Generator().manual_seed(seed))
     counts = torch.zeros(RESAMPLES, draws, dtype=torch.float64).scatter_add_(
         1, picked, torch.ones_like(picked, dtype=torch.float64)
@@ -76,7 +88,8 @@ def cosine_matrices(
     lengths = sums.directions_gram[FITTED].diagonal()
     if not bool((lengths > 0).all()):
         raise ValueError(
-            f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero: nothing hears those conditions"
+            f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero: nothing hears "
+            "those conditions"
         )
     if kind == RANDOM:
         return sums.directions_gram[RANDOM].expand(len(weights), -1, -1)
@@ -90,6 +103,7 @@ def cosines(sums: Sums, seed: int = 0) -> list[Measured]:
     """F1: mean off-diagonal cosine of eq. (3), signed (`cosine`) and absolute (`cosine_abs`), chance about
     0.
     """
+    check_sums(sums)
     n, weights = sums.n, resampling(len(sums.projected), seed)
     off = ~torch.eye(n, dtype=torch.bool)
     found = []
@@ -139,7 +153,7 @@ def additivity(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
     - z({}) over draws and features: a net that hardly hears its conditions is additive too.
     """
     found = []
-    for k in ks:
+    for k in check_sums(sums, ks):
         for kind, name in enumerate(KINDS):
             gaps, sizes = _squared_gaps(sums, k, kind)
             weights = resampling(len(gaps), seed)
@@ -155,6 +169,8 @@ def shares(sums: Sums, k: int, kind: int = FITTED) -> Float[Tensor, "half K"]:
 
     Raises ValueError for a condition that is not active in any measured set.
     """
+    check_sums(sums, [k])
+    check_count("kind", kind, 0, len(KINDS) - 1)
     found = []
     for i, projected in enumerate(sums.projected[:, kind]):
         draw = i + sums.half
@@ -179,11 +195,13 @@ def own_share(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
     Directions are fitted in contexts of one condition on one half of the draws, removals from contexts of K
     on the other. Chance 1/K.
     """
+    ks = check_sums(sums, ks)
     weights = resampling(len(sums.projected), seed)
     return [
         measured("own_share", k, name, weights @ shares(sums, k, kind).nan_to_num(1 / k).mean(1))
-        for k in ks for kind, name in enumerate(KINDS)
-    ]  # fmt: skip
+        for k in ks
+        for kind, name in enumerate(KINDS)
+    ]
 
 
 def basis(sums: Sums, seed: int = 0) -> list[Measured]:
@@ -192,6 +210,8 @@ def basis(sums: Sums, seed: int = 0) -> list[Measured]:
 
     The interval stands with the control: it holds LEVEL of the rotations.
     """
+    check_sums(sums)
+    check_count("seed", seed)
     generator = torch.Generator().manual_seed(seed)
     d = sums.directions.float()
     value = basis_overlap(d)
@@ -239,6 +259,9 @@ def probe(sums: Sums, trained: int, ks: Sequence[int], seed: int = 0) -> list[Me
     only, since among the first K one condition tells of the others. Raises ValueError otherwise, and for
     spaces of many features.
     """
+    ks = check_sums(sums, ks)
+    check_count("trained", trained)
+    check_count("seed", seed)
     if sums.pooled is None or bool((sums.orders == sums.orders[0]).all()):
         why = "sets of random conditions" if sums.pooled is not None else f"few features, not {sums.size}"
         raise ValueError(f"a linear probe needs {why}")
@@ -276,13 +299,19 @@ def all_measures(
     removals: Sequence[int],
     trained: int,
     seed: int = 0,
-    only: Sequence[str] = ("cosines", "additivity", "own_share", "basis", "probe"),
+    only: Sequence[str] = MEASURES,
 ) -> list[Measured]:
     """F1 to F4 and F6 of one feature space (section 4, App. E.4), or `only` some of them.
 
     Left out without an error: the basis test in fewer dimensions than conditions, and the probe where it
     cannot be (`probe`).
     """
+    ks, removals = check_sums(sums, ks), check_sums(sums, removals)
+    check_count("trained", trained)
+    check_count("seed", seed)
+    only = check_list("only", only)
+    for name in only:
+        check_choice("measure", name, MEASURES)
     can_probe = sums.pooled is not None and bool((sums.orders != sums.orders[0]).any())
     run = {
         "cosines": lambda: cosines(sums, seed),

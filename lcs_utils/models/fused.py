@@ -13,7 +13,9 @@ from lcs_utils.models.unet import EDM2UNet, MPConv, dtype_on, normalize
 
 
 def _apply(unit: Tensor, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
-    """MPConv.forward with the unit weight given, and the weight as it is used, by dtype, when there is no gain."""
+    """MPConv.forward with the unit weight given, and the weight as it is used, by dtype, when there is no
+    gain.
+    """
     weight = ready.get(x.dtype) if isinstance(gain, float) else None
     if weight is None:
         weight = (unit * (gain / math.sqrt(unit[0].numel()))).to(x.dtype)
@@ -21,9 +23,11 @@ def _apply(unit: Tensor, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> 
 
 
 def fuse_(net: EDM2UNet) -> list[MPConv]:
-    """From now on `net` computes as before, to the bit, from weights normalized here and now (EDM2; App. E.1).
+    """From now on `net` computes as before, to the bit, from weights normalized here and now (EDM2; App.
+    E.1).
 
-    Weights are constants then: no gradient reaches them. Returns the layers. Raises ValueError for another net.
+    Weights are constants then: no gradient reaches them. Returns the layers. Raises ValueError for another
+    net.
     """
     if not isinstance(net, EDM2UNet):
         raise ValueError(f"only the weights of an EDM2UNet can be normalized ahead, got {type(net).__name__}")

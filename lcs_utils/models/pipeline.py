@@ -9,7 +9,15 @@ from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils.diffusion import SIGMA_DATA, Denoiser, karras_sigmas, sample
+from lcs_utils.checks import (
+    check_choice,
+    check_count,
+    check_generator,
+    check_kind,
+    check_number,
+    check_tensor,
+)
+from lcs_utils.diffusion import SIGMA_DATA, SOLVERS, Denoiser, karras_sigmas, sample
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import EDM2UNet
@@ -23,18 +31,32 @@ class SampleOutput(BaseOutput):
 
 
 class ConditionalPipeline(DiffusionPipeline):
-    """A net and what its denoiser needs: resolution, grid, sigma_data, and the radius of a patch net (None: whole image).
+    """A net and what its denoiser needs: resolution, grid, sigma_data, and the radius of a patch net (None:
+    whole image).
 
     >>> pipeline = ConditionalPipeline.from_pretrained("data/checkpoints/tiny/exp1")
     >>> images = pipeline(cond).images
     """
 
     def __init__(
-        self, net: EDM2UNet, resolution: int = 128, radius: int | None = None, grid_size: int = 16, sigma_data: float = SIGMA_DATA
+        self,
+        net: EDM2UNet,
+        resolution: int = 128,
+        radius: int | None = None,
+        grid_size: int = 16,
+        sigma_data: float = SIGMA_DATA,
     ):
+        check_kind("net", net, EDM2UNet, "an EDM2UNet")
+        check_count("resolution", resolution, 1)
+        check_count("grid_size", grid_size, 1)
+        if radius is not None:
+            check_count("radius", radius)
+        check_number("sigma_data", sigma_data, 0, above=True)
         super().__init__()
         self.register_modules(net=net)
-        self.register_to_config(resolution=resolution, radius=radius, grid_size=grid_size, sigma_data=sigma_data)
+        self.register_to_config(
+            resolution=resolution, radius=radius, grid_size=grid_size, sigma_data=sigma_data
+        )
 
     @property
     def denoiser(self) -> Denoiser:
@@ -45,14 +67,26 @@ class ConditionalPipeline(DiffusionPipeline):
 
     @torch.no_grad()
     def __call__(
-        self, cond: Tensor, num_inference_steps: int = 32, solver: str = "heun", generator: torch.Generator | None = None
+        self,
+        cond: Tensor,
+        num_inference_steps: int = 32,
+        solver: str = "heun",
+        generator: torch.Generator | None = None,
     ) -> SampleOutput:
-        """One image per row of `cond` [batch cond_dim]; no guidance (App. E.1). Raises ValueError for a bad cond."""
+        """One image per row of `cond` [batch cond_dim]; no guidance (App. E.1). Raises ValueError for a bad
+        cond.
+        """
+        check_tensor("cond", cond, None, False)
+        check_count("num_inference_steps", num_inference_steps, 1)
+        check_choice("solver", solver, SOLVERS)
+        if generator is not None:
+            check_generator(generator)
         cond_dim = self.net.config.cond_dim if self.config.radius is None else self.config.grid_size**2
         if cond.ndim != 2 or cond.shape[1] != cond_dim:
             raise ValueError(f"cond must have shape [batch, {cond_dim}], got {list(cond.shape)}")
-        if bool((cond < 0).any()):
-            raise ValueError(f"cond holds counts, which are >= 0; got {float(cond.min()):g}")
+        counts = (cond >= 0) & (cond < torch.inf)
+        if not bool(counts.all()):
+            raise ValueError(f"cond holds counts, which are >= 0; got {float(cond[~counts][0]):g}")
         side = self.config.resolution
         noise = randn_tensor((len(cond), 3, side, side), generator=generator, device=self.device)
         steps = sample(self.denoiser, noise, karras_sigmas(num_inference_steps), cond.to(self.device), solver)

@@ -1,9 +1,10 @@
 """EDM2's magnitude-preserving U-net (Karras et al. 2024, configuration G), written from its equations.
 
-Every layer keeps unit variance by construction: weights have unit RMS per output channel, sums and concatenations
-are reweighted, nonlinearities are rescaled. The condition enters in one place only, `MCScale`. forward has no
-side effects: weights are renormalized after the optimizer's step by `renormalize_` (App. E.1), so Jacobians, EMA
-copies and torch.compile see a pure function.
+Every layer keeps unit variance by construction: weights have unit RMS per output channel, sums and
+concatenations are reweighted, nonlinearities are rescaled. The condition enters in one place only,
+`MCScale`. forward has no
+side effects: weights are renormalized after the optimizer's step by `renormalize_` (App. E.1), so
+Jacobians, EMA copies and torch.compile see a pure function.
 """
 
 import math
@@ -15,17 +16,23 @@ from diffusers.configuration_utils import register_to_config
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from lcs_utils.checks import check_choice, check_count, check_counts, check_flag, check_tensor
+
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Choice: measured on AVX2, half precision costs 6 to 8 times as much as float32; processors that are not x86 are treated alike.
+# Choice: measured on AVX2, half precision costs 6 to 8 times as much as float32; processors that are not
+# x86 are treated alike.
 HALF_IS_SLOW = not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
 EPS = 1e-4
 
 
 def dtype_on(device: torch.device, name: str) -> torch.dtype:
-    """What a net of `dtype_inside` = name computes in on a device: that, or float32 on processors without AVX-512.
+    """What a net of `dtype_inside` = name computes in on a device: that, or float32 on processors without
+    AVX-512.
 
-    Of 12 samples of Exp. 1 the pixels then differed by at most 0.02 in [-1, 1], and none was counted otherwise.
+    Of 12 samples of Exp. 1 the pixels then differed by at most 0.02 in [-1, 1], and none was counted
+    otherwise.
     """
+    check_choice("dtype_inside", name, DTYPES)
     return torch.float32 if device.type == "cpu" and HALF_IS_SLOW else DTYPES[name]
 
 
@@ -53,7 +60,9 @@ def mp_cat(a: Tensor, b: Tensor) -> Tensor:
 
 
 class MPConv(nn.Module):
-    """Convolution (kernel > 0) or linear layer (kernel = 0) without bias, its weights normalized per output channel."""
+    """Convolution (kernel > 0) or linear layer (kernel = 0) without bias, its weights normalized per output
+    channel.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, kernel: int):
         super().__init__()
@@ -71,14 +80,18 @@ class MPConv(nn.Module):
 
 @torch.no_grad()
 def renormalize_(model: nn.Module) -> None:
-    """Set every MPConv weight to unit RMS per output channel, in place; call after each optimizer step (App. E.1)."""
+    """Set every MPConv weight to unit RMS per output channel, in place; call after each optimizer step
+    (App. E.1).
+    """
     for module in model.modules():
         if isinstance(module, MPConv):
             module.weight.copy_(normalize(module.weight, tuple(range(1, module.weight.ndim))))
 
 
 class MPFourier(nn.Module):
-    """Random Fourier features sqrt(2) cos(f x + phase) of a scalar [batch] -> [batch, dim]; f, phase are saved."""
+    """Random Fourier features sqrt(2) cos(f x + phase) of a scalar [batch] -> [batch, dim]; f, phase are
+    saved.
+    """
 
     def __init__(self, dim: int):
         super().__init__()
@@ -86,11 +99,14 @@ class MPFourier(nn.Module):
         self.register_buffer("phases", 2 * math.pi * torch.rand(dim))
 
     def forward(self, x: Float[Tensor, "batch"]) -> Float[Tensor, "batch dim"]:
-        return math.sqrt(2) * torch.cos(torch.outer(x.float(), self.frequencies.float()) + self.phases.float())
+        return math.sqrt(2) * torch.cos(
+            torch.outer(x.float(), self.frequencies.float()) + self.phases.float()
+        )
 
 
 class MCScale(nn.Module):
-    """Magnitude-preserving conditional scale y * (1 + gain * linear(emb)): where noise level and condition enter.
+    """Magnitude-preserving conditional scale y * (1 + gain * linear(emb)): where noise level and condition
+    enter.
 
     Its own module, so that a forward hook yields the modulated features that App. E.4 studies.
     """
@@ -122,7 +138,9 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """One residual block of the encoder (normalizes its input) or decoder; resampling first, attention last."""
+    """One residual block of the encoder (normalizes its input) or decoder; resampling first,
+    attention last.
+    """
 
     def __init__(self, in_channels, out_channels, emb_channels, decoder, resample="keep", head_channels=None):
         super().__init__()
@@ -151,13 +169,16 @@ class Block(nn.Module):
 
 
 class EDM2UNet(ModelMixin, ConfigMixin):
-    """The raw network F(x_in, c_noise, cond): images [batch 3 h w], [batch], [batch cond_dim] -> [batch 3 h w].
+    """The raw network F(x_in, c_noise, cond): images [batch 3 h w], [batch], [batch cond_dim] -> [batch 3 h
+    w].
 
     `valid` [batch 1 h w] is EDM2's constant ones channel; the local patch net sets it to 0 outside the image.
     Choice: attention is indexed by level (EDM2: by resolution), so one config serves every resolution.
-    Choice: `unshuffle` > 1 folds unshuffle^2 pixels into channels first, for nets trained on a CPU; the paper's is 1.
+    Choice: `unshuffle` > 1 folds unshuffle^2 pixels into channels first, for nets trained on a CPU; the
+    paper's is 1.
     Choice: `normalize_label` divides the label embedding by sqrt(number of labels); the paper's nets do not.
-    Raises ValueError when the image side is not a multiple of unshuffle * 2^(levels - 1) or cond has another size.
+    Raises ValueError when the image side is not a multiple of unshuffle * 2^(levels - 1) or cond has
+    another size, and for settings that give no net.
     """
 
     @register_to_config
@@ -173,6 +194,23 @@ class EDM2UNet(ModelMixin, ConfigMixin):
         normalize_label: bool = False,
         dtype_inside: str = "float32",
     ):
+        for name, value in (
+            ("cond_dim", cond_dim),
+            ("channels", channels),
+            ("num_blocks", num_blocks),
+            ("head_channels", head_channels),
+            ("unshuffle", unshuffle),
+        ):
+            check_count(name, value, 1)
+        multiples = check_counts("channel_mult", channel_mult, 1, least=1)
+        for level in check_counts("attention_levels", attention_levels, 0, len(multiples) - 1):
+            if channels * multiples[level] % head_channels:
+                raise ValueError(
+                    f"head_channels must divide the {channels * multiples[level]} channels of level {level}, "
+                    f"got {head_channels}"
+                )
+        check_flag("normalize_label", normalize_label)
+        check_choice("dtype_inside", dtype_inside, DTYPES)
         super().__init__()
         widths = [channels * m for m in channel_mult]
         emb_channels = max(widths)
@@ -180,7 +218,9 @@ class EDM2UNet(ModelMixin, ConfigMixin):
         self.fourier = MPFourier(channels)
         self.embed_noise = MPConv(channels, emb_channels, kernel=0)
         self.embed_label = MPConv(cond_dim, emb_channels, kernel=0)
-        head = lambda level: head_channels if level in attention_levels else None
+
+        def head(level):
+            return head_channels if level in attention_levels else None
 
         self.conv_in = MPConv(pixels + unshuffle**2, widths[0], kernel=3)
         self.encoder, skips, width = nn.ModuleList(), [widths[0]], widths[0]
@@ -195,8 +235,12 @@ class EDM2UNet(ModelMixin, ConfigMixin):
 
         self.decoder, self.takes_skip = nn.ModuleList(), []
         for level, out in reversed(list(enumerate(widths))):
-            if level == len(widths) - 1:  # EDM2 always attends in the first middle block; ours only where asked to
-                self.decoder.append(Block(width, width, emb_channels, decoder=True, head_channels=head(level)))
+            if (
+                level == len(widths) - 1
+            ):  # EDM2 always attends in the first middle block; ours only where asked to
+                self.decoder.append(
+                    Block(width, width, emb_channels, decoder=True, head_channels=head(level))
+                )
                 self.decoder.append(Block(width, width, emb_channels, decoder=True))
                 self.takes_skip += [False, False]
             else:
@@ -219,9 +263,16 @@ class EDM2UNet(ModelMixin, ConfigMixin):
 
     def forward(self, x, c_noise, cond, valid=None):
         config = self.config
+        check_tensor("x", x, ("batch", 3, "height", "width"), False, "float")
+        check_tensor("c_noise", c_noise, (len(x),), False, "float")
+        check_tensor("cond", cond, None, False)
+        if valid is not None:
+            check_tensor("valid", valid, (len(x), 1, *x.shape[2:]), False, "float")
         multiple = config.unshuffle * 2 ** (len(config.channel_mult) - 1)
-        if x.shape[-1] % multiple or x.shape[-2] % multiple:
-            raise ValueError(f"image side {list(x.shape[-2:])} is not a multiple of {multiple}, which this net needs")
+        if x.shape[-1] % multiple or x.shape[-2] % multiple or not x.numel():
+            raise ValueError(
+                f"image side {list(x.shape[-2:])} is not a multiple of {multiple}, which this net needs"
+            )
         if cond.shape != (len(x), config.cond_dim):
             raise ValueError(f"cond must have shape {[len(x), config.cond_dim]}, got {list(cond.shape)}")
         dtype = dtype_on(x.device, config.dtype_inside)

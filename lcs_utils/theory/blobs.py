@@ -1,14 +1,15 @@
 """A toy CLEVR in closed form: colored blobs on a grid, with the exact denoisers of Exps. 1, 2 and 3.
 
-A scene holds k objects, k drawn from a count law, in k different cells of a grid chosen uniformly, each of a random
-color; every pixel carries a little Gaussian noise. Given the occupied cells J this is a CPC (Def. 2, eq. (2)). In
-all three experiments the posterior mean of a cell is
+A scene holds k objects, k drawn from a count law, in k different cells of a grid chosen uniformly, each of
+a random color; every pixel carries a little Gaussian noise. Given the occupied cells J this is a CPC (Def.
+2, eq. (2)). In all three experiments the posterior mean of a cell is
 
     D = (noise^2 x_t + sigma^2 ((1 - P) empty + P blob)) / (noise^2 + sigma^2),
 
 blob the posterior mean color, and only P, the posterior probability that the cell is occupied, differs:
-Exp. 1 (every object labeled): P is the label. Exp. 2 (one random object labeled): the other objects must be inferred
-from the whole image. Exp. 3 (one labeled, local): they are inferred from the cells within `radius`.
+Exp. 1 (every object labeled): P is the label. Exp. 2 (one random object labeled): the other objects must be
+inferred from the whole image. Exp. 3 (one labeled, local): they are inferred from the cells within
+`radius`.
 Choice: the paper has no such toy; it is our closed-form stand-in for Figs. 1, 2 and 4.
 """
 
@@ -37,8 +38,14 @@ from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 
 # CLEVR's eight colors, in the paper's order: blue, brown, cyan, gray, green, purple, red, yellow
 PALETTE = (
-    (42, 75, 215), (129, 74, 25), (41, 208, 208), (87, 87, 87),
-    (29, 105, 20), (129, 38, 192), (173, 35, 35), (255, 238, 51),
+    (42, 75, 215),
+    (129, 74, 25),
+    (41, 208, 208),
+    (87, 87, 87),
+    (29, 105, 20),
+    (129, 38, 192),
+    (173, 35, 35),
+    (255, 238, 51),
 )
 GROUND = 150
 LABELS = ("all", "one")
@@ -49,7 +56,8 @@ NEVER = -1e6  # log of a likelihood that is zero for all purposes; finite, so th
 def log_symmetric(log_l: Float[Tensor, "... w"], degree: int) -> list[Float[Tensor, "..."]]:
     """Logs of the elementary symmetric polynomials e_0 .. e_degree of exp(log_l) along the last axis.
 
-    e_s = sum over all sets of s cells of the product of their likelihood ratios: how probable s objects are. O(w s).
+    e_s = sum over all sets of s cells of the product of their likelihood ratios: how probable s objects
+    are. O(w s).
     `degree` >= 0; log_l holds at least one number in its last axis.
     """
     check_count("degree", degree)
@@ -71,8 +79,8 @@ def log_symmetric(log_l: Float[Tensor, "... w"], degree: int) -> list[Float[Tens
 class Blobs:
     """The toy's scenes: grid_size^2 cells of cell x cell pixels, count_law[k - 1] = P(k objects).
 
-    `noise` > 0; the palette holds at least one color of three bytes. Raises ValueError for a count law that is negative,
-    does not sum to 1 or allows more objects than there are cells.
+    `noise` > 0; the palette holds at least one color of three bytes. Raises ValueError for a count law that
+    is negative, does not sum to 1 or allows more objects than there are cells.
     """
 
     grid_size: int = 16
@@ -85,14 +93,18 @@ class Blobs:
         check_count("grid_size", self.grid_size, 1)
         check_count("cell", self.cell, 1)
         check_number("noise", self.noise, 0, 1e6, above=True)
-        law = [check_number("a chance in count_law", p, 0, 1) for p in check_list("count_law", self.count_law, 1)]
+        law = [
+            check_number("a chance in count_law", p, 0, 1) for p in check_list("count_law", self.count_law, 1)
+        ]
         for color in check_list("palette", self.palette, 1):
             if len(check_list("a color", color)) != 3:
                 raise ValueError(f"a color must be three bytes, got {shown(color)}")
             for byte in color:
                 check_count("a byte of a color", byte, 0, 255)
         if abs(sum(law) - 1) > 1e-9 or len(law) > self.cells:
-            raise ValueError(f"count_law must sum to 1 over at most {self.cells} objects, got {self.count_law}")
+            raise ValueError(
+                f"count_law must sum to 1 over at most {self.cells} objects, got {self.count_law}"
+            )
 
     @property
     def cells(self) -> int:
@@ -108,7 +120,7 @@ class Blobs:
     def means(self) -> Float[Tensor, "kinds d"]:
         """Noise-free cells, flattened [3 cell cell]: the empty one first, then one blob per color."""
         at = (torch.arange(self.cell, dtype=torch.float64) + 0.5) / self.cell - 0.5
-        profile = torch.exp(-((at[:, None] ** 2 + at**2) / 0.2) ** 2)
+        profile = torch.exp(-(((at[:, None] ** 2 + at**2) / 0.2) ** 2))
         ground = torch.full((3, self.cell, self.cell), GROUND / 127.5 - 1, dtype=torch.float64)
         colors = torch.tensor(self.palette, dtype=torch.float64) / 127.5 - 1
         blobs = ground + profile * (colors[:, :, None, None] - ground)
@@ -122,12 +134,15 @@ class Blobs:
     def to_image(self, cells: Float[Tensor, "batch cells d"]) -> Float[Tensor, "batch 3 h w"]:
         """The inverse of `to_cells`. Raises ValueError for other shapes."""
         check_tensor("cells", cells, (None, self.cells, 3 * self.cell**2))
-        return rearrange(cells, "b (i j) (c p q) -> b c (i p) (j q)", i=self.grid_size, p=self.cell, q=self.cell)
+        return rearrange(
+            cells, "b (i j) (c p q) -> b c (i p) (j q)", i=self.grid_size, p=self.cell, q=self.cell
+        )
 
     def evidence(
         self, x: Float[Tensor, "batch 3 h w"], sigma: Float[Tensor, "batch"]
     ) -> tuple[Float[Tensor, "batch cells"], Float[Tensor, "batch cells d"]]:
-        """Per cell: log p_t(x | object) - log p_t(x | empty), and the posterior mean of a blob, colors averaged.
+        """Per cell: log p_t(x | object) - log p_t(x | empty), and the posterior mean of a blob, colors
+        averaged.
 
         Raises ValueError for images of another size and for a sigma that is not >= 0 and [batch].
         """
@@ -140,7 +155,9 @@ class Blobs:
         return logits[..., 1:].logsumexp(-1) - math.log(len(self.palette)) - logits[..., 0], blob
 
     def occupied(self, x0: Float[Tensor, "batch 3 h w"]) -> Bool[Tensor, "batch cells"]:
-        """Where a clean image shows an object: the Bayes decision with even odds, so counting needs no network."""
+        """Where a clean image shows an object: the Bayes decision with even odds, so counting needs no
+        network.
+        """
         return self.evidence(x0, torch.zeros(len(x0)))[0] > 0
 
     def scenes(
@@ -159,7 +176,9 @@ class Blobs:
         return self.to_image(clean + self.noise * eps), occupied
 
     def cpc(self) -> ConditionalProjectiveComposition:
-        """p(x | c_J), J the occupied cells, as the composition of Def. 2 (for small grids: one factor per cell)."""
+        """p(x | c_J), J the occupied cells, as the composition of Def. 2 (for small grids: one factor per
+        cell).
+        """
         pixels = torch.arange(3 * self.resolution**2).reshape(1, 3, self.resolution, self.resolution)
         M = {j: tuple(block) for j, block in enumerate(self.to_cells(pixels)[0].tolist())}
         cov = self.noise**2 * torch.eye(self.means.shape[1], dtype=torch.float64)
@@ -176,12 +195,16 @@ def check_grids(blobs: Blobs, cond: Tensor, batch: int) -> Bool[Tensor, "batch c
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"cond must be a grid of counts, got {shown(cond)}") from None
     if cond.shape not in ((blobs.cells,), (batch, blobs.cells)):
-        raise ValueError(f"cond must have shape [{blobs.cells}] or [{batch}, {blobs.cells}], got {list(cond.shape)}")
+        raise ValueError(
+            f"cond must have shape [{blobs.cells}] or [{batch}, {blobs.cells}], got {list(cond.shape)}"
+        )
     return (cond > 0).expand(batch, -1)
 
 
 def _windows(blobs: Blobs, radius: int | None) -> Int[Tensor, "cells w"]:
-    """Cells within `radius` (Chebyshev) of each cell, the cell itself left out; `blobs.cells` pads at the border."""
+    """Cells within `radius` (Chebyshev) of each cell, the cell itself left out; `blobs.cells` pads at the
+    border.
+    """
     g = blobs.grid_size
     radius = g - 1 if radius is None else min(radius, g - 1)
     rows, columns = torch.arange(blobs.cells) // g, torch.arange(blobs.cells) % g
@@ -193,10 +216,12 @@ def _windows(blobs: Blobs, radius: int | None) -> Int[Tensor, "cells w"]:
 
 
 def _extras_log_law(blobs: Blobs, unseen: Tensor, labeled: bool) -> list[Float[Tensor, "cells"]]:
-    """log probability that a GIVEN set of s cells of the window holds all its unlabeled objects, s = 0, 1, ...
+    """log probability that a GIVEN set of s cells of the window holds all its unlabeled objects, s = 0, 1,
+    ...
 
-    `unseen` counts the cells outside the window. Of k objects k - 1 are unlabeled and lie uniformly among the m - 1
-    other cells; with the label outside the window (labeled=False), one unseen cell is known to hold the labeled one.
+    `unseen` counts the cells outside the window. Of k objects k - 1 are unlabeled and lie uniformly among
+    the m - 1 other cells; with the label outside the window (labeled=False), one unseen cell is known to
+    hold the labeled one.
     """
     m, laws = blobs.cells, []
     for s in range(len(blobs.count_law) + 1):
@@ -213,15 +238,19 @@ def _extras_log_law(blobs: Blobs, unseen: Tensor, labeled: bool) -> list[Float[T
 
 
 def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, reading: str = "any") -> Denoiser:
-    """The exact denoiser of Exp. 1 (labels="all"), Exp. 2 (labels="one") or Exp. 3 (labels="one", radius in cells).
+    """The exact denoiser of Exp. 1 (labels="all"), Exp. 2 (labels="one") or Exp. 3 (labels="one", radius in
+    cells).
 
     cond is a grid of labels [batch cells] or [cells]. A model of one label has never seen two at once; both
-    `reading`s agree on all of its training inputs and differ beyond them. "any": an object at ANY one of the labeled
-    cells, the average over labels. "each": an object at EACH of them. Only "each" is compositional; a local model
-    whose window never holds two labels needs no reading. Raises ValueError for unknown labels, reading or radius.
+    `reading`s agree on all of its training inputs and differ beyond them. "any": an object at ANY one of
+    the labeled cells, the average over labels. "each": an object at EACH of them. Only "each" is
+    compositional; a local model whose window never holds two labels needs no reading. Raises ValueError for
+    unknown labels, reading or radius.
     """
     if labels not in LABELS or reading not in READINGS:
-        raise ValueError(f"labels must be one of {LABELS} and reading of {READINGS}, got {labels!r} and {reading!r}")
+        raise ValueError(
+            f"labels must be one of {LABELS} and reading of {READINGS}, got {labels!r} and {reading!r}"
+        )
     if not isinstance(blobs, Blobs):
         raise TypeError(f"blobs must be Blobs, got {shown(blobs)}")
     if radius is not None and check_count("radius", radius, -1) < 0:
@@ -231,7 +260,9 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
     without, given = _extras_log_law(blobs, unseen, False), _extras_log_law(blobs, unseen, True)
 
     def extras(log_l, own, law):
-        """log weight of (this cell empty, this cell holds an unlabeled object), the window's extras summed out."""
+        """log weight of (this cell empty, this cell holds an unlabeled object), the window's extras summed
+        out.
+        """
         e = log_symmetric(log_l, degree + 1)
         empty = torch.stack([law[s] + e[s] for s in range(degree + 2)]).logsumexp(0)
         return empty, own + torch.stack([law[s + 1] + e[s] for s in range(degree + 1)]).logsumexp(0)
@@ -271,11 +302,14 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
 
 
 def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> float:
-    """Mean number of objects a one-label model draws for `labeled` >= 1 labels, in closed form, before any sampling.
+    """Mean number of objects a one-label model draws for `labeled` >= 1 labels, in closed form, before any
+    sampling.
 
-    Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them ("each").
-    Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m - K cells
-    one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no or too many labels.
+    Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them
+    ("each").
+    Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m
+    - K cells one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no
+    or too many labels.
     """
     check_count("labeled", labeled, 1, blobs.cells)
     if reading not in READINGS:
@@ -289,10 +323,11 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
 
 
 def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
-    """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by scene.
+    """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by
+    scene.
 
-    The slow twin of `denoiser`: one component per set of occupied cells and coloring, for tiny grids. Raises ValueError
-    for a label outside the grid and for more than 20,000 components.
+    The slow twin of `denoiser`: one component per set of occupied cells and coloring, for tiny grids.
+    Raises ValueError for a label outside the grid and for more than 20,000 components.
     """
     if label is not None:
         check_count("label", label, 0, blobs.cells - 1)

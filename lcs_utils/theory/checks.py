@@ -4,66 +4,25 @@ TypeError for a value of another kind, ValueError for one of the right kind that
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Iterable, Mapping
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from lcs_utils.checks import (  # noqa: F401 (the theory's modules take them all from here)
+    LARGEST,
+    check_count,
+    check_entries,
+    check_generator,
+    check_list,
+    check_number,
+    check_tensor,
+    shown,
+)
 
-LARGEST = 1e100  # of any entry: its square is still a float64
 LOUDEST = 1e40  # of a noise level
-
-
-def shown(value: Any) -> str:
-    """`value` as an error names it: its repr in one line, cut at 80 characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def check_number(name: str, value: Any, low: float = -math.inf, high: float = math.inf, above: bool = False) -> float:
-    """A finite real number in [low, high], or in (low, high] if `above`, as a float."""
-    if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {shown(value)}")
-    if not math.isfinite(value) or not low <= value <= high or (above and value == low):
-        least = f"{'>' if above else '>='} {low:g}" if low > -math.inf else ""
-        most = f"<= {high:g}" if high < math.inf else ""
-        allowed = " and ".join(filter(None, (least, most))) or "finite"
-        raise ValueError(f"{name} must be {allowed}, got {shown(value)}")
-    return float(value)
-
-
-def check_count(name: str, value: Any, low: int = 0, high: int | None = None) -> int:
-    """A whole number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number, got {shown(value)}")
-    if value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {f'>= {low}' if high is None else f'in {low}..{high}'}, got {value}")
-    return int(value)
-
-
-def check_tensor(name: str, value: Any, shape: Sequence[int | None], finite: bool = True) -> Tensor:
-    """A real tensor of `shape`, None where any length will do, without NaN or infinity unless `finite` is false."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {shown(value)}")
-    if value.is_complex() or value.dtype == torch.bool:
-        raise TypeError(f"{name} must hold real numbers, got {value.dtype}")
-    fits = value.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, value.shape))
-    if not fits:
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"{name} must have shape [{wanted}], got {list(value.shape)}")
-    return check_entries(name, value) if finite else value
-
-
-def check_entries(name: str, value: Tensor) -> Tensor:
-    """A tensor whose entries are finite and at most `LARGEST` in size."""
-    wrong = ~(value.double().abs() <= LARGEST)
-    if bool(wrong.any()):
-        raise ValueError(f"{name} must be finite, at most {LARGEST:g} in size, got {value[wrong][0].item()} in it")
-    return value
 
 
 def as_real(name: str, value: Any, ndim: int) -> Tensor:
@@ -94,7 +53,9 @@ def check_levels(sigma: Any, batch: int, above: bool = False) -> None:
     check_tensor("sigma", sigma, (batch,))
     wrong = sigma[((sigma <= 0) if above else (sigma < 0)) | (sigma > LOUDEST)]
     if len(wrong):
-        raise ValueError(f"sigma must be {'>' if above else '>='} 0 and <= {LOUDEST:g}, got {wrong[0].item():g}")
+        raise ValueError(
+            f"sigma must be {'>' if above else '>='} 0 and <= {LOUDEST:g}, got {wrong[0].item():g}"
+        )
 
 
 def check_flat(x_t: Any, n: int, sigma: Any) -> Tensor:
@@ -116,7 +77,9 @@ def check_sigma(sigma: Any) -> float:
 
 
 def check_indices(idx: Any, n: int, name: str = "indices") -> list[int]:
-    """`idx` as a list of distinct integers in [0, n), at least one. Raises ValueError naming those that are not."""
+    """`idx` as a list of distinct integers in [0, n), at least one. Raises ValueError naming those that are
+    not.
+    """
     idx = check_list(name, idx, 1)
     for i in idx:
         if isinstance(i, bool) or not isinstance(i, Integral):
@@ -131,27 +94,18 @@ def check_indices(idx: Any, n: int, name: str = "indices") -> list[int]:
     return idx
 
 
-def check_list(name: str, values: Any, least: int = 0) -> list:
-    """The items of an iterable that is no text and no mapping, at least `least` of them."""
-    if isinstance(values, Tensor) and values.ndim == 1:
-        values = values.tolist()
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable) or isinstance(values, Tensor):
-        raise TypeError(f"{name} must be a sequence, got {shown(values)}")
-    values = list(values)
-    if len(values) < least:
-        raise ValueError(f"{name} must hold at least {least}, got {shown(values)}")
-    return values
-
-
 def check_conditions(J: Any, known: Iterable | None = None) -> frozenset:
     """A set of conditions J (a mapping: its keys) as a frozenset; text is one name, not a set of letters.
 
-    Raises TypeError for text and for what is no set of names, ValueError naming the conditions that are not `known`.
+    Raises TypeError for text and for what is no set of names, ValueError naming the conditions that are not
+    `known`.
     """
     try:
         conditions = frozenset(check_list("a set of conditions J", list(J) if isinstance(J, Mapping) else J))
     except TypeError:
-        raise TypeError(f"a set of conditions J must be a set, list or tuple of names, got {shown(J)}") from None
+        raise TypeError(
+            f"a set of conditions J must be a set, list or tuple of names, got {shown(J)}"
+        ) from None
     if known is not None and not conditions <= set(known):
         unknown = sorted(map(repr, conditions - set(known)))
         raise ValueError(f"unknown conditions {', '.join(unknown)}; known are {sorted(known, key=repr)}")
@@ -161,13 +115,6 @@ def check_conditions(J: Any, known: Iterable | None = None) -> frozenset:
 def check_sets(Js: Any, known: Iterable | None = None) -> list[frozenset]:
     """A sequence of sets of conditions, at least one."""
     return [check_conditions(J, known) for J in check_list("the sets of conditions Js", Js, 1)]
-
-
-def check_generator(generator: Any) -> torch.Generator:
-    """A torch.Generator."""
-    if not isinstance(generator, torch.Generator):
-        raise TypeError(f"generator must be a torch.Generator, got {shown(generator)}")
-    return generator
 
 
 def check_times(times: Any) -> list[float]:

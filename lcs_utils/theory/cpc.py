@@ -20,17 +20,33 @@ from lcs_utils.theory.checks import (
     check_tensor,
     shown,
 )
-from lcs_utils.theory.distributions import Distribution, GaussianMixture, Product, check_distribution, gaussian, kl
-from lcs_utils.theory.lcs import Conditions, Family, Subsets, background_pixels, check_disjoint, law, lemma_1_subsets
+from lcs_utils.theory.distributions import (
+    Distribution,
+    GaussianMixture,
+    Product,
+    check_distribution,
+    gaussian,
+    kl,
+)
+from lcs_utils.theory.lcs import (
+    Conditions,
+    Family,
+    Subsets,
+    background_pixels,
+    check_disjoint,
+    law,
+    lemma_1_subsets,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalProjectiveComposition:
     """Def. 2, eq. (2): p(x|c_J) = p(x_{M_J^c} | {}) prod_{j in J} p(x_{M_j} | c_j) for every J.
 
-    `M[j]` are the pixels of condition j, `background` is p(x | {}) on R^n and `concepts[j]` is p(x_{M_j} | c_j).
-    Calling it with J gives p(x|c_J); `denoise` has cond = J. Raises ValueError naming overlapping subsets, concepts
-    of the wrong dimension, and conditions outside the known ones; TypeError for a J that is text: ["ab"], not "ab".
+    `M[j]` are the pixels of condition j, `background` is p(x | {}) on R^n and `concepts[j]` is p(x_{M_j} |
+    c_j). Calling it with J gives p(x|c_J); `denoise` has cond = J. Raises ValueError naming overlapping
+    subsets, concepts of the wrong dimension, and conditions outside the known ones; TypeError for a J that
+    is text: ["ab"], not "ab".
     """
 
     M: Mapping[Any, tuple[int, ...]]
@@ -43,11 +59,15 @@ class ConditionalProjectiveComposition:
         if not isinstance(self.concepts, Mapping):
             raise TypeError(f"concepts must map conditions to distributions, got {shown(self.concepts)}")
         if set(self.M) != set(self.concepts):
-            raise ValueError(f"M has conditions {sorted(self.M, key=repr)}, concepts {sorted(self.concepts, key=repr)}")
+            raise ValueError(
+                f"M has conditions {sorted(self.M, key=repr)}, concepts {sorted(self.concepts, key=repr)}"
+            )
         for j, concept in self.concepts.items():
             check_distribution(f"concepts[{j!r}]", concept)
             if concept.n != len(self.M[j]):
-                raise ValueError(f"M[{j!r}] holds {len(self.M[j])} pixels but concepts[{j!r}] lives in R^{concept.n}")
+                raise ValueError(
+                    f"M[{j!r}] holds {len(self.M[j])} pixels but concepts[{j!r}] lives in R^{concept.n}"
+                )
 
     @property
     def n(self) -> int:
@@ -79,7 +99,9 @@ class ConditionalProjectiveComposition:
 
 
 class CpcErrors(NamedTuple):
-    """e1, e2, e3 of Def. 3 in nats: dependence between blocks, cross-talk between conditions, background leak."""
+    """e1, e2, e3 of Def. 3 in nats: dependence between blocks, cross-talk between conditions, background
+    leak.
+    """
 
     e1: float
     e2: float
@@ -99,7 +121,8 @@ def ideal(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> Prod
 
 
 def blockwise(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> Product:
-    """p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J): the blocks of p(.|c_J) made independent, in the order of `ideal`.
+    """p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J): the blocks of p(.|c_J) made independent, in the order of
+    `ideal`.
 
     Raises ValueError for conditions of J that M lacks, and for overlapping M_j.
     """
@@ -113,25 +136,32 @@ def blockwise(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> 
 def cpc_errors_at(
     family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable, sigma: float = 0.0, **sampling: Any
 ) -> tuple[float, tuple[float, ...], float]:
-    """The three divergences inside the suprema of eqs. (4)-(6) at one J and noise sigma >= 0: e1, (e2 for each j), e3.
+    """The three divergences inside the suprema of eqs. (4)-(6) at one J and noise sigma >= 0: e1, (e2 for
+    each j), e3.
 
     `sampling` is for `kl` between mixtures. Raises ValueError for conditions of J that M lacks.
     """
     sigma = check_sigma(sigma)
     p, apart, target = law(family, check_conditions(J)), blockwise(family, M, J), ideal(family, M, J)
-    p, apart, target = (d.noised(sigma) if sigma else d for d in (p, apart, target))
+    if sigma:
+        p, apart, target = p.noised(sigma), apart.noised(sigma), target.noised(sigma)
     parts = [kl(a, b, **sampling).value for a, b in zip(apart.factors, target.factors)]
     count = len(set(J) & set(M))
     return kl(p, apart, **sampling).value, tuple(parts[:count]), sum(parts[count:])
 
 
 def approximate_cpc_errors(
-    family: Family, M: Mapping[Any, tuple[int, ...]], Js: Iterable[Iterable], sigma: float = 0.0, **sampling: Any
+    family: Family,
+    M: Mapping[Any, tuple[int, ...]],
+    Js: Iterable[Iterable],
+    sigma: float = 0.0,
+    **sampling: Any,
 ) -> CpcErrors:
     """Def. 3, eqs. (4)-(6): the suprema over the condition sets `Js` of how far `family` is from a CPC.
 
-    (4) KL(p(x|c_J) || p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J)) <= e1, (5) KL(p(x_{M_j}|c_J) || p(x_{M_j}|c_j)) <= e2,
-    (6) KL(p(x_{M_J^c}|c_J) || p(x_{M_J^c}|{})) <= e3. Exact for Gaussians; mixtures need samples= and generator=.
+    (4) KL(p(x|c_J) || p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J)) <= e1, (5) KL(p(x_{M_j}|c_J) ||
+    p(x_{M_j}|c_j)) <= e2, (6) KL(p(x_{M_J^c}|c_J) || p(x_{M_J^c}|{})) <= e3. Exact for Gaussians; mixtures
+    need samples= and generator=.
     Raises ValueError without a set of conditions, and for conditions that M lacks.
     """
     at = [cpc_errors_at(family, M, J, sigma, **sampling) for J in check_sets(Js)]
@@ -142,11 +172,13 @@ def approximate_cpc_errors(
 def coupled_family(
     light: float, spill: float, blocks: int = 3, width: int = 2, background: int = 2
 ) -> tuple[Family, dict[int, tuple[int, ...]]]:
-    """A Gaussian family, and its M, that is a CPC at light = spill = 0 and drifts away from it in the ways of Def. 3.
+    """A Gaussian family, and its M, that is a CPC at light = spill = 0 and drifts away from it in the ways
+    of Def. 3.
 
-    Condition j moves the mean of M_j by 1.5 and halves its variance. `light` >= 0 is a covariance shared by all
-    pixels (eq. (4), but the mean differences stay orthogonal), `spill` moves every other pixel (eqs. (5), (6)).
-    At least one block of at least one pixel; raises ValueError otherwise, and for a negative light.
+    Condition j moves the mean of M_j by 1.5 and halves its variance. `light` >= 0 is a covariance shared by
+    all pixels (eq. (4), but the mean differences stay orthogonal), `spill` moves every other pixel (eqs.
+    (5), (6)). At least one block of at least one pixel; raises ValueError otherwise, and for a negative
+    light.
     """
     check_number("light (a variance)", light, 0, 1e6)
     check_number("spill", spill, -1e6, 1e6)
@@ -170,10 +202,12 @@ def coupled_family(
 def fit_cpc(
     draws: Iterable[tuple[Iterable, Float[Tensor, "batch n"]]], M: Mapping[Any, tuple[int, ...]]
 ) -> ConditionalProjectiveComposition:
-    """Learn a CPC with Gaussian parts, each by maximum likelihood, from (J, samples of p(.|c_J)), for example with |J| <= 2.
+    """Learn a CPC with Gaussian parts, each by maximum likelihood, from (J, samples of p(.|c_J)), for
+    example with |J| <= 2.
 
-    Block j is fitted on all draws with j in J, the background on the draws with J = {}. The blocks M are given, not
-    learned. Raises ValueError naming conditions that no draw contains, or that have too few draws for a covariance.
+    Block j is fitted on all draws with j in J, the background on the draws with J = {}. The blocks M are
+    given, not learned. Raises ValueError naming conditions that no draw contains, or that have too few
+    draws for a covariance.
     """
     given = [check_list("a draw (J, x)", draw, 2) for draw in check_list("draws", draws, 1)]
     n = check_tensor("draws", given[0][1], (None, None)).shape[1]
@@ -186,7 +220,9 @@ def fit_cpc(
 
     def fitted(name, x):
         if len(x) <= x.shape[1]:
-            raise ValueError(f"{name} needs more than {x.shape[1]} draws for its {x.shape[1]} pixels, got {len(x)}")
+            raise ValueError(
+                f"{name} needs more than {x.shape[1]} draws for its {x.shape[1]} pixels, got {len(x)}"
+            )
         return gaussian(x.mean(0), torch.cov(x.T, correction=0).reshape(x.shape[1], x.shape[1]))
 
     concepts = {j: fitted(f"M[{j!r}]", torch.cat([x[:, list(M[j])] for J, x in draws if j in J])) for j in M}
@@ -203,7 +239,9 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """z = matrix @ x. Raises ValueError, with the smallest singular value, unless the matrix is invertible (above 1e-9)."""
+    """z = matrix @ x. Raises ValueError, with the smallest singular value, unless the matrix is invertible
+    (above 1e-9).
+    """
 
     matrix: Float[Tensor, "n n"]
 
@@ -212,7 +250,9 @@ class LinearMap:
         smallest = float(torch.linalg.svdvals(self.matrix).min()) if self.matrix.numel() else 0.0
         if self.matrix.shape[0] != self.matrix.shape[1] or not smallest > 1e-9:
             shape = list(self.matrix.shape)
-            raise ValueError(f"the map must be invertible, its matrix {shape} has singular value {smallest:.3g}")
+            raise ValueError(
+                f"the map must be invertible, its matrix {shape} has singular value {smallest:.3g}"
+            )
 
     @property
     def n(self) -> int:
@@ -259,10 +299,11 @@ class CouplingMap:
 
 @dataclass(frozen=True, eq=False)
 class FeatureCPC:
-    """Def. 4, eq. (8), F-CPC: the pushforward A # p(.|c_J) is a CPC, so p(x|c_J) = features(A x | c_J) |det dA/dx|.
+    """Def. 4, eq. (8), F-CPC: the pushforward A # p(.|c_J) is a CPC, so p(x|c_J) = features(A x | c_J) |det
+    dA/dx|.
 
-    Raises TypeError for features that are no composition and a transform that is no `Transform`, ValueError for a
-    transform of another dimension (its `n`).
+    Raises TypeError for features that are no composition and a transform that is no `Transform`, ValueError
+    for a transform of another dimension (its `n`).
     """
 
     features: ConditionalProjectiveComposition
@@ -270,11 +311,17 @@ class FeatureCPC:
 
     def __post_init__(self):
         if not isinstance(self.features, ConditionalProjectiveComposition):
-            raise TypeError(f"features must be a ConditionalProjectiveComposition, got {shown(self.features)}")
-        if not all(callable(getattr(self.transform, name, None)) for name in ("forward", "inverse", "log_det")):
+            raise TypeError(
+                f"features must be a ConditionalProjectiveComposition, got {shown(self.features)}"
+            )
+        if not all(
+            callable(getattr(self.transform, name, None)) for name in ("forward", "inverse", "log_det")
+        ):
             raise TypeError(f"transform needs forward, inverse and log_det, got {shown(self.transform)}")
         if getattr(self.transform, "n", self.features.n) != self.features.n:
-            raise ValueError(f"the features live in R^{self.features.n}, the transform in R^{self.transform.n}")
+            raise ValueError(
+                f"the features live in R^{self.features.n}, the transform in R^{self.transform.n}"
+            )
 
     def log_prob(self, x: Float[Tensor, "batch n"], J: Iterable = ()) -> Float[Tensor, "batch"]:
         """log p(x | c_J) in pixel space."""

@@ -1,9 +1,9 @@
 """Exact distributions in float64: Gaussian mixtures and products of them over disjoint blocks of pixels.
 
-Each is a denoiser in the sense of `lcs_utils.diffusion`, so the sampler and eqs. (9)-(10) run on it unchanged.
-All methods take `sigma=None` (no noise) or `sigma` >= 0 of shape [batch]: log_prob and score are then those of
-p_t = p * N(0, sigma^2 I). Entries are finite and at most 1e100 in size, noise levels at most 1e40. Everything else
-raises ValueError, or TypeError for what is no tensor of real numbers.
+Each is a denoiser in the sense of `lcs_utils.diffusion`, so the sampler and eqs. (9)-(10) run on it
+unchanged. All methods take `sigma=None` (no noise) or `sigma` >= 0 of shape [batch]: log_prob and score are
+then those of p_t = p * N(0, sigma^2 I). Entries are finite and at most 1e100 in size, noise levels at most
+1e40. Everything else raises ValueError, or TypeError for what is no tensor of real numbers.
 """
 
 import math
@@ -56,7 +56,9 @@ class GaussianMixture:
             raise ValueError(f"need at least one component in at least one dimension, got means {[k, n]}")
         if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
-        object.__setattr__(self, "weights", self.weights / self.weights.sum())  # float32 input sums to 1 +- 1e-7
+        object.__setattr__(
+            self, "weights", self.weights / self.weights.sum()
+        )  # float32 input sums to 1 +- 1e-7
         shifted = self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)
         failed = torch.linalg.cholesky_ex(shifted).info
         symmetric = torch.isclose(self.covs, self.covs.mT, atol=1e-9).flatten(1).all(1)
@@ -81,11 +83,17 @@ class GaussianMixture:
         return torch.linalg.eigh(self.covs)
 
     def _project(self, x: Tensor, sigma: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """x in principal axes [batch k n], its variances [batch k n] and log weights + log densities [batch k]."""
+        """x in principal axes [batch k n], its variances [batch k n] and log weights + log densities [batch
+        k].
+        """
         check_points(x, self.n, sigma)
         variances, axes = self._axes
         y = torch.einsum("bkn,knm->bkm", x.double()[:, None] - self.means, axes)
-        v = variances.expand(len(x), -1, -1) if sigma is None else variances + sigma.double()[:, None, None] ** 2
+        v = (
+            variances.expand(len(x), -1, -1)
+            if sigma is None
+            else variances + sigma.double()[:, None, None] ** 2
+        )
         return y, v, self.weights.log() - 0.5 * (y**2 / v + v.log() + LOG_2PI).sum(-1)
 
     def log_prob(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch"]:
@@ -101,8 +109,12 @@ class GaussianMixture:
         y, v, logits = self._project(x, sigma)
         return -torch.einsum("bk,bkm,knm->bn", logits.softmax(-1), y / v, self._axes[1])
 
-    def denoise(self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None) -> Tensor:
-        """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or images)."""
+    def denoise(
+        self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None
+    ) -> Tensor:
+        """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or
+        images).
+        """
         y, v, logits = self._project(check_flat(x_t, self.n, sigma), sigma)
         variances, axes = self._axes
         each = self.means + torch.einsum("bkm,knm->bkn", y * variances / v, axes)
@@ -120,15 +132,21 @@ class GaussianMixture:
     def noised(self, sigma: float) -> "GaussianMixture":
         """p_t = p * N(0, sigma^2 I), sigma >= 0 a standard deviation."""
         variance = check_sigma(sigma) ** 2
-        return GaussianMixture(self.weights, self.means, self.covs + variance * torch.eye(self.n, dtype=torch.float64))
+        return GaussianMixture(
+            self.weights, self.means, self.covs + variance * torch.eye(self.n, dtype=torch.float64)
+        )
 
     def marginal(self, idx: Sequence[int]) -> "GaussianMixture":
         """The distribution of x[idx], coordinates in the order of idx."""
         idx = check_indices(idx, self.n)
         return GaussianMixture(self.weights, self.means[:, idx], self.covs[:, idx][:, :, idx])
 
-    def pushforward(self, matrix: Float[Tensor, "m n"], shift: Float[Tensor, "m"] | float = 0.0) -> "GaussianMixture":
-        """The distribution of matrix @ x + shift. Raises ValueError unless the matrix is [m n] of full rank m."""
+    def pushforward(
+        self, matrix: Float[Tensor, "m n"], shift: Float[Tensor, "m"] | float = 0.0
+    ) -> "GaussianMixture":
+        """The distribution of matrix @ x + shift. Raises ValueError unless the matrix is [m n] of full rank
+        m.
+        """
         matrix = check_tensor("matrix", as_real("matrix", matrix, 2), (None, self.n))
         if isinstance(shift, Tensor):
             check_tensor("shift", shift, (len(matrix),))
@@ -146,7 +164,9 @@ class GaussianMixture:
     def cov(self) -> Float[Tensor, "n n"]:
         """Cov[x]."""
         centered = self.means - self.mean
-        return torch.einsum("k,knm->nm", self.weights, self.covs + centered[:, :, None] * centered[:, None, :])
+        return torch.einsum(
+            "k,knm->nm", self.weights, self.covs + centered[:, :, None] * centered[:, None, :]
+        )
 
 
 def gaussian(mean: Tensor | Sequence[float], cov: Tensor | Sequence[Sequence[float]]) -> GaussianMixture:
@@ -161,7 +181,8 @@ def gaussian(mean: Tensor | Sequence[float], cov: Tensor | Sequence[Sequence[flo
 class Product:
     """prod_k factors[k](x[blocks[k]]), the blocks disjoint and together all of range(n).
 
-    Raises ValueError naming the indices that two blocks share or none holds, TypeError for a factor that is none.
+    Raises ValueError naming the indices that two blocks share or none holds, TypeError for a factor that is
+    none.
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -169,11 +190,19 @@ class Product:
 
     def __post_init__(self):
         blocks = [check_list("a block", block) for block in check_list("blocks", self.blocks, 1)]
-        factors = tuple(check_distribution("a factor", factor) for factor in check_list("factors", self.factors))
+        factors = tuple(
+            check_distribution("a factor", factor) for factor in check_list("factors", self.factors)
+        )
         if len(blocks) != len(factors):
-            raise ValueError(f"need one factor for each block, got {len(blocks)} blocks and {len(factors)} factors")
-        most = sum(map(len, blocks)) + max((i for b in blocks for i in b if isinstance(i, int)), default=0) + 1
-        object.__setattr__(self, "blocks", tuple(tuple(check_indices(b, most, "block indices")) for b in blocks))
+            raise ValueError(
+                f"need one factor for each block, got {len(blocks)} blocks and {len(factors)} factors"
+            )
+        most = (
+            sum(map(len, blocks)) + max((i for b in blocks for i in b if isinstance(i, int)), default=0) + 1
+        )
+        object.__setattr__(
+            self, "blocks", tuple(tuple(check_indices(b, most, "block indices")) for b in blocks)
+        )
         object.__setattr__(self, "factors", factors)
         flat = sorted(i for block in self.blocks for i in block)
         shared = sorted({a for a, b in zip(flat, flat[1:]) if a == b})
@@ -184,7 +213,9 @@ class Product:
             raise ValueError(f"blocks must cover range({len(flat)}): indices {missing} are in none")
         sizes = [factor.n for factor in self.factors]
         if sizes != [len(block) for block in self.blocks]:
-            raise ValueError(f"blocks have sizes {[len(b) for b in self.blocks]} but factors have dimensions {sizes}")
+            raise ValueError(
+                f"blocks have sizes {[len(b) for b in self.blocks]} but factors have dimensions {sizes}"
+            )
 
     @property
     def n(self) -> int:
@@ -211,8 +242,12 @@ class Product:
         check_points(x, self.n, sigma)
         return self._joined([f.score(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors)])
 
-    def denoise(self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None) -> Tensor:
-        """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or images)."""
+    def denoise(
+        self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None
+    ) -> Tensor:
+        """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or
+        images).
+        """
         x = check_flat(x_t, self.n, sigma)
         parts = [f.denoise(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors)]
         return self._joined(parts).reshape(x_t.shape)
@@ -228,7 +263,9 @@ class Product:
     def marginal(self, idx: Sequence[int]) -> "Product":
         """The distribution of x[idx], coordinates in the order of idx."""
         position = {i: p for p, i in enumerate(check_indices(idx, self.n))}
-        kept = [([p for p, i in enumerate(b) if i in position], b, f) for b, f in zip(self.blocks, self.factors)]
+        kept = [
+            ([p for p, i in enumerate(b) if i in position], b, f) for b, f in zip(self.blocks, self.factors)
+        ]
         blocks = tuple(tuple(position[b[p]] for p in local) for local, b, _ in kept if local)
         factors = tuple(f if len(local) == len(b) else f.marginal(local) for local, b, f in kept if local)
         return Product(blocks, factors)
@@ -283,10 +320,14 @@ class Estimate(NamedTuple):
     error: float
 
 
-def kl(p: Distribution, q: Distribution, samples: int = 20_000, generator: torch.Generator | None = None) -> Estimate:
-    """KL(p || q) >= 0 in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo with its error.
+def kl(
+    p: Distribution, q: Distribution, samples: int = 20_000, generator: torch.Generator | None = None
+) -> Estimate:
+    """KL(p || q) >= 0 in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo
+    with its error.
 
-    `samples` >= 2. Raises ValueError for different dimensions, and for a Monte Carlo estimate without a generator.
+    `samples` >= 2. Raises ValueError for different dimensions, and for a Monte Carlo estimate without a
+    generator.
     """
     check_distribution("p", p)
     check_distribution("q", q)
@@ -314,7 +355,11 @@ def gaussian_kl(mean: Tensor, cov: Tensor, other_mean: Tensor, other_cov: Tensor
 
 
 def check_mass(name: str, density: Float[Tensor, "points"], cell: float) -> None:
-    """Raise ValueError unless a density sums to 1 over a grid: otherwise the grid is too coarse for it, or too small."""
+    """Raise ValueError unless a density sums to 1 over a grid: otherwise the grid is too coarse for it, or
+    too small.
+    """
     mass = float(density.sum() * cell)
     if not abs(mass - 1) < 1e-6:
-        raise ValueError(f"the grid holds {mass:.6g} of {name}'s mass: take more points, or distributions less far apart")
+        raise ValueError(
+            f"the grid holds {mass:.6g} of {name}'s mass: take more points, or distributions less far apart"
+        )

@@ -1,7 +1,7 @@
 """Feature space: Corollary 1, Claim 2 and the transforms of App. D, each with its two sides as numbers.
 
-x and z are [batch n], sigma [batch] is > 0, matrices are invertible. Everything else raises ValueError or TypeError, naming
-the value.
+x and z are [batch n], sigma [batch] is > 0, matrices are invertible. Everything else raises ValueError or
+TypeError, naming the value.
 """
 
 import math
@@ -31,14 +31,20 @@ from lcs_utils.theory.results import Sides, full_joint, relative_fisher_gaussian
 
 
 def corollary_1(
-    fcpc: FeatureCPC, z: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], J: Iterable, points: int = 641
+    fcpc: FeatureCPC,
+    z: Float[Tensor, "batch n"],
+    sigma: Float[Tensor, "batch"],
+    J: Iterable,
+    points: int = 641,
 ) -> Sides:
-    """Corollary 1: the LCS in features z = A(x) against the score of N_t[A # p(.|c_J)], got from p in PIXEL space.
+    """Corollary 1: the LCS in features z = A(x) against the score of N_t[A # p(.|c_J)], got from p in PIXEL
+    space.
 
-    Maps of the line or the plane are integrated: p_t(z) = integral of p(x) N(z; A(x), sigma^2) dx, one mixture component
-    at a time, on a grid laid where its integrand is, refined up to `points` a side. In more dimensions a linear A pushes
-    p's mixture forward, which checks no more than Lemma 1 and the inverse of A. Raises ValueError for smooth maps there,
-    where half of the finest grid would give another answer, and for a sigma so small that rounding decides.
+    Maps of the line or the plane are integrated: p_t(z) = integral of p(x) N(z; A(x), sigma^2) dx, one
+    mixture component at a time, on a grid laid where its integrand is, refined up to `points` a side. In
+    more dimensions a linear A pushes p's mixture forward, which checks no more than Lemma 1 and the inverse
+    of A. Raises ValueError for smooth maps there, where half of the finest grid would give another answer,
+    and for a sigma so small that rounding decides.
     """
     if not isinstance(fcpc, FeatureCPC):
         raise TypeError(f"fcpc must be a FeatureCPC, got {shown(fcpc)}")
@@ -50,20 +56,29 @@ def corollary_1(
     local = local_conditional_score(features, z, sigma, features.subsets(J))
     if features.n > 2:
         if not isinstance(fcpc.transform, LinearMap):
-            raise ValueError(f"smooth maps need quadrature, which is for at most 2 dimensions, got {features.n}")
+            raise ValueError(
+                f"smooth maps need quadrature, which is for at most 2 dimensions, got {features.n}"
+            )
         return Sides(local, fcpc.pixels(J).pushforward(fcpc.transform.matrix).score(z, sigma))
     joint = full_joint(features(J))
-    score = [_score_by_quadrature(joint, fcpc.transform, one.double(), float(s), points) for one, s in zip(z, sigma)]
+    score = [
+        _score_by_quadrature(joint, fcpc.transform, one.double(), float(s), points)
+        for one, s in zip(z, sigma)
+    ]
     return Sides(local, torch.stack(score).to(local.dtype))
 
 
 def _score_by_quadrature(
     joint: GaussianMixture, transform: Transform, z: Float[Tensor, "n"], sigma: float, points: int
 ) -> Float[Tensor, "n"]:
-    """grad log p_t(z), p_t(z) = sum over components k of the integral of p_k(x) N(z; A(x), sigma^2) dx over pixels."""
+    """grad log p_t(z), p_t(z) = sum over components k of the integral of p_k(x) N(z; A(x), sigma^2) dx over
+    pixels.
+    """
     size = max(float(part.abs().max()) for part in (z, joint.means, joint.covs.sqrt().nan_to_num()))
     if sigma < 1e-5 * size:
-        raise ValueError(f"sigma must be at least 1e-5 of the features' size {size:.3g}, got {sigma:g}: rounding")
+        raise ValueError(
+            f"sigma must be at least 1e-5 of the features' size {size:.3g}, got {sigma:g}: rounding"
+        )
     masses, means = [], []
     for weight, mean, cov in zip(joint.weights, joint.means, joint.covs):
         mass, score = _component_by_quadrature(gaussian(mean, cov), transform, z, sigma, points)
@@ -75,7 +90,9 @@ def _score_by_quadrature(
 def _component_by_quadrature(
     component: GaussianMixture, transform: Transform, z: Float[Tensor, "n"], sigma: float, points: int
 ) -> tuple[Tensor, Float[Tensor, "n"]]:
-    """Log of one component's integral and its share of the score, on the first grid that half of its points agrees with."""
+    """Log of one component's integral and its share of the score, on the first grid that half of its points
+    agrees with.
+    """
     side = min(points, 81)
     while True:
         x, log_cell = _lattice(component, transform, z, sigma, side)
@@ -83,11 +100,17 @@ def _component_by_quadrature(
         pull = (at - z) / sigma
         log_p = component.log_prob(at) + transform.log_det(x) - pull.square().sum(-1) / 2
         rough = log_p.reshape([side] * component.n)[(slice(None, None, 2),) * component.n]
-        change = float(rough.logsumexp(tuple(range(component.n))) - log_p.logsumexp(0)) + component.n * math.log(2)
+        change = float(
+            rough.logsumexp(tuple(range(component.n))) - log_p.logsumexp(0)
+        ) + component.n * math.log(2)
         if abs(change) < 1e-7:
-            return log_p.logsumexp(0) + log_cell, log_p.softmax(0) @ pull / sigma  # Tweedie: E[A(x) - z] / sigma^2
+            return log_p.logsumexp(0) + log_cell, log_p.softmax(
+                0
+            ) @ pull / sigma  # Tweedie: E[A(x) - z] / sigma^2
         if side >= points:
-            raise ValueError(f"{points} points do not resolve the integral at z = {z.tolist()}, sigma = {sigma:g}")
+            raise ValueError(
+                f"{points} points do not resolve the integral at z = {z.tolist()}, sigma = {sigma:g}"
+            )
         side = min(points, 2 * side - 1)
 
 
@@ -96,7 +119,8 @@ def _lattice(
 ) -> tuple[Float[Tensor, "grid n"], float]:
     """Pixels [points^n n] where p_k(x) N(z; A(x), sigma^2) is not negligible, and the log volume of a cell.
 
-    Where that is, is known in features: a Gaussian. The lattice is spanned by the pixels of its principal axes.
+    Where that is, is known in features: a Gaussian. The lattice is spanned by the pixels of its principal
+    axes.
     """
     n, (mean, cov) = component.n, (component.mean, component.cov)
     gain = cov @ torch.linalg.inv(component.noised(sigma).cov)
@@ -107,7 +131,10 @@ def _lattice(
     ahead, behind = (transform.inverse(middle + sign * axes.T) for sign in (1, -1))
     frame = ((ahead - behind) / 2).T  # columns: one standard deviation along each axis, in pixels
     covered = torch.linalg.solve(frame, (transform.inverse(middle + around @ axes.T) - origin).T).T
-    sides = [torch.linspace(float(a), float(b), points, dtype=torch.float64) for a, b in zip(covered.amin(0), covered.amax(0))]
+    sides = [
+        torch.linspace(float(a), float(b), points, dtype=torch.float64)
+        for a, b in zip(covered.amin(0), covered.amax(0))
+    ]
     steps = torch.stack([side[1] - side[0] for side in sides])
     lattice = torch.cartesian_prod(*sides).reshape(-1, n)
     return origin + lattice @ frame.T, float(torch.linalg.slogdet(frame)[1] + steps.log().sum())
@@ -126,10 +153,10 @@ class Claim2(NamedTuple):
 def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[float]) -> Claim2:
     """Claim 2: N_t[A # p] against A # N_t[p] for a Gaussian p, in closed form; zero for orthogonal A.
 
-    Choice: the claim's formula is lost to us, so five readings of "the non-commutativity shrinks with noise" are
-    computed. Scores, denoisers and the KL to N_t[p] do shrink at high noise, as they do between any two laws, because all
-    scores vanish as 1 / sigma. Relative to the score the gap does NOT shrink, nor does the KL between the two laws: for
-    linear A both grow, the KL to KL(N(0, I) || N(0, A A^T)).
+    Choice: the claim's formula is lost to us, so five readings of "the non-commutativity shrinks with
+    noise" are computed. Scores, denoisers and the KL to N_t[p] do shrink at high noise, as they do between
+    any two laws, because all scores vanish as 1 / sigma. Relative to the score the gap does NOT shrink, nor
+    does the KL between the two laws: for linear A both grow, the KL to KL(N(0, I) || N(0, A A^T)).
     """
     p = _one_gaussian("claim_2", p)
     A = LinearMap(matrix).matrix
@@ -164,9 +191,10 @@ def _root(cov: Float[Tensor, "n n"], power: float) -> Float[Tensor, "n n"]:
 def time_dependent_map(z: Distribution, matrix: Float[Tensor, "n n"], sigma: float) -> Float[Tensor, "n n"]:
     """App. D's A_t, exact for a Gaussian z = A x: x -> E z + A_t (x - E x) carries N_t[p] to N_t[A # p].
 
-    A_t = (C_z + t)^(1/2) R (C_x + t)^(-1/2), t = sigma^2 and R = C_z^(-1/2) A C_x^(1/2), which is orthogonal: A_0 = A, and
-    A_t becomes a rotation as t grows. So it depends on the distribution, as the paper says, and at high noise in how it
-    turns only. Choice: other maps carry these laws to each other as well; this one is A at t = 0.
+    A_t = (C_z + t)^(1/2) R (C_x + t)^(-1/2), t = sigma^2 and R = C_z^(-1/2) A C_x^(1/2), which is
+    orthogonal: A_0 = A, and A_t becomes a rotation as t grows. So it depends on the distribution, as the
+    paper says, and at high noise in how it turns only. Choice: other maps carry these laws to each other as
+    well; this one is A at t = 0.
     """
     z, A, t = _one_gaussian("time_dependent_map", z), LinearMap(matrix).matrix, check_sigma(sigma) ** 2
     check_distribution("z", z, len(A))
@@ -176,7 +204,9 @@ def time_dependent_map(z: Distribution, matrix: Float[Tensor, "n n"], sigma: flo
 
 
 class Transforms(NamedTuple):
-    """KL of the sampled law from p in nats: one A above each switch, one A below it, and A_t at all noise levels."""
+    """KL of the sampled law from p in nats: one A above each switch, one A below it, and A_t at all noise
+    levels.
+    """
 
     above: list[float]
     below: list[float]
@@ -186,17 +216,21 @@ class Transforms(NamedTuple):
 def single_transform(
     z: Distribution, matrix: Float[Tensor, "n n"], switches: Iterable[float], steps: int = 200
 ) -> Transforms:
-    """App. D's question: what sampling with ONE transform A costs, KL of the sampled law from p, for features z ~ N, z = A x.
+    """App. D's question: what sampling with ONE transform A costs, KL of the sampled law from p, for
+    features z ~ N, z = A x.
 
-    The single-A denoiser is A^-1 D_z(A x), the features' denoiser as if noise were isotropic there too. It is used at noise
-    levels above each switch (sigma >= 0) and the exact one below, then the other way round; last, `time_dependent_map`'s
-    score A_t^T s_z(A_t x) at all levels. Every step is affine, so the sampled law is found from what becomes of the
-    origin and the unit vectors. `steps` >= 1.
+    The single-A denoiser is A^-1 D_z(A x), the features' denoiser as if noise were isotropic there too. It
+    is used at noise levels above each switch (sigma >= 0) and the exact one below, then the other way
+    round; last, `time_dependent_map`'s score A_t^T s_z(A_t x) at all levels. Every step is affine, so the
+    sampled law is found from what becomes of the origin and the unit vectors. `steps` >= 1.
     """
     z, A = _one_gaussian("single_transform", z), LinearMap(matrix)
     check_distribution("z", z, A.n)
     p, n = z.pushforward(torch.linalg.inv(A.matrix)), z.n
-    noise, sigmas = torch.cat([torch.zeros(1, n), torch.eye(n)]).double(), karras_sigmas(check_count("steps", steps, 1))
+    noise, sigmas = (
+        torch.cat([torch.zeros(1, n), torch.eye(n)]).double(),
+        karras_sigmas(check_count("steps", steps, 1)),
+    )
     switches = [check_number("a switch", s, 0, LOUDEST) for s in check_list("switches", switches)]
 
     def divergence(denoise: Callable) -> float:

@@ -33,7 +33,8 @@ class Subsets(NamedTuple):
 
 
 def check_disjoint(M: Mapping[Any, tuple[int, ...]], n: int) -> dict[Any, tuple[int, ...]]:
-    """`M` with tuples of pixels. Raises ValueError naming pixels that two conditions claim, or that are outside [0, n).
+    """`M` with tuples of pixels. Raises ValueError naming pixels that two conditions claim, or that are
+    outside [0, n).
 
     TypeError for an M that is no mapping of conditions to sequences of pixels.
     """
@@ -44,11 +45,12 @@ def check_disjoint(M: Mapping[Any, tuple[int, ...]], n: int) -> dict[Any, tuple[
         for i in check_list(f"M[{j!r}]", pixels, 1):
             if isinstance(i, bool) or not isinstance(i, Integral):
                 raise TypeError(f"M[{j!r}] must hold whole numbers, got {shown(i)}")
-            if not 0 <= i < n:
+            pixel = int(i)
+            if not 0 <= pixel < n:
                 raise ValueError(f"M[{j!r}] holds pixel {i}, outside [0, {n})")
-            if i in owner:
-                raise ValueError(f"M[{owner[i]!r}] and M[{j!r}] overlap: both hold pixel {i}")
-            owner[i] = j
+            if pixel in owner:
+                raise ValueError(f"M[{owner[pixel]!r}] and M[{j!r}] overlap: both hold pixel {i}")
+            owner[pixel] = j
     return {j: tuple(int(i) for i in pixels) for j, pixels in M.items()}
 
 
@@ -75,7 +77,7 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
     Raises ValueError for overlapping M_j and unknown J.
     """
     rest = background_pixels(M, n, J)
-    N, L = [rest] * n, [frozenset()] * n
+    N, L = [rest] * n, [frozenset[Any]()] * n
     for j in check_conditions(J):
         for i in M[j]:
             N[i], L[i] = tuple(M[j]), frozenset([j])
@@ -83,23 +85,27 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
 
 
 def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Subsets:
-    """Another reading of Lemma 1, whose cases are lost to us: a pixel of M_k looks at M_k (with no condition) also when k is not in J.
+    """Another reading of Lemma 1, whose cases are lost to us: a pixel of M_k looks at M_k (with no
+    condition) also when k is not in J.
 
-    Exact only if the background itself factorizes over the M_k; `results.lemma_1` with these subsets shows the difference.
+    Exact only if the background itself factorizes over the M_k; `results.lemma_1` with these subsets shows
+    the difference.
     Raises ValueError for overlapping M_j and unknown J.
     """
-    N, L = map(list, lemma_1_subsets(M, n, J))
-    uncontrolled = background_pixels(M, n, list(M))
+    subsets, uncontrolled = lemma_1_subsets(M, n, J), background_pixels(M, n, list(M))
+    N = list(subsets.N)
     for i in uncontrolled:
         N[i] = uncontrolled
     for k in set(M) - set(J):
         for i in M[k]:
             N[i] = tuple(M[k])
-    return Subsets(tuple(N), tuple(L))
+    return Subsets(tuple(N), subsets.L)
 
 
 def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
-    """N_i = the pixels within `radius` >= 0 of i in a row of n, L_i = J: the windows of a local score on a line."""
+    """N_i = the pixels within `radius` >= 0 of i in a row of n, L_i = J: the windows of a local score on a
+    line.
+    """
     check_count("n", n, 1)
     check_count("radius", radius)
     N = tuple(tuple(range(max(0, i - radius), min(n, i + radius + 1))) for i in range(n))
@@ -108,15 +114,20 @@ def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
 
 def _groups(subsets: Subsets) -> dict[tuple, list[int]]:
     """Pixels that share N and L, so that each distinct marginal is evaluated once."""
-    if not isinstance(subsets, tuple) or len(subsets) != 2 or len(subsets[0]) != len(subsets[1]) or not subsets[0]:
+    if (
+        not isinstance(subsets, tuple)
+        or len(subsets) != 2
+        or len(subsets[0]) != len(subsets[1])
+        or not subsets[0]
+    ):
         raise ValueError(f"subsets must be Subsets with one N and one L for each pixel, got {shown(subsets)}")
     groups: dict[tuple, list[int]] = {}
     for i, (N, L) in enumerate(zip(*subsets)):
-        N = check_list(f"N[{i}]", N, 1)
-        if i not in N:
-            raise ValueError(f"N[{i}] must hold pixel {i} itself, got {shown(N)}")
-        check_indices(N, len(subsets[0]), f"N[{i}]")
-        groups.setdefault((tuple(N), check_conditions(L)), []).append(i)
+        near = check_list(f"N[{i}]", N, 1)
+        if i not in near:
+            raise ValueError(f"N[{i}] must hold pixel {i} itself, got {shown(near)}")
+        check_indices(near, len(subsets[0]), f"N[{i}]")
+        groups.setdefault((tuple(near), check_conditions(L)), []).append(i)
     return groups
 
 
@@ -125,8 +136,8 @@ def local_conditional_score(
 ) -> Float[Tensor, "batch n"]:
     """Def. 1, eq. (1): s[i] = d/dx_i log p_t(x_{N_i} | c_{L_i}), t = sigma^2.
 
-    `subsets` may differ between noise levels: pass those for this sigma. Raises ValueError if i is not in N[i], and for
-    an x of another width than `subsets` or the family has.
+    `subsets` may differ between noise levels: pass those for this sigma. Raises ValueError if i is not in
+    N[i], and for an x of another width than `subsets` or the family has.
     """
     groups = _groups(subsets)
     check_points(x, len(subsets.N), sigma)
@@ -156,22 +167,26 @@ def sum_of_scores(
 ) -> Float[Tensor, "batch n"]:
     """The explicit composition of scores, s = s_b + sum_{j in J} (s_j - s_b) with s_b = grad log p_t(x | {}).
 
-    Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC it is the score
-    if the background, too, is independent between the M_j; otherwise Lemma 1's score is, and this is not.
+    Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC it
+    is the score if the background, too, is independent between the M_j; otherwise Lemma 1's score is, and
+    this is not.
     """
     base = law(family, ())
     check_points(x, base.n, sigma)
     start = base.score(x, sigma)
-    return start + sum((law(family, [j]).score(x, sigma) - start for j in check_conditions(J)), torch.zeros_like(start))
+    return start + sum(
+        (law(family, [j]).score(x, sigma) - start for j in check_conditions(J)), torch.zeros_like(start)
+    )
 
 
 def local_conditional_denoiser(
     family: Family, subsets_of: Callable[..., Subsets], by_noise: bool = False
 ) -> Denoiser:
-    """The denoiser x_t + sigma^2 s of the LCS with subsets `subsets_of(J)`; its cond is J. Def. 1 made samplable.
+    """The denoiser x_t + sigma^2 s of the LCS with subsets `subsets_of(J)`; its cond is J. Def. 1 made
+    samplable.
 
-    With `by_noise` the subsets are `subsets_of(J, sigma)`: N_i and L_i may change with t, as Def. 1 allows. Raises
-    TypeError for a J that is text or no set, ValueError for an x_t of another size than the subsets.
+    With `by_noise` the subsets are `subsets_of(J, sigma)`: N_i and L_i may change with t, as Def. 1 allows.
+    Raises TypeError for a J that is text or no set, ValueError for an x_t of another size than the subsets.
     """
     if not callable(subsets_of):
         raise TypeError(f"subsets_of must be a function that returns Subsets, got {shown(subsets_of)}")
@@ -180,7 +195,10 @@ def local_conditional_denoiser(
     def parts(J: Conditions, *level: float):
         subsets = subsets_of(J, *level)
         groups = _groups(subsets).items()
-        each = [(list(N), pixels, [N.index(i) for i in pixels], law(family, L).marginal(N)) for (N, L), pixels in groups]
+        each = [
+            (list(N), pixels, [N.index(i) for i in pixels], law(family, L).marginal(N))
+            for (N, L), pixels in groups
+        ]
         return len(subsets.N), each
 
     def denoise(x_t, sigma, cond):
@@ -198,7 +216,9 @@ def local_conditional_denoiser(
         out = torch.empty_like(x)
         for N, pixels, at, marginal in each:
             near = x[:, N]
-            out[:, pixels] = (near + expand(sigma, near) ** 2 * marginal.score(near, sigma))[:, at].to(x.dtype)
+            out[:, pixels] = (near + expand(sigma, near) ** 2 * marginal.score(near, sigma))[:, at].to(
+                x.dtype
+            )
         return out.reshape(x_t.shape)
 
     return denoise

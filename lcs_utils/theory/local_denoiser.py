@@ -1,8 +1,9 @@
 """The closed-form local conditional denoiser: a training-free Exp. 3 from a finite set of images.
 
-Def. 1's score for the empirical distribution of training patches: the posterior mean of the central cell over all
-training patches at the same place, weighted by how well their pixels explain the noisy patch and by how well their
-conditions agree (Kamb & Ganguli's and Niedoba et al.'s local scores, made conditional; App. E.3's patches).
+Def. 1's score for the empirical distribution of training patches: the posterior mean of the central cell
+over all training patches at the same place, weighted by how well their pixels explain the noisy patch and
+by how well their conditions agree (Kamb & Ganguli's and Niedoba et al.'s local scores, made conditional;
+App. E.3's patches).
 """
 
 import math
@@ -15,12 +16,15 @@ from torch import Tensor
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.theory.checks import check_count, check_levels, check_number, check_tensor, shown
 
-QUIETEST = 1e-12  # a smaller sigma is taken for this one: its square is no float32, and no two float32 patches are that near
+# a smaller sigma is taken for this one: its square is no float32, and no two float32 patches are that near
+QUIETEST = 1e-12
 CHUNK_ELEMENTS = 2**24  # distances held at once: 64 MiB, whatever the number of training images
 
 
 def box_sum(maps: Float[Tensor, "rows columns *rest"], radius: int) -> Float[Tensor, "rows columns *rest"]:
-    """Sums over the (2 radius + 1)^2 neighborhoods of the first two axes, radius >= 0, clipped at the border."""
+    """Sums over the (2 radius + 1)^2 neighborhoods of the first two axes, radius >= 0, clipped at the
+    border.
+    """
     if not isinstance(maps, Tensor):
         raise TypeError(f"maps must be a tensor, got {shown(maps)}")
     if maps.ndim < 2:
@@ -44,12 +48,12 @@ def patch_denoiser(
 ) -> Denoiser:
     """D(x_t)[cell] = sum_y w(y) y[cell], y over the training patches of `radius` cells around that cell.
 
-    w(y) ~ exp(-||x_t - y||^2 / (2 sigma^2)) (flip / (1 - flip))^(sum of |count - count of y|), both over the patch, so
-    it is eq. (1)'s denoiser for the training set with N and L the patch. `images` in [-1, 1]; cond and `grids` hold
-    counts [batch cells]: a 2 where y has 0 differs twice, as two labels would. sigma > 0. Log-sum-exp over all patches,
-    streamed in bounded memory, in float32.
-    Choice: a label disagrees with probability `flip`, so a combination of conditions that no training patch shows
-    falls back to the nearest ones. Raises ValueError naming both numbers when shapes do not fit.
+    w(y) ~ exp(-||x_t - y||^2 / (2 sigma^2)) (flip / (1 - flip))^(sum of |count - count of y|), both over
+    the patch, so it is eq. (1)'s denoiser for the training set with N and L the patch. `images` in [-1, 1];
+    cond and `grids` hold counts [batch cells]: a 2 where y has 0 differs twice, as two labels would. sigma
+    > 0. Log-sum-exp over all patches, streamed in bounded memory, in float32.
+    Choice: a label disagrees with probability `flip`, so a combination of conditions that no training patch
+    shows falls back to the nearest ones. Raises ValueError naming both numbers when shapes do not fit.
     """
     check_tensor("images", images, (None, 3, None, None))
     check_tensor("grids", grids, (None, None))
@@ -60,7 +64,9 @@ def patch_denoiser(
     if len(grids) != n or n == 0 or side == 0 or side**2 != grids.shape[1]:
         raise ValueError(f"need one square grid for each image, got {n} images and grids {list(grids.shape)}")
     if images.shape[-1] % side or images.shape[-2] != images.shape[-1]:
-        raise ValueError(f"grid_size {side} does not divide resolution {images.shape[-2]} x {images.shape[-1]}")
+        raise ValueError(
+            f"grid_size {side} does not divide resolution {images.shape[-2]} x {images.shape[-1]}"
+        )
     if not 0 < flip < 0.5:
         raise ValueError(f"need 0 < flip < 0.5, got {flip}")
     cell, mismatch = images.shape[-1] // side, math.log((1 - flip) / flip)
@@ -76,7 +82,9 @@ def patch_denoiser(
         check_levels(sigma, batch := len(x_t), above=True)
         cond = torch.as_tensor(cond)
         if cond.shape not in ((side**2,), (batch, side**2)):
-            raise ValueError(f"cond must have shape [{side**2}] or [{batch}, {side**2}], got {list(cond.shape)}")
+            raise ValueError(
+                f"cond must have shape [{side**2}] or [{batch}, {side**2}], got {list(cond.shape)}"
+            )
         x = to_cells(x_t.float())
         near = rearrange(cond.float().expand(batch, -1), "b (i j) -> i j b", i=side)[..., None]
         scale = (0.5 / sigma.double().clamp(min=QUIETEST) ** 2).float()[:, None]
@@ -85,7 +93,9 @@ def patch_denoiser(
         step = max(1, chunk_elements // (side**2 * batch))
         for start in range(0, n, step):
             y, c = train[:, :, start : start + step], train_grids[:, :, start : start + step]
-            far = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").square_()  # exact also when close
+            far = torch.cdist(
+                x, y, compute_mode="donot_use_mm_for_euclid_dist"
+            ).square_()  # exact also when close
             far.mul_(scale).add_((near - c[:, :, None]).abs_(), alpha=mismatch)
             logits = box_sum(far, radius).neg_()
             peak = torch.maximum(top, logits.amax(-1, keepdim=True))
@@ -116,11 +126,17 @@ def patch_denoiser_reference(
                     logits = []
                     for k in range(n):
                         far = (x_t[b][:, *cut].double() - images[k][:, *cut].double()).square().sum()
-                        differing = (cond[b][at].double() - grids[k].reshape(side, side)[at].double()).abs().sum()
-                        logits.append(-far / (2 * sigma[b].double().clamp(min=QUIETEST) ** 2) - mismatch * differing)
+                        differing = (
+                            (cond[b][at].double() - grids[k].reshape(side, side)[at].double()).abs().sum()
+                        )
+                        logits.append(
+                            -far / (2 * sigma[b].double().clamp(min=QUIETEST) ** 2) - mismatch * differing
+                        )
                     weights = torch.stack(logits).softmax(0).to(x_t.dtype)
                     center = slice(i * cell, (i + 1) * cell), slice(j * cell, (j + 1) * cell)
-                    out[b][:, *center] = torch.einsum("k,kcpq->cpq", weights, images[:, :, *center].to(x_t.dtype))
+                    out[b][:, *center] = torch.einsum(
+                        "k,kcpq->cpq", weights, images[:, :, *center].to(x_t.dtype)
+                    )
         return out
 
     return denoise

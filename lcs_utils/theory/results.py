@@ -1,7 +1,9 @@
-"""The paper's results, each as a function that returns its two sides as numbers; notebooks and tests compare them.
+"""The paper's results, each as a function that returns its two sides as numbers; notebooks and tests
+compare them.
 
-A family is a function of a set of conditions J that gives p(x | c_J), M maps conditions to their pixels, x is [batch n] and
-sigma [batch] is >= 0. Everything else raises ValueError or TypeError, naming the value. Results on features are in
+A family is a function of a set of conditions J that gives p(x | c_J), M maps conditions to their pixels, x
+is [batch n] and sigma [batch] is >= 0. Everything else raises ValueError or TypeError, naming the value.
+Results on features are in
 `feature_space`.
 """
 
@@ -61,8 +63,11 @@ class Sides(NamedTuple):
 
 
 def full_joint(p: Distribution) -> GaussianMixture:
-    """`p` as one mixture with full covariances, which knows nothing of blocks: the independent side of a comparison."""
-    return p.joint() if isinstance(check_distribution("p", p), Product) else p
+    """`p` as one mixture with full covariances, which knows nothing of blocks: the independent side of a
+    comparison.
+    """
+    check_distribution("p", p)
+    return p.joint() if isinstance(p, Product) else p
 
 
 def lemma_1(
@@ -72,7 +77,8 @@ def lemma_1(
     J: Iterable,
     subsets: Subsets | None = None,
 ) -> Sides:
-    """Lemma 1: the LCS with the CPC's subsets against grad log p_t(x | c_J) of the full joint; equal at every t.
+    """Lemma 1: the LCS with the CPC's subsets against grad log p_t(x | c_J) of the full joint; equal at
+    every t.
 
     Pass other `subsets` (such as `lcs.inactive_block_subsets`) to see the equality break.
     """
@@ -106,18 +112,21 @@ def converse(
     stop: Float[Tensor, "n"],
     nodes: int = 64,
 ) -> Sides:
-    """The converse of Lemma 1: log p(stop) - log p(start) against the sum of what each block alone contributes.
+    """The converse of Lemma 1: log p(stop) - log p(start) against the sum of what each block alone
+    contributes.
 
-    `blocks` are disjoint and together all of range(n). Equal for all points exactly when log p(.|c_J) is a sum over the
-    blocks, as it is when the score in each block depends on that block alone. That is half of eq. (2), the half of N_i;
-    the half of L_i is that a block's summand is the same for every J, which one J cannot show (spill alone passes here
-    and is no CPC).
+    `blocks` are disjoint and together all of range(n). Equal for all points exactly when log p(.|c_J) is a
+    sum over the blocks, as it is when the score in each block depends on that block alone. That is half of
+    eq. (2), the half of N_i; the half of L_i is that a block's summand is the same for every J, which one J
+    cannot show (spill alone passes here and is no CPC).
     Choice: the paper says "equivalence" and proves one direction; this is our closed-form check of the other.
     """
     alone, blocks = 0.0, [check_list("a block", block, 1) for block in check_list("blocks", blocks, 1)]
     start = check_tensor("start", start, (None,)).double()
     stop = check_tensor("stop", stop, (len(start),)).double()
-    if sorted(check_indices([i for block in blocks for i in block], len(start), "block indices")) != list(range(len(start))):
+    if sorted(check_indices([i for block in blocks for i in block], len(start), "block indices")) != list(
+        range(len(start))
+    ):
         raise ValueError(f"blocks must cover range({len(start)}), got {shown(blocks)}")
     for block in blocks:
         moved = start.clone()
@@ -138,7 +147,8 @@ class Lemma2(NamedTuple):
 def lemma_2(
     family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable, Js: Iterable[Iterable] | None = None
 ) -> Lemma2:
-    """Lemma 2: KL(p(.|c_J) || p*(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS; suprema over `Js` (default: J).
+    """Lemma 2: KL(p(.|c_J) || p*(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS; suprema over `Js`
+    (default: J).
 
     Behind it is the identity KL(p || prod q_k) = KL(p || prod p_k) + sum_k KL(p_k || q_k), returned too.
     """
@@ -152,13 +162,19 @@ def lemma_2(
 def lemma_3(
     family: Family, M: Mapping[Any, tuple[int, ...]], Js: Iterable[Iterable], sigmas: Iterable[float]
 ) -> Float[Tensor, "levels 3"]:
-    """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at increasing noise; each strictly decreases unless it is zero."""
+    """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at increasing noise; each strictly decreases unless it
+    is zero.
+    """
     Js, sigmas = check_sets(Js), check_list("sigmas", sigmas, 1)
-    return torch.tensor([approximate_cpc_errors(family, M, Js, sigma) for sigma in sigmas], dtype=torch.float64)
+    return torch.tensor(
+        [approximate_cpc_errors(family, M, Js, sigma) for sigma in sigmas], dtype=torch.float64
+    )
 
 
 def independent_blocks_divergence(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> float:
-    """KL(p(.|c_J) || its own blocks made independent), eq. (4) at one J: zero for a CPC, whatever eq. (3) says."""
+    """KL(p(.|c_J) || its own blocks made independent), eq. (4) at one J: zero for a CPC, whatever eq. (3)
+    says.
+    """
     return kl(law(family, check_conditions(J)), blockwise(family, M, J)).value
 
 
@@ -170,10 +186,12 @@ def fitted_errors(
     draws: int,
     generator: torch.Generator,
 ) -> list[float]:
-    """KL(p(.|c_J) || a CPC fitted to `draws` samples of each set of conditions in `shown`), for each J in `Js`.
+    """KL(p(.|c_J) || a CPC fitted to `draws` samples of each set of conditions in `shown`), for each J in
+    `Js`.
 
-    What length generalization costs (section 3.1): near zero for a CPC, at counts that were shown and at others.
-    Where the family is none the fit is wrong at both, so a number for an unseen count needs those of the seen ones.
+    What length generalization costs (section 3.1): near zero for a CPC, at counts that were shown and at
+    others. Where the family is none the fit is wrong at both, so a number for an unseen count needs those
+    of the seen ones.
     `fit_cpc` is given the blocks M.
     """
     fitted = fit_cpc([(J, law(family, J).sample(draws, generator)) for J in check_sets(shown)], M)
@@ -192,7 +210,8 @@ def relative_fisher_gaussian(p: Distribution, q: Distribution) -> float:
 
 
 def grid_for(*distributions: Distribution, points: int = 401, reach: float = 10.0) -> tuple[Tensor, float]:
-    """Grid points [points^n n] to `reach` standard deviations around all components, and the volume of a cell.
+    """Grid points [points^n n] to `reach` standard deviations around all components, and the volume of a
+    cell.
 
     Raises ValueError for different dimensions, and for more than 10 million points.
     """
@@ -209,11 +228,13 @@ def grid_for(*distributions: Distribution, points: int = 401, reach: float = 10.
 
 
 def claim_1(p: Distribution, q: Distribution, t: float, points: int = 401) -> Sides:
-    """Claim 1: d/dt KL(p_t || q_t) = -1/2 E_{p_t} ||grad log p_t - grad log q_t||^2, t > 0 the VARIANCE of the noise.
+    """Claim 1: d/dt KL(p_t || q_t) = -1/2 E_{p_t} ||grad log p_t - grad log q_t||^2, t > 0 the VARIANCE of
+    the noise.
 
-    The derivative is autograd's in t. Gaussians of any dimension in closed form, others in one or two dimensions by
-    quadrature. Raises ValueError for mixtures in more than two dimensions, and where the grid does not hold all of the
-    mass or half of its points would give another answer (mixtures far apart, or narrow).
+    The derivative is autograd's in t. Gaussians of any dimension in closed form, others in one or two
+    dimensions by quadrature. Raises ValueError for mixtures in more than two dimensions, and where the grid
+    does not hold all of the mass or half of its points would give another answer (mixtures far apart, or
+    narrow).
     """
     check_distribution("q", q, check_distribution("p", p).n)
     t = check_number("t", t, 0, 1e12, above=True)
@@ -229,7 +250,9 @@ def claim_1(p: Distribution, q: Distribution, t: float, points: int = 401) -> Si
     fine, coarse = (_claim_1_on_grid(p, q, t, k) for k in (points, points // 2 + 1))
     change = max(abs(a - b) for a, b in zip(fine, coarse))
     if not change <= 1e-6 * max(map(abs, fine)) + 1e-12:
-        raise ValueError(f"{points} points a side do not resolve this pair: half of them move a side by {change:.3g}")
+        raise ValueError(
+            f"{points} points a side do not resolve this pair: half of them move a side by {change:.3g}"
+        )
     return fine
 
 
@@ -248,10 +271,11 @@ def _claim_1_on_grid(p: Distribution, q: Distribution, t: float, points: int) ->
 
 
 def heat_equation(p: Distribution, x: Float[Tensor, "batch n"], t: float) -> Sides:
-    """d/dt log p_t(x) against 1/2 (laplacian log p_t + ||grad log p_t||^2), t > 0 the variance of the noise: eq. (7).
+    """d/dt log p_t(x) against 1/2 (laplacian log p_t + ||grad log p_t||^2), t > 0 the variance of the
+    noise: eq. (7).
 
-    Choice: the formula of eq. (7), "the fact" that the proof of Claim 1 uses, is lost to us; it needs this one,
-    d/dt p_t = 1/2 laplacian p_t, here divided by p_t.
+    Choice: the formula of eq. (7), "the fact" that the proof of Claim 1 uses, is lost to us; it needs this
+    one, d/dt p_t = 1/2 laplacian p_t, here divided by p_t.
     """
     check_points(x, check_distribution("p", p).n)
     level = torch.tensor(check_number("t", t, 0, 1e12, above=True), dtype=torch.float64, requires_grad=True)
@@ -264,7 +288,8 @@ def heat_equation(p: Distribution, x: Float[Tensor, "batch n"], t: float) -> Sid
 
 
 def window_error(p: Distribution, sigma: float, radius: int) -> float:
-    """What the local score with windows N_i = [i - radius, i + radius] misses of a Gaussian p's denoiser, as a share.
+    """What the local score with windows N_i = [i - radius, i + radius] misses of a Gaussian p's denoiser,
+    as a share.
 
     E ||D_local - D||^2 / E ||D - E x||^2 under p_t, closed form, for pixels in a row; sigma > 0.
     """
@@ -274,14 +299,16 @@ def window_error(p: Distribution, sigma: float, radius: int) -> float:
     cov, noisy = p.cov, p.noised(sigma).cov
     exact, local = cov @ torch.linalg.inv(noisy), torch.zeros_like(cov)
     for i, N in enumerate(window_subsets(p.n, radius).N):
-        N = list(N)
-        local[i, N] = torch.linalg.solve(noisy[N][:, N], cov[N, i])
+        near = list(N)
+        local[i, near] = torch.linalg.solve(noisy[near][:, near], cov[near, i])
     gap = local - exact
     return float(torch.trace(gap @ noisy @ gap.T) / torch.trace(exact @ noisy @ exact.T))
 
 
 def smallest_window(p: Distribution, sigma: float, tolerance: float = 0.01) -> int:
-    """The smallest radius whose `window_error` is at most `tolerance` in (0, 1): N_i that change with t (Def. 1)."""
+    """The smallest radius whose `window_error` is at most `tolerance` in (0, 1): N_i that change with t
+    (Def. 1).
+    """
     check_distribution("p", p)
     check_number("tolerance", tolerance, 0, 1, above=True)
     return next(r for r in range(p.n) if window_error(p, sigma, r) <= tolerance or r == p.n - 1)

@@ -1,23 +1,31 @@
 // A picture divided into rows x columns places. A click, or Enter at the place that the arrow keys chose, reports it.
+// Words beside, above and on it are HTML: they keep their size when the picture shrinks.
 function render({ model, el }) {
   const canvas = document.createElement("canvas");
   canvas.tabIndex = 0;
   canvas.dataset.lmSuppressShortcuts = "true"; // else JupyterLab takes arrow keys and Enter before they arrive here
   canvas.setAttribute("role", "application");
   canvas.setAttribute("aria-roledescription", "picture with places to choose");
-  const look = { display: "block", maxWidth: "100%", height: "auto", imageRendering: "pixelated", cursor: "crosshair" };
-  Object.assign(canvas.style, look);
+  const part = (className, parent, textContent = "") =>
+    parent.appendChild(Object.assign(document.createElement("div"), { className, textContent }));
+  const whole = part("lcs-picture", el);
+  const corner = part("lcs-corner", whole), above = part("lcs-heads", whole);
+  const beside = part("lcs-sides", whole), framed = part("lcs-framed", whole);
+  const marks = document.createElement("div");
+  marks.setAttribute("aria-hidden", "true"); // `here` says them
   const said = document.createElement("span");
   said.setAttribute("aria-live", "polite");
-  const hidden = { position: "absolute", width: "1px", height: "1px", overflow: "hidden", clipPath: "inset(50%)" };
-  Object.assign(said.style, hidden);
-  el.append(canvas, said);
+  said.className = "lcs-hidden";
+  framed.append(canvas, said, marks);
   const image = new Image();
   let url = null;
 
   function draw() {
     const pen = canvas.getContext("2d");
-    if (canvas.width !== image.width) canvas.width = image.width;
+    if (canvas.width !== image.width) {
+      canvas.width = image.width;
+      whole.style.gridTemplateColumns = `max-content minmax(0, ${image.width}px)`;
+    }
     if (canvas.height !== image.height) canvas.height = image.height;
     pen.drawImage(image, 0, 0);
     if (!canvas.matches(":focus-visible")) return;
@@ -39,10 +47,31 @@ function render({ model, el }) {
     model.set("cursor", [row, column]);
     model.set("chosen", [row, column, model.get("chosen")[2] + 1]);
     model.save_changes();
+    canvas.dispatchEvent(new CustomEvent("lcs-asked", { bubbles: true }));
+  }
+  function words() {
+    const heads = model.get("heads"), sides = model.get("sides");
+    corner.textContent = model.get("corner");
+    above.replaceChildren();
+    for (const head of heads) part("", above, head);
+    beside.replaceChildren();
+    for (const lines of sides) {
+      const row = part("", beside);
+      for (const [line, bold] of lines) part(bold ? "lcs-bold" : "", row, line);
+    }
+    above.style.gridTemplateColumns = `repeat(${heads.length || 1}, minmax(0, 1fr))`;
+    beside.style.gridTemplateRows = `repeat(${sides.length || 1}, minmax(min-content, 1fr))`;
+  }
+  function mark() {
+    marks.replaceChildren();
+    for (const [row, column, text] of model.get("marks")) {
+      const at = { left: `${(100 * column) / model.get("columns")}%`, top: `${(100 * row) / model.get("rows")}%` };
+      Object.assign(part("lcs-mark", marks, text).style, at);
+    }
   }
   function label() {
     canvas.setAttribute("aria-label", model.get("label"));
-    said.textContent = model.get("status");
+    queueMicrotask(() => (said.textContent = model.get("status"))); // after `here`, which may come along in any order
   }
   image.onload = draw;
   canvas.onfocus = canvas.onblur = draw;
@@ -69,7 +98,11 @@ function render({ model, el }) {
   model.on("change:cursor", draw);
   model.on("change:here", () => canvas.matches(":focus") && (said.textContent = model.get("here")));
   model.on("change:label change:status", label);
+  model.on("change:heads change:sides change:corner", words);
+  model.on("change:marks", mark);
   label();
+  words();
+  mark();
   load();
   model.send({ seen: true });
   return () => url && URL.revokeObjectURL(url);

@@ -8,13 +8,17 @@ import traitlets
 
 
 class ClickCanvas(anywidget.AnyWidget):
-    """`png`, divided into rows x columns places; `chosen` becomes [row, column, how many so far] at a click or Enter.
+    """`png`, divided into rows x columns places; `chosen` becomes [row, column, how many so far] at a click
+    or Enter.
 
-    Arrow keys move `cursor`, [row, column], and what `place(row, column)` says is read out; so is `status` when it
-    changes. `label` is the picture's accessible name. `seen()` is called when a browser has drawn it.
+    Arrow keys move `cursor`, [row, column], and what `place(row, column)` says is read out; so is `status`
+    when it changes. `label` is the picture's accessible name. `seen()` is called when a browser has drawn
+    it. Words that keep their size when the picture shrinks: `heads` above equal columns, `sides` beside equal
+    rows, each a list of [line, bold], `corner` above these; `marks` are [row, column, text], centered there.
     """
 
     _esm = Path(__file__).with_name("canvas.js")
+    _css = Path(__file__).with_name("controls.css")
     png = traitlets.Bytes(b"").tag(sync=True)
     rows = traitlets.Int(1).tag(sync=True)
     columns = traitlets.Int(1).tag(sync=True)
@@ -23,6 +27,10 @@ class ClickCanvas(anywidget.AnyWidget):
     label = traitlets.Unicode("").tag(sync=True)
     status = traitlets.Unicode("").tag(sync=True)
     here = traitlets.Unicode("").tag(sync=True)
+    heads = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    sides = traitlets.List().tag(sync=True)
+    corner = traitlets.Unicode("").tag(sync=True)
+    marks = traitlets.List().tag(sync=True)
 
     def __init__(
         self, place: Callable[[int, int], str] | None = None, seen: Callable[[], None] | None = None, **traits

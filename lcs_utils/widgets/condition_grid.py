@@ -15,16 +15,23 @@ from lcs_utils.plotting import to_uint8
 from lcs_utils.widgets.canvas import ClickCanvas
 from lcs_utils.widgets.controls import Button, Number, Progress
 from lcs_utils.widgets.drawing import condition_sheet
-from lcs_utils.widgets.explorer import ROW, cell_name, quick_png
-from lcs_utils.widgets.frames import Pictured, png_bytes
+from lcs_utils.widgets.explorer import ROW, cell_name
+from lcs_utils.widgets.frames import Pictured, png_bytes, quick_png
+from lcs_utils.widgets.watch import Watch
 
 
 def render(
-    cells: Sequence[int], image: Tensor | None, centers: Sequence[tuple[float, float]], size: int = 32, scale: int = 9
+    cells: Sequence[int],
+    image: Tensor | None,
+    centers: Sequence[tuple[float, float]],
+    size: int = 32,
+    scale: int = 9,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """The sample (gray without one), the grid of conditions over it, a disc at each object found (x, y in [0, 1])."""
+    """The sample (gray without one), the grid of conditions over it, a disc at each object found (x, y in
+    [0, 1]).
+    """
     scene = np.full((size, size, 3), 225, np.uint8) if image is None else to_uint8(image)
-    sheet = condition_sheet(scene, cells, scale)
+    sheet = condition_sheet(scene, cells, scale, colored=False)
     for x, y in centers:
         sheet.disc(y * size, x * size, 0.6, (255, 255, 255), 1.0)
     return sheet.array()
@@ -33,8 +40,8 @@ def render(
 class ConditionSampler:
     """Click cells, press Sample, read the count. `nets` are denoisers by title, `counter` an `ObjectCounter`.
 
-    `cells` (at first the `k` first test locations) are the active ones; `toggle(cell)` and `draw_samples()` are what
-    clicks and the button do. Shows itself in a notebook, as a PNG where no kernel runs.
+    `cells` (at first the `k` first test locations) are the active ones; `toggle(cell)` and `draw_samples()`
+    are what clicks and the button do. Shows itself in a notebook, as a PNG where no kernel runs.
     """
 
     def __init__(
@@ -49,8 +56,13 @@ class ConditionSampler:
         self.nets, self.counter, self.size, self.steps = dict(nets), counter, resolution, steps
         self.cells = tuple(test_condition(k).nonzero().flatten().tolist())
         self.drawn: dict[str, tuple[Tensor, list, int]] = {}  # title -> image, centers, count
-        label = lambda title: f"{title}: condition grid and sample; choose a cell to toggle its condition"
-        place = lambda row, column: cell_name(self.cells, row, column)
+
+        def label(title):
+            return f"{title}: condition grid and sample; choose a cell to toggle its condition"
+
+        def place(row, column):
+            return cell_name(self.cells, row, column)
+
         self.canvases = {
             title: ClickCanvas(place, rows=GRID_SIZE, columns=GRID_SIZE, label=label(title)) for title in nets
         }
@@ -61,11 +73,14 @@ class ConditionSampler:
         self.progress = Progress(steps * len(nets), tooltip="sampling")
         for canvas in self.canvases.values():
             canvas.observe(lambda change: self.toggle(change.new[0] * GRID_SIZE + change.new[1]), "chosen")
-        for control in (self.clearer, self.seed, self.progress):
-            control.layout = {"margin": "0 0 0 8px"}
-        boxes = [ipywidgets.VBox([self.captions[t], self.canvases[t]], layout={"margin": "0 12px 0 0"}) for t in nets]
+        boxes = [
+            ipywidgets.VBox([self.captions[t], self.canvases[t]], layout={"margin": "0 12px 0 0"})
+            for t in nets
+        ]
         buttons = ipywidgets.HBox([self.sampler, self.clearer, self.seed, self.progress], layout=ROW)
-        self.widget = ipywidgets.VBox([buttons, ipywidgets.HBox(boxes, layout={"flex_flow": "row wrap"})])
+        self.watch = Watch()
+        pictures = ipywidgets.HBox(boxes, layout={"flex_flow": "row wrap"})
+        self.widget = ipywidgets.VBox([buttons, self.watch, pictures]).add_class("lcs-box")
         self.show()
 
     def toggle(self, cell: int) -> None:
@@ -83,13 +98,16 @@ class ConditionSampler:
     def draw_samples(self) -> None:
         """One sample of every net from the same noise, and its count."""
         self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
-        noise = torch.randn(1, 3, self.size, self.size, generator=torch.Generator().manual_seed(self.seed.value))
+        noise = torch.randn(
+            1, 3, self.size, self.size, generator=torch.Generator().manual_seed(self.seed.value)
+        )
         cond = torch.zeros(1, GRID_SIZE**2)
         cond[0, list(self.cells)] = 1
         try:
             for title, denoise in self.nets.items():
                 for step in sample(denoise, noise, karras_sigmas(self.steps), cond, "dpmpp_2m"):
                     self.progress.value += 1
+                    self.watch.beat()
                 image = step.x_t.clamp(-1, 1)
                 found = self.counter(image)
                 centers = [tuple(c) for c in found.centers[0].tolist() if c[0] == c[0]]  # padded with nan

@@ -14,9 +14,15 @@ function labeled(model, el, tag, properties) {
   return [input, label];
 }
 
-function put(model, name, value) {
-  model.set(name, value);
+// Says in the page that an answer of the kernel is awaited (watch.js).
+function ask(from) {
+  from.dispatchEvent(new CustomEvent("lcs-asked", { bubbles: true }));
+}
+
+function put(model, from, values) {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
   model.save_changes();
+  ask(from);
 }
 
 function slider(model, el) {
@@ -32,16 +38,24 @@ function slider(model, el) {
     input.setAttribute("aria-valuetext", said(at));
     stop.textContent = said(at);
   }
+  let held = false; // by the pointer: keys make one step at a time
   input.oninput = () => {
-    put(model, "value", Number(input.value));
+    put(model, input, { value: Number(input.value), dragged: held });
     show();
   };
+  const drop = () => {
+    held = false;
+    if (model.get("dragged")) put(model, input, { dragged: false });
+  };
+  input.onpointerdown = () => (held = true);
+  input.onpointerup = input.onpointercancel = input.onchange = input.onblur = drop;
   model.on("change:value", show);
   show();
   return model.get("play") ? player(model, row) : undefined;
 }
 
-// Moves the slider by itself, one stop at a time, and waits wherever the kernel has not drawn the last one.
+// Moves the slider by itself, one stop at a time, waits wherever the kernel has not drawn the last one, and stops where
+// the kernel is silent.
 function player(model, row) {
   const button = make("button", row, { type: "button", className: "lcs-button" });
   let timer = null;
@@ -58,11 +72,13 @@ function player(model, row) {
   function advance() {
     const at = model.get("value");
     if (at >= model.get("high")) stop();
-    else if (model.get("answered") === at) put(model, "value", at + model.get("step"));
+    else if (model.get("answered") === at) put(model, button, { value: at + model.get("step") });
   }
   button.onclick = () => {
     if (timer) return stop();
-    if (model.get("value") >= model.get("high")) put(model, "value", model.get("low"));
+    if (model.get("value") >= model.get("high")) put(model, button, { value: model.get("low") });
+    button.closest(".lcs-box")?.addEventListener("lcs-silent", stop, { once: true });
+    ask(button); // it may be silent already
     timer = setInterval(advance, model.get("interval"));
     show();
   };
@@ -78,7 +94,7 @@ function choice(model, el) {
     show();
   }
   const show = () => (input.value = model.get("value"));
-  input.onchange = () => put(model, "value", Number(input.value));
+  input.onchange = () => put(model, input, { value: Number(input.value) });
   model.on("change:options", fill);
   model.on("change:value", show);
   fill();
@@ -88,10 +104,12 @@ function number(model, el) {
   const limits = { type: "number", min: model.get("low"), max: model.get("high"), step: 1 };
   const [input] = labeled(model, el, "input", limits);
   const show = () => (input.value = model.get("value"));
-  input.onchange = () => {
-    if (input.value !== "" && input.checkValidity()) put(model, "value", Number(input.value));
-    else show(); // what is no number between the limits is not taken
-  };
+  function commit() {
+    if (input.value === "" || !input.checkValidity()) return show(); // no number between the limits is not taken
+    if (Number(input.value) !== model.get("value")) put(model, input, { value: Number(input.value) });
+  }
+  input.onchange = commit;
+  input.onkeydown = (event) => event.key === "Enter" && commit(); // JupyterLab keeps "change" from coming then
   model.on("change:value", show);
   show();
 }
@@ -100,7 +118,7 @@ function button(model, el) {
   const words = { textContent: model.get("description"), title: model.get("tooltip") };
   const input = make("button", el, { type: "button", className: "lcs-button", ...words });
   const show = () => (input.disabled = model.get("disabled"));
-  input.onclick = () => put(model, "clicks", model.get("clicks") + 1);
+  input.onclick = () => put(model, input, { clicks: model.get("clicks") + 1 });
   model.on("change:disabled", show);
   show();
 }

@@ -1,4 +1,6 @@
-"""Controls that are HTML's own: reached by Tab, moved by keys, named for screen readers (ipywidgets' sliders: not)."""
+"""Controls that are HTML's own: reached by Tab, moved by keys, named for screen readers (ipywidgets'
+sliders: not).
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +10,9 @@ import traitlets
 
 
 class Control(anywidget.AnyWidget):
-    """One native control. `description` stands beside it; `tooltip`, or else `description`, is its accessible name."""
+    """One native control. `description` stands beside it; `tooltip`, or else `description`, is its
+    accessible name.
+    """
 
     _esm = Path(__file__).with_name("controls.js")
     _css = Path(__file__).with_name("controls.css")
@@ -20,8 +24,8 @@ class Control(anywidget.AnyWidget):
 class Slider(Control):
     """`value` in low, low + step, ..., high, or a place among `labels`, which are then what is read.
 
-    With `play` (a button's name) it also moves by itself, a step every `interval` ms, waiting until `answered`, set by
-    whoever draws, has reached `value`.
+    With `play` (a button's name) it also moves by itself, a step every `interval` ms, waiting until
+    `answered`, set by whoever draws, has reached `value`. `dragged` while the mouse has hold of it.
     """
 
     value = traitlets.Float().tag(sync=True)
@@ -32,6 +36,7 @@ class Slider(Control):
     play = traitlets.Unicode("").tag(sync=True)
     interval = traitlets.Int(500).tag(sync=True)
     answered = traitlets.Float().tag(sync=True)
+    dragged = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, value: float, labels: Sequence[str] = (), **options):
         if labels:

@@ -1,4 +1,6 @@
-"""Pictures made of numpy and Pillow only, fast enough to follow a slider: panels, heat maps, squares, discs, text."""
+"""Pictures made of numpy and Pillow only, fast enough to follow a slider: panels, heat maps, squares,
+discs, text.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,17 +12,22 @@ from matplotlib.font_manager import findfont
 from PIL import Image, ImageDraw, ImageFont
 
 from lcs_utils.clevr.conditions import GRID_SIZE
-from lcs_utils.plotting import COLORS
+from lcs_utils.plotting import PALETTE
 
 INK, PAPER = (20, 20, 20), (255, 255, 255)
+# Okabe and Ito's, then five more, each as far from all before it as can be for whatever eyes see the two most
+# alike (with all cones, without red, green or blue ones): the twelve are as far apart as the seven were.
 CONDITION_COLORS = tuple(
-    tuple(int(COLORS[name][i : i + 2], 16) for i in (1, 3, 5))
-    for name in ("orange", "sky", "green", "yellow", "blue", "vermilion", "purple")
+    tuple(int(color[i : i + 2], 16) for i in (1, 3, 5))
+    for color in (
+        *(PALETTE[name] for name in ("orange", "sky", "green", "yellow", "blue", "vermilion", "purple")),
+        *("#8800FF", "#CCFFCC", "#773311", "#554455", "#99BB66"),
+    )
 )
 
 
 def color_of(k: int) -> tuple[int, int, int]:
-    """The color of the k-th condition."""
+    """The color of the k-th condition; from the 13th on they repeat, so a number goes with it."""
     return CONDITION_COLORS[k % len(CONDITION_COLORS)]
 
 
@@ -35,15 +42,21 @@ def _heat_colors() -> np.ndarray:
     return (matplotlib.colormaps["inferno"](np.linspace(0, 1, 256))[:, :3] * 255).round()
 
 
-def heat(influence: Float[np.ndarray, "height width"], top: float | None = None) -> UInt8[np.ndarray, "height width 3"]:
-    """Influence >= 0 as color, black for none, the square root of its share of `top`, by default its maximum."""
+def heat(
+    influence: Float[np.ndarray, "height width"], top: float | None = None
+) -> UInt8[np.ndarray, "height width 3"]:
+    """Influence >= 0 as color, black for none, the square root of its share of `top`, by default its
+    maximum.
+    """
     top = influence.max() if top is None else top
     share = np.sqrt(influence / top) if top > 0 else np.zeros_like(influence)
     return _heat_colors()[(share * 255).astype(int)].astype(np.uint8)
 
 
 def mix(influence: Float[np.ndarray, "removed height width"]) -> UInt8[np.ndarray, "height width 3"]:
-    """Each condition's influence in its own color, weighed by share, bright where the pixel responds (square root)."""
+    """Each condition's influence in its own color, weighed by share, bright where the pixel responds
+    (square root).
+    """
     if not len(influence):
         return np.zeros((*influence.shape[1:], 3), np.uint8)
     colors = np.array([color_of(k) for k in range(len(influence))], float)
@@ -68,6 +81,11 @@ class Sheet:
     def picture(self, rgb: UInt8[np.ndarray, "height width 3"], row: int, column: int) -> None:
         """An image in the sheet's own pixels."""
         self.image.paste(Image.fromarray(np.ascontiguousarray(rgb)), (column * self.scale, row * self.scale))
+
+    def number(self, words: str, row: float, column: float, size: int = 11) -> None:
+        """`words` centered at a place, white with a dark rim: legible on any map."""
+        place, look = (column * self.scale, row * self.scale), font(size, True)
+        self.draw.text(place, words, PAPER, look, "mm", stroke_width=1, stroke_fill=INK)
 
     def text(
         self, words: str, row: float, column: float, size: int = 13, bold: bool = False, anchor: str = "la"
@@ -103,8 +121,12 @@ class Sheet:
         return np.asarray(self.image)
 
 
-def condition_sheet(scene: UInt8[np.ndarray, "height width 3"], cells: Sequence[int], scale: int) -> Sheet:
-    """The condition grid over an image: its lines, and active cells outlined in their colors (Fig. 9)."""
+def condition_sheet(
+    scene: UInt8[np.ndarray, "height width 3"], cells: Sequence[int], scale: int, colored: bool = True
+) -> Sheet:
+    """The condition grid over an image: its lines, and active cells outlined, in their colors if these mean
+    something (Fig. 9).
+    """
     size, m = len(scene), len(scene) // GRID_SIZE
     sheet = Sheet(size, size, scale)
     sheet.panel(scene, 0, 0)
@@ -114,7 +136,8 @@ def condition_sheet(scene: UInt8[np.ndarray, "height width 3"], cells: Sequence[
         sheet.draw.line([0, at, size * scale, at], fill=(165, 165, 165))
     for k, cell in enumerate(cells):
         row, column = (v * m for v in divmod(cell, GRID_SIZE))
-        sheet.square((row, column, row + m, column + m), (0, 0, size, size), color_of(k))
+        color = color_of(k) if colored else PAPER
+        sheet.square((row, column, row + m, column + m), (0, 0, size, size), color)
     return sheet
 
 

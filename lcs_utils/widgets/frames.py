@@ -1,5 +1,6 @@
 """Sliders over precomputed frames: live in a notebook, and a picture wherever no kernel runs."""
 
+import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import anywidget
-import ipywidgets
 import numpy as np
 import traitlets
 from PIL import Image
+
+MIME = (
+    "application/vnd.lcs.frames+json"  # all frames of a slider, for pages without a kernel (`lcs_utils.site`)
+)
 
 
 def png_bytes(frame: Any) -> bytes:
     """A uint8 picture [height width 3] as PNG; the same pixels give the same bytes."""
     buffer = io.BytesIO()
     Image.fromarray(np.asarray(frame)).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def quick_png(frame: np.ndarray) -> bytes:
+    """A picture as PNG, encoded for speed."""
+    buffer = io.BytesIO()
+    Image.fromarray(frame).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
 
 
@@ -34,26 +45,38 @@ def figure_frame(figure: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pictured:
-    """A live widget together with a PNG for readers without a kernel: one output that carries both."""
+    """A live widget together with a PNG for readers without a kernel: one output that carries both.
+
+    `stored`: what a page needs to slide without a kernel, where all frames are there.
+    `text` is what stands where no pictures are shown, and the PNG's alternative text.
+    """
 
     widget: Any
     png: bytes
     text: str
+    stored: dict | None = None
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         live = self.widget._repr_mimebundle_()
         data = live[0] if isinstance(live, tuple) else live
-        return {**data, "image/png": self.png, "text/plain": self.text}
+        kept = {MIME: self.stored} if self.stored else {}
+        picture = {**data, **kept, "image/png": self.png, "text/plain": self.text}
+        return picture, {"image/png": {"alt": self.text}}
 
 
-class Picture(ipywidgets.Image):
-    """An image whose `tooltip` is its accessible name; ipywidgets draws no tooltip without a `description`."""
+class Picture(anywidget.AnyWidget):
+    """The PNG `value` with its alternative text `alt`, which ipywidgets' image has not."""
 
-    description = traitlets.Unicode("").tag(sync=True)
+    _esm = Path(__file__).with_name("picture.js")
+    _css = Path(__file__).with_name("controls.css")
+    value = traitlets.Bytes(b"").tag(sync=True)
+    alt = traitlets.Unicode("").tag(sync=True)
 
 
 class FrameSlider(anywidget.AnyWidget):
-    """A slider over `frames` (PNGs), at the stop `shown`; all are in the browser, so sliding needs no kernel."""
+    """A slider over `frames` (PNGs), at the stop `shown`; all are in the browser, so sliding needs no
+    kernel.
+    """
 
     _esm = Path(__file__).with_name("frames.js")
     frames = traitlets.List().tag(sync=True)
@@ -62,15 +85,21 @@ class FrameSlider(anywidget.AnyWidget):
     shown = traitlets.Int(0).tag(sync=True)
 
 
-def frame_slider(frames: Sequence[Any], labels: Sequence[str], description: str, shown: int | None = None) -> Pictured:
-    """A slider that shows `frames[i]` (uint8 [height width 3]) at the stop `labels[i]`; without a kernel, one frame.
+def frame_slider(
+    frames: Sequence[Any], labels: Sequence[str], description: str, shown: int | None = None
+) -> Pictured:
+    """A slider that shows `frames[i]` (uint8 [height width 3]) at the stop `labels[i]`; without a kernel,
+    one frame.
 
-    Arrow keys move it; screen readers hear `description` and the label, which the picture carries too. `shown` is the
-    frame shown first, by default the middle one. Raises ValueError when frames and labels disagree in number.
+    Arrow keys move it; screen readers hear `description` and the label, which the picture carries too.
+    `shown` is the frame shown first, by default the middle one. Raises ValueError when frames and labels
+    disagree in number.
     """
     if not frames or len(frames) != len(labels):
         raise ValueError(f"need one label for each frame, got {len(frames)} frames and {len(labels)} labels")
     shown = len(frames) // 2 if shown is None else range(len(frames))[shown]
     pictures = [png_bytes(frame) for frame in frames]
     widget = FrameSlider(frames=pictures, labels=list(labels), description=description, shown=shown)
-    return Pictured(widget, pictures[shown], f"{description}: {labels[shown]} ({len(frames)} stops)")
+    stored = {"description": description, "labels": list(labels), "shown": shown}
+    stored["frames"] = [base64.b64encode(picture).decode() for picture in pictures]
+    return Pictured(widget, pictures[shown], f"{description}: {labels[shown]} ({len(frames)} stops)", stored)

@@ -15,6 +15,9 @@ function render({ model, el }) {
   Object.assign(image.style, { maxWidth: "100%", display: "block", margin: "4px 0" });
   const bar = make("div", box, { className: "lcs-keys" });
   const buttons = [];
+  const line = watched_line(box);
+  const end = watch(model, box, line);
+  const ask = () => box.dispatchEvent(new CustomEvent("lcs-asked"));
   let doubtful = false;
   let url = null;
 
@@ -22,6 +25,7 @@ function render({ model, el }) {
     if (model.get("position") >= model.get("total")) return;
     model.set("answer", [model.get("position"), count, doubtful ? 0 : 1]);
     model.save_changes();
+    ask();
     box.focus({ preventScroll: true }); // a pressed button would take the keys with it when disabled
   }
   function doubt(value) {
@@ -31,6 +35,7 @@ function render({ model, el }) {
   function back() {
     model.set("back", model.get("back") + 1);
     model.save_changes();
+    ask();
   }
   const looks = { type: "button", className: "lcs-button" };
   const press = (textContent, onclick) => make("button", bar, { ...looks, textContent, onclick });
@@ -63,6 +68,9 @@ function render({ model, el }) {
   }
   model.on("change:position", show);
   show();
-  return () => url && URL.revokeObjectURL(url);
+  return () => {
+    end();
+    if (url) URL.revokeObjectURL(url);
+  };
 }
 export default { render };

@@ -1,15 +1,17 @@
-"""Counting by looking: samples blind, in random order, one by one; a key or a click is the answer (App. E.2)."""
+"""Counting by looking: samples blind, in random order, one by one; a key or a click is the answer
+(App. E.2).
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import numpy as np
 import traitlets
 from PIL import Image
 
 from lcs_utils.widgets.frames import png_bytes
+from lcs_utils.widgets.watch import SCRIPT, Answering
 
 ZOOM = 8
 
@@ -20,15 +22,16 @@ def enlarged(image: Any, zoom: int = ZOOM) -> bytes:
     return png_bytes(picture.resize((picture.width * zoom, picture.height * zoom), Image.BICUBIC))
 
 
-class HandCounter(anywidget.AnyWidget):
-    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`; calls `record(i, count, plausible)` at an answer.
+class HandCounter(Answering):
+    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`; calls `record(i, count, plausible)` at
+    an answer.
 
-    Only the picture and its place in the order reach the browser: whoever counts cannot know where it comes from. Keys
-    0-9, a-e (10-14), ? (not plausible), Backspace (the one before). `done` pictures were answered before: it goes on
-    there. Raises ValueError without pictures or when `done` exceeds them.
+    Only the picture and its place in the order reach the browser: whoever counts cannot know where it comes
+    from. Keys 0-9, a-e (10-14), ? (not plausible), Backspace (the one before). `done` pictures were
+    answered before: it goes on there. Raises ValueError without pictures or when `done` exceeds them.
     """
 
-    _esm = Path(__file__).with_name("hand_count.js")
+    _esm = SCRIPT + Path(__file__).with_name("hand_count.js").read_text()
     _css = Path(__file__).with_name("controls.css")
     png = traitlets.Bytes(b"").tag(sync=True)
     position = traitlets.Int(0).tag(sync=True)
@@ -56,7 +59,9 @@ class HandCounter(anywidget.AnyWidget):
     @traitlets.observe("answer")
     def _answered(self, change) -> None:
         position, count, plausible = change["new"]
-        if position == self.position < self.total and count >= 0:  # a second click for the same picture does not count
+        if (
+            position == self.position < self.total and count >= 0
+        ):  # a second click for the same picture does not count
             self.record(position, count, bool(plausible))
             self._show(position + 1)
 

@@ -1,4 +1,6 @@
-"""What the locality explorer shows, each map computed once: scenes, denoised images, eqs. (9), (10), the picture."""
+"""What the locality explorer shows, each map computed once: scenes, denoised images, eqs. (9), (10), and
+one picture of each.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -17,13 +19,15 @@ from lcs_utils.diffusion import Denoiser, from_uint8
 from lcs_utils.models.focus import focus
 from lcs_utils.models.local_patch import LocalPatchDenoiser, cell_size
 from lcs_utils.plotting import to_uint8
-from lcs_utils.widgets.drawing import Sheet, color_of, condition_sheet, heat, lines, mix
+from lcs_utils.widgets.drawing import Sheet, color_of, heat, mix
 
 KEPT = 4096  # maps held at once, a few kB each
 
 
 class View(NamedTuple):
-    """A state of the explorer: index of the noise level, target pixel (row, column), active cells (sorted), seed."""
+    """A state of the explorer: index of the noise level, target pixel (row, column), active cells (sorted),
+    seed.
+    """
 
     noise: int
     target: tuple[int, int]
@@ -32,7 +36,9 @@ class View(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], a sample if drawn."""
+    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], a sample
+    if drawn.
+    """
 
     title: str
     subtitle: str
@@ -57,7 +63,10 @@ class Maps:
         self.nets, self.sigmas, self.resolution = dict(nets), tuple(sigmas), resolution
         self.scene, self.noisy = lru_cache(KEPT)(self._scene), lru_cache(KEPT)(self._noisy)
         self.denoised, self.pixels = lru_cache(KEPT)(self._denoised), lru_cache(KEPT)(self._pixels)
-        self.conditions, self.one_condition = lru_cache(KEPT)(self._conditions), lru_cache(KEPT)(self._one_condition)
+        self.conditions, self.one_condition = (
+            lru_cache(KEPT)(self._conditions),
+            lru_cache(KEPT)(self._one_condition),
+        )
 
     def _scene(self, cells, seed):
         """[3 h w]: one rendered object in the middle of each active cell."""
@@ -97,14 +106,22 @@ class Maps:
 
     def _one_condition(self, net, noise, cells, seed, k):
         """Eq. (10) of a local net, asked again without c_k only in the cells that can hear it."""
-        full, m, radius = self.denoised(net, noise, cells, seed), cell_size(self.resolution, GRID_SIZE), self.nets[net].radius
-        first, last = ([min(max(v + s * radius, 0), GRID_SIZE - 1) for v in divmod(k, GRID_SIZE)] for s in (-1, 1))
+        full, m, radius = (
+            self.denoised(net, noise, cells, seed),
+            cell_size(self.resolution, GRID_SIZE),
+            self.nets[net].radius,
+        )
+        first, last = (
+            [min(max(v + s * radius, 0), GRID_SIZE - 1) for v in divmod(k, GRID_SIZE)] for s in (-1, 1)
+        )
         near = tuple(slice(m * low, m * (high + 1)) for low, high in zip(first, last))
         asked = [(m * i, m * j) for i in range(first[0], last[0] + 1) for j in range(first[1], last[1] + 1)]
         denoise = focus(self.nets[net], asked, self.resolution)
         less = self.grid(tuple(cell for cell in cells if cell != k))
         with torch.no_grad():
-            x0_hat = denoise(self.noisy(noise, cells, seed)[None], torch.full((1,), self.sigmas[noise]), less[None])[0]
+            x0_hat = denoise(
+                self.noisy(noise, cells, seed)[None], torch.full((1,), self.sigmas[noise]), less[None]
+            )[0]
         influence = torch.zeros_like(full[0])
         influence[near] = (x0_hat - full)[:, *near].square().sum(0).sqrt()
         return influence
@@ -128,7 +145,9 @@ class Maps:
 
 
 def nearby_share(panel: Panel, view: View, reach: int = 2) -> float:
-    """Share of the target's condition influence that comes from within `reach` cells of it; 0 when it hears none."""
+    """Share of the target's condition influence that comes from within `reach` cells of it; 0 when it hears
+    none.
+    """
     m = cell_size(panel.conditions.shape[-1], GRID_SIZE)
     at = np.array([divmod(cell, GRID_SIZE) for cell in view.cells]).reshape(-1, 2)
     near = np.abs(at - np.array(view.target) // m).max(1) <= reach
@@ -143,7 +162,9 @@ def over(image: Tensor, color: np.ndarray) -> np.ndarray:
     return (gray * (1 - alpha) + color * alpha).round().astype(np.uint8)
 
 
-def pixel_map(panel: Panel, view: View, scale: int = 5, on_image: bool = False) -> UInt8[np.ndarray, "height width 3"]:
+def pixel_map(
+    panel: Panel, view: View, scale: int = 5, on_image: bool = False
+) -> UInt8[np.ndarray, "height width 3"]:
     """Eq. (9) for the target, with the square that holds 90 % of it (Fig. 2)."""
     size, (row, column) = panel.x_t.shape[-1], view.target
     color, r = heat(panel.pixels.numpy()), panel.window // 2
@@ -158,7 +179,9 @@ def pixel_map(panel: Panel, view: View, scale: int = 5, on_image: bool = False) 
 def condition_map(
     panel: Panel, view: View, scale: int = 5, on_image: bool = False
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Eq. (10): pixels in the colors of the conditions they listen to; discs filled by the target's shares (Fig. 2)."""
+    """Eq. (10): pixels in the colors of the conditions they listen to; discs filled by the target's shares
+    (Fig. 2).
+    """
     size, (row, column) = panel.x_t.shape[-1], view.target
     color, m = mix(panel.conditions.numpy()), cell_size(size, GRID_SIZE)
     sheet = Sheet(size, size, scale)
@@ -173,7 +196,9 @@ def condition_map(
 
 
 def relative(conditions: Tensor, k: int, view: View, scale: int = 5) -> UInt8[np.ndarray, "height width 3"]:
-    """Eq. (10) of one condition, as bright as its share of the strongest influence of any; its cell outlined."""
+    """Eq. (10) of one condition, as bright as its share of the strongest influence of any; its cell
+    outlined.
+    """
     size, m = conditions.shape[-1], cell_size(conditions.shape[-1], GRID_SIZE)
     sheet = Sheet(size, size, scale)
     sheet.panel(heat(conditions[k].numpy(), float(conditions.max())), 0, 0)
@@ -194,58 +219,3 @@ def plain(image: Tensor, view: View, scale: int = 5) -> UInt8[np.ndarray, "heigh
     sheet.panel(to_uint8(image), 0, 0)
     mark(sheet, view, (255, 80, 80))
     return sheet.array()
-
-
-COLUMNS = ("noisy", "denoised", "listens to pixels", "listens to conditions", "sample")
-LABEL, GAP, HEAD = 26, 2, 5  # units (image pixels): the labels' column, between panels, above them
-
-
-def layout(nets: int, size: int) -> tuple[int, int]:
-    """Units (rows, columns) of the picture of `nets` panels' rows."""
-    return HEAD + nets * (size + GAP), LABEL + len(COLUMNS) * (size + GAP)
-
-
-def locate(row: int, column: int, nets: int, size: int) -> tuple[int, int] | None:
-    """The image pixel (row, column) that a unit of the picture shows, in whatever panel; None between panels."""
-    r, c = row - HEAD, column - LABEL
-    inside = 0 <= r < nets * (size + GAP) and 0 <= c < len(COLUMNS) * (size + GAP)
-    if not inside or r % (size + GAP) >= size or c % (size + GAP) >= size:
-        return None
-    return r % (size + GAP), c % (size + GAP)
-
-
-def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarray, "height width 3"]:
-    """The explorer's picture (Fig. 2): a row per net, in it the noisy and denoised image, both maps, and a sample.
-
-    White square: 90 % of the target's pixel influence. Discs: the conditions, filled by their share of the target's
-    condition influence. A pixel of the condition map has the colors of the conditions it listens to.
-    """
-    size = panels[0].x_t.shape[-1]
-    sheet = Sheet(*layout(len(panels), size), scale=max(1, 160 // size))
-    left = lambda j: LABEL + j * (size + GAP)
-    sheet.text(f"noise σ = {sigma:g}", 0.8, 0.5, bold=True)
-    for j, name in enumerate(COLUMNS):
-        sheet.text(name, 0.8, left(j) + size / 2, anchor="ma")
-    for i, panel in enumerate(panels):
-        top = HEAD + i * (size + GAP)
-        share = f"{100 * nearby_share(panel, view):.0f} %" if view.cells else "-"
-        words = [panel.title, panel.subtitle, "", "90 % of pixel", "influence within", f"{panel.window} px", ""]
-        words += ["from conditions", "≤ 2 cells away", share]
-        bold = {panel.title, f"{panel.window} px", share}
-        lines(sheet, [(line, line in bold) for line in words], top + 0.2, 0.5, 3.1)
-        # strong noise is shown smaller than it is: its pixels would all be fully on or off otherwise
-        shown = [plain(panel.x_t / max(1.0, 2.5 * sigma), view, sheet.scale), plain(panel.x0_hat, view, sheet.scale),
-                 pixel_map(panel, view, sheet.scale), condition_map(panel, view, sheet.scale)]
-        for j, picture in enumerate(shown):
-            sheet.picture(picture, top, left(j))
-        if panel.sample is not None:
-            sheet.panel(to_uint8(panel.sample), top, left(4))
-        else:
-            sheet.panel(np.full((size, size, 3), 240, np.uint8), top, left(4))
-            sheet.text("press Sample", top + size / 2 - 1, left(4) + size / 2, anchor="ma")
-    return sheet.array()
-
-
-def render_grid(scene: Tensor, cells: Sequence[int], scale: int = 8) -> UInt8[np.ndarray, "height width 3"]:
-    """The condition grid over the scene: active cells outlined in their colors (Fig. 9)."""
-    return condition_sheet(to_uint8(scene), cells, scale).array()

@@ -1,4 +1,6 @@
-"""A CLEVR scene under one's hands: controls for objects and light, redrawn by the fast renderer at every change."""
+"""A CLEVR scene under one's hands: controls for objects and light, redrawn by the fast renderer at every
+change.
+"""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -9,21 +11,35 @@ from jaxtyping import UInt8
 from lcs_utils.clevr.annotations import boxes, trace
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import (
-    BEHIND, COLORS, MARGIN, MATERIALS, MIN_DISTANCE, RIGHT, SHAPES, SIZES, Scene, sample_scene,
-)  # fmt: skip
+    BEHIND,
+    COLORS,
+    MARGIN,
+    MATERIALS,
+    MIN_DISTANCE,
+    RIGHT,
+    SHAPES,
+    SIZES,
+    Scene,
+    sample_scene,
+)
 from lcs_utils.widgets.controls import Choice, Note, Number, Slider
-from lcs_utils.widgets.frames import Picture, Pictured, png_bytes
+from lcs_utils.widgets.frames import Picture, Pictured, png_bytes, quick_png
+from lcs_utils.widgets.redraw import Redraw
+from lcs_utils.widgets.watch import Watch
 
 MOST_OBJECTS = 10  # CLEVR's
 LAMPS = ("key", "fill", "back")
 LOWEST = 0.5  # height of a lamp above the floor
 OPTIONS = {"shape": tuple(SHAPES), "size": tuple(SIZES), "material": tuple(MATERIALS), "color": tuple(COLORS)}
 REACH = 3.0  # CLEVR places objects on [-3, 3]^2
+SMALL = 64  # pixels of a side while a slider is dragged
 
 
 @dataclass(frozen=True)
 class SceneState:
-    """What the controls hold: a scene, the object and the lamp being changed, and each lamp's turn (degrees) and lift."""
+    """What the controls hold: a scene, the object and the lamp being changed, and each lamp's turn
+    (degrees) and lift.
+    """
 
     scene: Scene
     selected: int = 0
@@ -32,17 +48,20 @@ class SceneState:
 
 
 def start(seed: int = 0, count: int = 3) -> SceneState:
-    """A fresh CLEVR scene of `count` objects. Raises ValueError for a count outside 1..10 or a negative seed."""
+    """A fresh CLEVR scene of `count` objects. Raises ValueError for a count outside 1..10 or a
+    negative seed.
+    """
     if not 1 <= count <= MOST_OBJECTS:
         raise ValueError(f"count must be 1..{MOST_OBJECTS}, got {count}")
     return SceneState(sample_scene(seed, count, count))
 
 
 def change(state: SceneState, **changes) -> SceneState:
-    """The state after a change of the selected object (x, y, shape, size, material, color), of the lamp (turn, lift), or of which.
+    """The state after a change of the selected object (x, y, shape, size, material, color), of the lamp
+    (turn, lift), or of which.
 
-    An object keeps standing on the floor. Raises ValueError for an object or lamp that does not exist, an unknown
-    attribute value or key.
+    An object keeps standing on the floor. Raises ValueError for an object or lamp that does not exist, an
+    unknown attribute value or key.
     """
     objects = list(state.scene.objects)
     selected = changes.pop("selected", state.selected)
@@ -68,7 +87,11 @@ def lit_scene(state: SceneState) -> Scene:
     """The scene with its lamps turned about the vertical axis and lifted."""
     places = {}
     for name, (turn, lift) in state.moved.items():
-        cos, sin, (x, y, z) = math.cos(math.radians(turn)), math.sin(math.radians(turn)), getattr(state.scene.lamps, name)
+        cos, sin, (x, y, z) = (
+            math.cos(math.radians(turn)),
+            math.sin(math.radians(turn)),
+            getattr(state.scene.lamps, name),
+        )
         places[name] = (cos * x - sin * y, sin * x + cos * y, max(z + lift, min(z, LOWEST)))
     return replace(state.scene, lamps=replace(state.scene.lamps, **places))
 
@@ -113,14 +136,17 @@ def describe(state: SceneState) -> str:
 
 
 def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pictured:
-    """Live controls of a scene: count and seed, position, shape, size, material and color of an object, each lamp.
+    """Live controls of a scene: count and seed, position, shape, size, material and color of an object,
+    each lamp.
 
-    Without a kernel, a picture of the scene that is shown first. Raises ValueError as `start` does.
+    A change draws a small picture, the whole one follows when the slider is dropped; of several changes that
+    wait for the renderer only the last is drawn. Without a kernel, a picture of the scene that is shown
+    first. Raises ValueError as `start` does.
     """
     import ipywidgets as w
 
     first = start(seed, count)
-    state, busy = [first], [False]
+    state, busy, watch = [first], [False], Watch()
     shown = {"layout": {"width": "330px"}}
     at = {"low": -REACH, "high": REACH, "step": 0.1}
     fresh = {
@@ -136,8 +162,16 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
         "turn": Slider(0.0, low=-180, high=180, step=5, description="turn °", **shown),
         "lift": Slider(0.0, low=-6, high=6, step=0.5, description="lift", **shown),
     }
-    image = Picture(format="png", layout={"width": "min(100%, 384px)", "max_width": "100%"})
+    image = Picture(layout={"max_width": "100%"})
     note = Note()
+
+    def draw(small):
+        now = state[0]
+        drawn = picture(now, min(SMALL, resolution) if small else resolution)
+        image.value, image.alt = quick_png(drawn), describe(now)
+
+    def dragged():
+        return any(control.dragged for control in everything if isinstance(control, Slider))
 
     def show():
         now = state[0]
@@ -150,7 +184,6 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
         for name, options in OPTIONS.items():
             edits[name].value = options.index(getattr(chosen, name))
         busy[0] = False
-        image.value, image.tooltip = png_bytes(picture(now, resolution)), describe(now)
         note.description = placement(now.scene)
 
     def renew(_):
@@ -158,6 +191,7 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
             renewed = start(fresh["seed"].value, int(fresh["count"].value))
             state[0] = replace(renewed, lamp=state[0].lamp, moved=state[0].moved)
             show()
+            redraw.request()
 
     def edit(event):
         if not busy[0]:
@@ -165,12 +199,19 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
             options = (OPTIONS | {"lamp": LAMPS}).get(name)
             state[0] = change(state[0], **{name: options[event["new"]] if options else event["new"]})
             show()
+            redraw.request()
 
     for control in fresh.values():
         control.observe(renew, "value")
     for control in edits.values():
         control.observe(edit, "value")
     show()
-    panel = w.VBox([*fresh.values(), *edits.values(), note], layout={"padding": "0 0 0 16px"}).add_class("lcs-column")
-    box = w.HBox([image, panel], layout={"flex_flow": "row wrap"})
+    draw(small=False)
+    everything = [*fresh.values(), *edits.values()]
+    redraw = Redraw(draw, dragged, watch)
+    for control in everything:
+        if isinstance(control, Slider):
+            control.observe(lambda change: redraw.drop(), "dragged")
+    panel = w.VBox([*everything, note, watch], layout={"padding": "0 0 0 16px"}).add_class("lcs-column")
+    box = w.HBox([image, panel], layout={"flex_flow": "row wrap"}).add_class("lcs-box")
     return Pictured(box, png_bytes(picture(first, resolution)), describe(first))

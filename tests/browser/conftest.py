@@ -1,7 +1,8 @@
 """Notebooks in a real browser: JupyterLab in Chromium, every notebook told to Restart and Run All.
 
-They are copies in a temporary folder, where Lab and its settings live as well, and so do screenshots (pytest's
---basetemp says where). LCS_PATIENCE is how many seconds a machine may take for anything, by default 240.
+They are copies in a temporary folder, where Lab and its settings live as well, and so do screenshots
+(pytest's --basetemp says where). LCS_PATIENCE is how many seconds a machine may take for anything, by
+default 240.
 """
 
 import os
@@ -21,17 +22,19 @@ from typing import Any
 import nbformat
 import pytest
 
-from lcs_utils import notebooks, paths
+from lcs_utils import notebooks, store
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = float(os.environ.get("LCS_PATIENCE", 240))
 HARMLESS = (  # what JupyterLab says by itself; everything else fails a test
     "Could not restore the debugger state",  # the kernel was restarted while its debugger was asked
     "favicon",
-    "[anywidget] Failed to initialize model",  # not within 2 s, on a busy machine; it works as soon as it is there
+    # not within 2 s, on a busy machine; it works as soon as it is there
+    "[anywidget] Failed to initialize model",
 )
 SETTINGS = {
-    "notebook-extension/tracker": '{"windowingMode": "none"}',  # all cells in the page, also those out of view
+    # all cells in the page, also those out of view
+    "notebook-extension/tracker": '{"windowingMode": "none"}',
     "apputils-extension/notification": '{"fetchNews": "false", "checkForUpdates": false}',
 }
 # What can be worked with, by role, in a page's accessibility tree: `- slider "its name": value`.
@@ -42,7 +45,9 @@ WORKABLE = re.compile(rf"""- '?({ROLES})\b(?: "(.*?)")?""")  # YAML quotes a lin
 def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in item.path.parents and not CHROMIUM:
-            item.add_marker(pytest.mark.skip(reason="no Chromium on this machine (Debian: apt install chromium)"))
+            item.add_marker(
+                pytest.mark.skip(reason="no Chromium on this machine (Debian: apt install chromium)")
+            )
 
 
 @dataclass
@@ -77,9 +82,15 @@ class Sheet:
     def wait_until_run(self):
         """All cells have run, 1, 2, ..., none with an error or words on stderr."""
         prompts = self.page.locator(".jp-CodeCell .jp-InputPrompt")
-        shown = lambda: [text.strip() for text in prompts.all_inner_texts()]
+
+        def shown():
+            return [text.strip() for text in prompts.all_inner_texts()]
+
         wrong = self.page.locator('[data-mime-type$="jupyter.error"], [data-mime-type$="jupyter.stderr"]')
-        done = lambda: wrong.count() or shown() == [f"[{i}]:" for i in range(1, len(shown()) + 1)]
+
+        def done():
+            return wrong.count() or shown() == [f"[{i}]:" for i in range(1, len(shown()) + 1)]
+
         self.wait_for("end of Run All", done)
         assert wrong.count() == 0, wrong.first.inner_text()
         assert self.page.locator(".jupyter-widgets-error-widget").count() == 0, "a widget could not be drawn"
@@ -101,7 +112,10 @@ class Sheet:
         slider.scroll_into_view_if_needed()
         box, limits = slider.bounding_box(), [float(slider.get_attribute(name)) for name in ("min", "max")]
         at = (float(slider.input_value()) - limits[0]) / (limits[1] - limits[0])
-        place = lambda share: box["x"] + 8 + (box["width"] - 16) * share  # a thumb is about 16 px wide
+
+        def place(share):
+            return box["x"] + 8 + (box["width"] - 16) * share  # a thumb is about 16 px wide
+
         y = box["y"] + box["height"] / 2
         self.page.mouse.move(place(at), y)
         self.page.mouse.down()
@@ -121,11 +135,16 @@ def lab(tmp_path_factory):
     """JupyterLab; everything it writes is temporary."""
     folder, token = tmp_path_factory.mktemp("lab"), secrets.token_hex(16)
     for name, text in SETTINGS.items():
-        paths.write_text(folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings", text)
+        store.write_text(folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings", text)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = [f"--ServerApp.root_dir={folder}", f"--port={port}", f"--IdentityProvider.token={token}", "--no-browser"]
+    options = [
+        f"--ServerApp.root_dir={folder}",
+        f"--port={port}",
+        f"--IdentityProvider.token={token}",
+        "--no-browser",
+    ]
     options += ["--ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root", "--log-level=WARN"]
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
     own |= {f"JUPYTERLAB_{kind}_DIR": str(folder / kind.lower()) for kind in ("SETTINGS", "WORKSPACES")}
@@ -177,12 +196,14 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sheets(lab, chromium, request):
-    """Name -> Sheet, for the notebooks of the chosen tests, all running by now: kernels start side by side."""
+    """Name -> Sheet, for the notebooks of the module's chosen tests, all running by now: kernels start side
+    by side.
+    """
     wanted = {}
     for item in request.session.items:
-        if "sheets" in getattr(item, "fixturenames", ()):  # a notebook's cell has none
+        if item.path == request.path and "sheets" in item.fixturenames:
             wanted |= {item.callspec.params["name"]: item.callspec.params["cells"]}
     context = chromium.new_context(viewport={"width": 1200, "height": 900})
     context.set_default_timeout(PATIENCE * 1000)

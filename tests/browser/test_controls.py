@@ -1,4 +1,6 @@
-"""The controls alone, in an empty page with a model that only remembers: what keys and clicks set, what is read."""
+"""The controls alone, in an empty page with a model that only remembers: what keys and clicks set, what is
+read.
+"""
 
 import pytest
 
@@ -55,12 +57,20 @@ def state(page, kind, name="value"):
 def test_everything_has_its_role_name_and_value(page):
     tree = page.locator("body").aria_snapshot()
     for line in (
-        '- slider "noise": "1"', '- button "play over noise"', '- combobox "color"', '- option "green" [selected]',
-        '- spinbutton "seed": "7"', '- button "Sample"', '- progressbar "sampling"', "- status: all is well",
-    ):  # fmt: skip
+        '- slider "noise": "1"',
+        '- button "play over noise"',
+        '- combobox "color"',
+        '- option "green" [selected]',
+        '- spinbutton "seed": "7"',
+        '- button "Sample"',
+        '- progressbar "sampling"',
+        "- status: all is well",
+    ):
         assert line in tree, tree
     for control in page.locator("input, select, button").all():  # itself: JupyterLab looks no further
-        assert control.get_attribute("data-lm-suppress-shortcuts"), "JupyterLab would take this control's keys"
+        assert control.get_attribute("data-lm-suppress-shortcuts"), (
+            "JupyterLab would take this control's keys"
+        )
 
 
 def test_keys_set_values_and_what_is_no_number_is_not_taken(page):
@@ -93,7 +103,9 @@ def test_play_waits_for_the_picture_and_stops_at_the_end(page):
     page.evaluate("models.slider.set('answered', 1)")
     page.wait_for_timeout(100)
     assert state(page, "slider") == 1
-    page.evaluate("models.slider.on('change:value', () => models.slider.set('answered', models.slider.get('value')))")
+    page.evaluate(
+        "models.slider.on('change:value', () => models.slider.set('answered', models.slider.get('value')))"
+    )
     page.get_by_role("button", name="play over noise").click()
     page.wait_for_function("models.slider.state.value === 3")
     page.get_by_role("button", name="play over noise").wait_for()  # it has stopped by itself

@@ -6,7 +6,7 @@ from lcs_utils import notebooks
 
 SLIDERS = {  # the slider's accessible name
     "01_theory_cpc_is_lcs": "noise level sigma",
-    "02_theory_noise_and_features": "coupling",
+    "02_theory_noise": "coupling",
     "11_swing_by": "training time, rates a^2",
 }
 
@@ -25,7 +25,9 @@ def shown(page):
     return *heard, picture.get_attribute("src"), picture.get_attribute("alt")
 
 
-@pytest.mark.parametrize(("name", "cells"), [(name, up_to_widget(name)) for name in SLIDERS], ids=list(SLIDERS))
+@pytest.mark.parametrize(
+    ("name", "cells"), [(name, up_to_widget(name)) for name in SLIDERS], ids=list(SLIDERS)
+)
 def test_run_all_then_slide_by_keys_and_mouse(sheets, name, cells):
     sheet = sheets[name]
     page, label = sheet.page, SLIDERS[name]
@@ -37,7 +39,9 @@ def test_run_all_then_slide_by_keys_and_mouse(sheets, name, cells):
     sheet.screenshot(1)
 
     def changed(before):
-        all_new = lambda now: now if all(new != old for new, old in zip(now, before)) else None
+        def all_new(now):
+            return now if all(new != old for new, old in zip(now, before)) else None
+
         return sheet.wait_for(f"change of {before}", lambda: all_new(shown(page)))
 
     first = shown(page)
@@ -50,7 +54,9 @@ def test_run_all_then_slide_by_keys_and_mouse(sheets, name, cells):
     page.keyboard.press("Shift+Tab")
     assert not slider.evaluate("e => e === document.activeElement")
     page.keyboard.press("Tab")
-    assert slider.evaluate("e => e === document.activeElement"), "the slider cannot be reached with the Tab key"
+    assert slider.evaluate("e => e === document.activeElement"), (
+        "the slider cannot be reached with the Tab key"
+    )
 
     sheet.drag(slider, 1)
     changed(first)

@@ -1,9 +1,13 @@
-"""Widgets that ask the kernel, in the whole notebooks that hold them: by mouse, by keys, and their names."""
+"""Widgets that ask the kernel, in the notebooks that hold them, up to these (nbval runs the rest): by mouse,
+by keys, and their names.
+"""
 
 import csv
 import re
 
 import pytest
+
+from lcs_utils import notebooks
 
 COUNTING = (  # pictures of four grays instead of samples; the file is the kernel's own
     """import numpy as np
@@ -30,9 +34,16 @@ ANSWERED += " return d && d[0] - window.acted }"
 
 
 def on(*names):
-    """For the notebook of this name, whole, or of these cells."""
+    """For the notebook of this name, of these cells."""
     name, *cells = names
-    return pytest.mark.parametrize(("name", "cells"), [(name, cells or None)], ids=[name])
+    return pytest.mark.parametrize(("name", "cells"), [(name, cells)], ids=[name])
+
+
+def up_to(name, made):
+    """The notebook's name and its cells up to the first that calls `made`."""
+    cells = notebooks.read(name).cells
+    calls = [cell.cell_type == "code" and f"{made}(" in cell.source for cell in cells]
+    return name, *cells[: calls.index(True) + 1]
 
 
 def ready(sheet):
@@ -47,7 +58,7 @@ def live_region(canvas):
     return canvas.locator("xpath=following-sibling::*[@aria-live]")
 
 
-@on("07_locality")
+@on(*up_to("07_locality", "LocalityExplorer"))
 def test_explorer(sheets, name, cells):
     sheet = sheets[name]
     page = ready(sheet)
@@ -63,9 +74,14 @@ def test_explorer(sheets, name, cells):
     slider.scroll_into_view_if_needed()
     sheet.screenshot("explorer")
     page.evaluate(WATCH)
-    says = lambda words: sheet.wait_for(words, lambda: words in status.inner_text())
-    took = lambda what: print(f"{what}: {sheet.wait_for('new picture', lambda: page.evaluate(ANSWERED)):.0f} ms")
-    first = status.inner_text()
+
+    def says(words):
+        return sheet.wait_for(words, lambda: words in status.inner_text())
+
+    def took(what):
+        return print(f"{what}: {sheet.wait_for('new picture', lambda: page.evaluate(ANSWERED)):.0f} ms")
+
+    first = sheet.wait_for("first state", status.inner_text)
     assert first.startswith("noise level 2, target row 11, column 11")
 
     sheet.drag(slider, 1)  # noise by mouse, then by keys
@@ -81,21 +97,33 @@ def test_explorer(sheets, name, cells):
     play = page.get_by_role("button", name="play over noise")
     sheet.tab_to(play, 1)
     page.keyboard.press("Enter")
-    says("noise level 0.2,")
-    page.get_by_role("button", name="pause").click()
+
+    def played():  # where a busy machine is silent for a second it stops, and goes on at the next press
+        page.evaluate("""() => document.querySelector('button[aria-label="play over noise"]')?.click()""")
+        return float(re.match(r"noise level ([\d.]+)", status.inner_text())[1]) >= 0.2
+
+    sheet.wait_for("play", played)
+    page.evaluate("""() => document.querySelector('button[aria-label="pause"]')?.click()""")
     stopped = sheet.wait_for("slider's word", lambda: slider.get_attribute("aria-valuetext"))
     says(f"noise level {stopped},")
     assert play.count() == 1 and float(stopped) < 40, "play over noise cannot be stopped"
 
     canvas.scroll_into_view_if_needed()  # the target by mouse, then by keys
     box = canvas.bounding_box()
-    canvas.click(position={"x": 0.2 * box["width"], "y": 0.2 * box["height"]})
-    targets = lambda: [(int(y), int(x)) for y, x in re.findall(r"target row (\d+), column (\d+)", status.inner_text())]
+    canvas.click(position={"x": 0.27 * box["width"], "y": 0.2 * box["height"]})  # inside the second panel
+
+    def targets():
+        return [
+            (int(y), int(x)) for y, x in re.findall(r"target row (\d+), column (\d+)", status.inner_text())
+        ]
+
     [(row, column)] = sheet.wait_for("new target", lambda: [at for at in targets() if at != (11, 11)])
     took("click")
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
-    says(f"row {row + 1}, column {column + 2}, listens to pixels, Exp. 1")  # where the cursor waits after a click
+    says(
+        f"row {row + 1}, column {column + 2}, listens to pixels, Exp. 1"
+    )  # where the cursor waits after a click
     page.keyboard.press("Enter")
     says(f"target row {row + 1}, column {column + 2}")
 
@@ -114,7 +142,9 @@ def test_explorer(sheets, name, cells):
     sample.click()
     bar = page.get_by_role("progressbar", name="sampling")
     steps = set()
-    sheet.wait_for("progress", lambda: bar.is_visible() and steps.add(bar.evaluate("e => e.value")) or len(steps) > 2)
+    sheet.wait_for(
+        "progress", lambda: bar.is_visible() and steps.add(bar.evaluate("e => e.value")) or len(steps) > 2
+    )
     sheet.wait_for("end of sampling", lambda: not bar.is_visible() and sample.is_enabled())
     sheet.screenshot("explorer_samples")
     page.get_by_role("button", name="Reset").click()
@@ -123,7 +153,7 @@ def test_explorer(sheets, name, cells):
     assert not sheet.complaints()
 
 
-@on("05_length_generalization")
+@on(*up_to("05_length_generalization", "ConditionSampler"))
 def test_condition_sampler(sheets, name, cells):
     sheet = sheets[name]
     page = ready(sheet)
@@ -151,11 +181,11 @@ def test_condition_sampler(sheets, name, cells):
     assert not sheet.complaints()
 
 
-@on("03_clevr_generation")
+@on(*up_to("03_clevr_generation", "scene_controls"))
 def test_scene(sheets, name, cells):
     sheet = sheets[name]
     page = ready(sheet)
-    picture = page.locator("img.widget-image")
+    picture = page.locator("img.lcs-image")
     part = page.locator(".jp-OutputArea-output", has=picture)
     choices = [("combobox", name) for name in ("object to change", "shape", "size", "material", "color")]
     placed = [("slider", "x"), ("slider", "y")]
@@ -166,16 +196,19 @@ def test_scene(sheets, name, cells):
     color = page.get_by_role("combobox", name="color")
     color.focus()
     color.press("y")  # a list takes first letters
-    page.locator('img.widget-image[title*="yellow"]').wait_for()
+    page.locator('img.lcs-image[alt*="yellow"]').wait_for()
     before = picture.get_attribute("src")
     x = page.get_by_role("slider", name="x", exact=True)
     sheet.drag(x, 1)
-    moved = lambda: x.get_attribute("aria-valuetext") == "3" and picture.get_attribute("src") != before
+
+    def moved():
+        return x.get_attribute("aria-valuetext") == "3" and picture.get_attribute("src") != before
+
     sheet.wait_for("moved object", moved)
     objects = page.get_by_role("slider", name="objects")
     objects.press("End")
-    page.locator('img.widget-image[title^="10 objects"]').wait_for()
-    assert "CLEVR" in part.get_by_role("status").inner_text()
+    page.locator('img.lcs-image[alt^="10 objects"]').wait_for()
+    assert "CLEVR" in part.get_by_role("status").first.inner_text()
     picture.scroll_into_view_if_needed()
     sheet.screenshot("scene")
     assert not sheet.complaints()
@@ -190,7 +223,10 @@ def test_hand_counts_by_key_and_click_end_in_the_file(sheets, name, cells):
     buttons = [f"{n} objects" if n != 1 else "1 object" for n in range(15)]
     assert sheet.workable(box) == [("button", name) for name in (*buttons, "? not plausible", "back")]
     cells_before = page.locator(".jp-Cell").count()
-    reaches = lambda words: sheet.wait_for(words, lambda: at.inner_text() == words)
+
+    def reaches(words):
+        return sheet.wait_for(words, lambda: at.inner_text() == words)
+
     reaches("1 of 4")
     sheet.screenshot("counting")
     box.focus()
@@ -211,7 +247,9 @@ def test_hand_counts_by_key_and_click_end_in_the_file(sheets, name, cells):
     for key in "dd00":  # all answered: nothing happens
         page.keyboard.press(key)
     assert image.count() == 0 and box.get_by_role("button", name="3 objects", exact=True).is_disabled()
-    lines = [line for line in (sheet.folder / "counts.csv").read_text().splitlines() if not line.startswith("#")]
+    lines = [
+        line for line in (sheet.folder / "counts.csv").read_text().splitlines() if not line.startswith("#")
+    ]
     found = [(row["k"], row["count"], row["plausible"], row["counted_by"]) for row in csv.DictReader(lines)]
     seen = (("0", "3", "1"), ("1", "10", "1"), ("2", "13", "1"), ("3", "2", "0"))
     assert found == [(*row, "somebody") for row in seen]

@@ -1,0 +1,32 @@
+"""Which objects of a scene get a label (Table 1's columns); without torch, whose tensors these take."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+class LabelPolicy(NamedTuple):
+    """How many of the n objects of a scene get a label: drawn for a batch ([batch 1] -> [batch 1]), and on
+    average.
+    """
+
+    number: Callable[["Tensor", "Generator | None"], "Tensor"]
+    mean: Callable[[int], float]
+
+
+def _random_number(n: "Tensor", generator: "Generator | None") -> "Tensor":
+    import torch  # here, since statistics on stored rows need the policies' means only
+
+    u = torch.rand(n.shape, generator=generator, device=n.device)
+    return torch.minimum((u * n).long() + 1, n)  # u * n can round up to n
+
+
+LABEL_POLICIES = {  # Table 1's columns; yours: LABEL_POLICIES["two"] = LabelPolicy(...)
+    "all": LabelPolicy(lambda n, _: n, lambda n: n),
+    "single": LabelPolicy(lambda n, _: n * 0 + 1, lambda n: min(n, 1)),
+    "random": LabelPolicy(_random_number, lambda n: (n + 1) / 2),
+    "drop_one": LabelPolicy(lambda n, _: n - 1, lambda n: n - 1),
+    "none": LabelPolicy(lambda n, _: n * 0, lambda n: 0),
+}

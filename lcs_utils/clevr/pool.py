@@ -1,0 +1,79 @@
+"""Jobs in several processes, hardly more submitted than are at work: an error or Ctrl-C ends all at once."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+
+def _start_worker(end, folder):
+    import numba
+
+    numba.set_num_threads(1)  # parallel over jobs; more threads inside would fight for the same cores
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells all, but only the parent decides
+    threading.Thread(target=_end_when_told, args=(end, folder), daemon=True).start()
+
+
+def _end_when_told(end, folder):
+    """Wait until the parent closes its end of a pipe, or dies, and leave nothing half written behind."""
+    end.poll(None)
+    for path in Path(folder).glob(f".*.tmp{os.getpid()}*"):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    os._exit(1)
+
+
+@contextmanager
+def _interrupts_later():
+    """A process started here never sees Ctrl-C, not even before it runs a line of ours."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run(function: Callable, jobs: Iterable[tuple], workers: int, folder) -> Iterator[Any]:
+    """function(*job) of every job as it is ready, by `workers` spawned processes (1: by this one, in order).
+
+    At the first error, or when the caller stops, the workers end within a moment, whatever they are at, and
+    their temporary files (`store.atomic_path`) in `folder` go. Raises what a job raises, and RuntimeError
+    when a worker was killed.
+    """
+    if workers == 1:
+        yield from (function(*job) for job in jobs)
+        return
+    jobs, waiting, finished = iter(jobs), set(), 0
+    context = multiprocessing.get_context("spawn")  # numba's threads and torch's do not survive a fork
+    end, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(workers, context, _start_worker, (end, folder))
+    try:
+        while True:
+            for job in islice(jobs, 2 * workers - len(waiting)):  # one at work and one ready for each
+                with _interrupts_later():
+                    waiting.add(pool.submit(function, *job))
+            if not waiting:
+                break
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+                finished += 1
+        pool.shutdown()
+    except BrokenProcessPool:
+        cause = "most likely because memory ran out: give fewer workers, or smaller shards"
+        if not finished:
+            cause += " (or the calling script starts work outside of `if __name__ == '__main__':`)"
+        raise RuntimeError(
+            f"a worker was killed, {cause}; what was finished is kept, and the same command goes on"
+        ) from None
+    finally:
+        ours.close()  # the workers' sign to end; after a whole run there are none
+        pool.shutdown(cancel_futures=True)
+        end.close()

@@ -1,0 +1,373 @@
+"""Honest measurement of the object counter, and its checkpoint with what was found.
+
+Everything is measured on scenes that training never saw, at every size that the counter takes: by count and
+kind on fast renders, on Blender's Cycles, on renders with faults of known strength, and on grossly wrong
+images.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils import store
+from lcs_utils.checkpoints import halve
+from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.clevr.fidelity import load_references
+from lcs_utils.counter import corruptions, corruptions_graded
+from lcs_utils.counter import scenes as counter_scenes
+from lcs_utils.counter.net import WEIGHTS, Counts, ObjectCounter
+from lcs_utils.counter.net import folder as folder_of
+from lcs_utils.counter.net import sizes as sizes_of
+from lcs_utils.counter.scenes import Labeled
+from lcs_utils.diffusion import from_uint8
+
+COUNTS = range(13)
+KINDS = ("clevr", "crowded", "layout")
+BY_COUNT = ("exact", "within_one", "plausible", "bias")
+STRENGTHS = {
+    "confetti": (0.05, 0.1, 0.15, 0.3, 0.5),
+    "speckle": (0.05, 0.1, 0.15, 0.3, 0.5),
+    "noise": (0.05, 0.1, 0.15, 0.3),
+    "ringed": (0.1, 0.2, 0.3, 0.5),
+    "faded": (0.12, 0.25, 0.35, 0.5),
+    "ragged": (0.2, 0.4, 0.6, 1.0),
+    "blur": (0.4, 0.8, 1.0, 1.5),
+    "fused": (0.15, 0.3, 0.5, 1.0),
+}
+BINS = 10  # of confidence
+SEED = 1  # of held-out scenes; training has another
+
+
+def share(yes: Tensor) -> float:
+    """Share of true values, four digits; nan for none."""
+    return round(float(yes.float().mean()), 4)
+
+
+def wilson(successes: float, n: int, z: float = 1.96) -> list[float]:
+    """95 % interval of a rate of `successes` in `n` (Wilson 1927)."""
+    p, scale = successes / n, 1 + z * z / n
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return [round((p + z * z / (2 * n) - half) / scale, 4), round((p + z * z / (2 * n) + half) / scale, 4)]
+
+
+def calibration_error(confidence: Float[Tensor, "images"], right: Bool[Tensor, "images"]) -> float:
+    """Mean |share right - mean confidence| over BINS bins of confidence, weighted by their sizes."""
+    index = (confidence * BINS).long().clamp_max(BINS - 1)
+
+    def gap(here):
+        return abs(float(right[here].float().mean() - confidence[here].mean())) * float(here.float().mean())
+
+    return round(sum(gap(index == i) for i in index.unique()), 4)
+
+
+class Found(NamedTuple):
+    """The counter's answers beside the truth; `placed`, `colored`: objects found within a cell, and with
+    their color.
+    """
+
+    truth: Tensor
+    count: Tensor
+    plausibility: Tensor
+    confidence: Tensor
+    placed: Tensor
+    colored: Tensor
+
+    @property
+    def exact(self) -> Tensor:
+        return self.count == self.truth
+
+    def summary(self) -> dict[str, float]:
+        """Rates over the images; `bias` is the mean of counter minus truth, `located` and `colored` are
+        shares of objects.
+        """
+        objects = max(int(self.truth.sum()), 1)
+        return {
+            "images": len(self.truth),
+            "exact": share(self.exact),
+            "within_one": share((self.count - self.truth).abs() <= 1),
+            "too_many": share(self.count > self.truth),
+            "plausible": share(self.plausibility > 0.5),
+            "bias": round(float((self.count - self.truth).float().mean()), 4),
+            "located": round(int(self.placed.sum()) / objects, 4),
+            "colored": round(int(self.colored.sum()) / objects, 4),
+        }
+
+
+def matched(
+    counts: Counts, centers: Float[Tensor, "batch objects 2"], colors: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Per image, objects with a counted center within a cell, and those whose nearest such center has their
+    color.
+
+    Choice: centers are paired greedily, the nearest pair first.
+    """
+    place, color = torch.zeros(len(centers)), torch.zeros(len(centers))
+    distance = torch.cdist(centers.nan_to_num(9.0), counts.centers.nan_to_num(-9.0)) * GRID_SIZE
+    for _ in range(distance.shape[1] if distance.shape[2] else 0):
+        nearest, at = distance.flatten(1).min(1)
+        i, j = at // distance.shape[2], at % distance.shape[2]
+        row = torch.arange(len(centers))
+        near = nearest <= math.sqrt(2)
+        place += near
+        color += near & (colors[row, i] == counts.colors[row, j])
+        distance[row, i], distance[row, :, j] = torch.inf, torch.inf
+    return place, color
+
+
+def look(net: ObjectCounter, labeled: Labeled, images: Tensor | None = None) -> Found:
+    """The counter's answers on `labeled`, or on perturbed `images` of the same scenes, 256 at a time."""
+    centers, colors = torch.from_numpy(labeled.centers), torch.from_numpy(labeled.colors)
+    x = from_uint8(labeled.images) if images is None else images
+    parts = []
+    for image, center, color in zip(x.split(256), centers.split(256), colors.split(256), strict=True):
+        counts = net(image)
+        truth = (color >= 0).sum(1)
+        parts.append(
+            (truth, counts.count, counts.plausibility, counts.confidence, *matched(counts, center, color))
+        )
+    return Found(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def references(resolution: int) -> Labeled:
+    """The 24 stored Cycles pictures of 1-10 objects, 128 px, reduced by averaging areas.
+
+    Their scenes are CLEVR's own; what can hardly be seen is not counted, as in training.
+    """
+    scenes, images, _ = load_references()
+    labels = counter_scenes.labels([counter_scenes.prune(s) for s in scenes])
+    return reduced(Labeled(images.transpose(0, 3, 1, 2), *labels), resolution)
+
+
+def reduced(labeled: Labeled, resolution: int) -> Labeled:
+    """The same with smaller images, by averaging areas."""
+    x = torch.from_numpy(labeled.images).float()
+    return labeled._replace(images=F.avg_pool2d(x, x.shape[-1] // resolution).round().to(torch.uint8).numpy())
+
+
+def on_references(net: ObjectCounter, side: int) -> dict:
+    """Exact counts on the stored Cycles references, and on the fast renderer's pictures of the same scenes,
+    of `side` px.
+
+    Crowded scenes by Cycles, by count: `counter_cycles`, which needs Blender and hours.
+    """
+    found = look(net, references(side))
+    fast = counter_scenes.rendered([counter_scenes.prune(s) for s in load_references()[0]], side)
+    return found.summary() | {
+        "interval": wilson(int(found.exact.sum()), len(found.exact)),
+        "exact_fast": share(look(net, fast).exact),
+    }
+
+
+def joined(parts: list[Found]) -> Found:
+    """Several of them as one."""
+    return Found(*map(torch.cat, zip(*parts, strict=True)))
+
+
+def clean(net: ObjectCounter, kind: str, per_count: int, side: int) -> dict:
+    """Accuracy on held-out renders of a kind of scenes, by count and over all; shares in [0, 1], of an
+    object in `colored`.
+    """
+    here = []
+    for count in tqdm(COUNTS, desc=f"{kind} {side} px", mininterval=5):
+        here.append(look(net, counter_scenes.held_out_data(kind, count, per_count, side)))
+    found, by_count = joined(here), [f.summary() for f in here]
+    return found.summary() | {
+        "per_count": per_count,
+        "by_count": {name: [of[name] for of in by_count] for name in BY_COUNT},
+        "interval": [wilson(int(f.exact.sum()), len(f.exact)) for f in here],
+        "exact_0_to_6": share(found.exact[found.truth <= 6]),
+        "exact_7_to_12": share(found.exact[found.truth > 6]),
+        "mean_confidence": share(found.confidence),
+        "calibration_error": calibration_error(found.confidence, found.exact),
+    }
+
+
+def some(count: int, per_count: int, side: int) -> Labeled:
+    """The first eighth of the held-out scenes of `count` objects at CLEVR's distances, two at least."""
+    return Labeled(
+        *(
+            column[: max(2, per_count // 8)]
+            for column in counter_scenes.held_out_data("clevr", count, per_count, side)
+        )
+    )
+
+
+def faulty(net: ObjectCounter, per_count: int, side: int) -> dict[str, dict[str, dict]]:
+    """{fault: {strength: summary}} on CLEVR's own scenes of 1 to 12 objects; exact means little where no
+    count is defined.
+
+    `plausible` of gross strengths is over the images (`noticed`) in which the fault changed something.
+    """
+    value: dict[str, dict[str, dict]] = {}
+    floors, few = (
+        from_uint8(some(0, per_count, side).images),
+        [some(count, per_count, side) for count in COUNTS[1:]],
+    )
+    for name, strengths in tqdm(STRENGTHS.items(), desc=f"faults {side} px", mininterval=5):
+        for strength in strengths:
+            generator, found, noticed = torch.Generator().manual_seed(SEED), [], []
+            for labeled in few:
+                x, centers = from_uint8(labeled.images), torch.from_numpy(labeled.centers)
+                floor = floors[torch.randint(len(floors), (len(x),), generator=generator)]
+                amount = torch.full((len(x), 1, 1, 1), strength)
+                worn = corruptions_graded.worn(name, x, floor, centers, generator, amount)
+                noticed.append(
+                    worn.known
+                    if strength >= corruptions_graded.GRADED[name].gross
+                    else torch.ones_like(worn.known)
+                )
+                found.append(look(net, labeled, worn.images))
+            everything, seen = joined(found), torch.cat(noticed)
+            plausible = {"plausible": share(everything.plausibility[seen] > 0.5), "noticed": int(seen.sum())}
+            value.setdefault(name, {})[f"{strength:g}"] = everything.summary() | plausible
+    return value
+
+
+def wrong(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
+    """{kind of grossly wrong images: share that is called plausible}, of those that were in fact spoiled."""
+    floors = from_uint8(some(0, per_count, side).images)
+    few = counter_scenes.join([some(count, per_count, side) for count in COUNTS])
+    images, value = from_uint8(few.images), {}
+    for kind in corruptions.GROSS:
+        x, changed = corruptions.gross(images, torch.Generator().manual_seed(0), floors, (kind,))
+        same = Labeled(*(column[changed.numpy()] for column in few))
+        value[kind.__name__] = share(look(net, same, x[changed]).plausibility > 0.5)
+    return value
+
+
+def targets(sizes: dict[str, dict]) -> list[dict]:
+    """What was asked of the counter before it was trained, what it reaches, and whether that is enough."""
+    value = []
+    for side, of in sizes.items():
+        own = of["clevr"]
+        asked = [
+            ("exact, 0-6 objects", 0.99, own["exact_0_to_6"]),
+            ("exact, 7-12 objects", 0.95, own["exact_7_to_12"]),
+            ("right color, of all objects", 0.98, own["colored"]),
+        ]
+        for what, least, reached in asked:
+            value.append(
+                {
+                    "px": int(side),
+                    "what": what,
+                    "at_least": least,
+                    "reached": reached,
+                    "met": reached >= least,
+                }
+            )
+        for std in ("0.3", "0.5"):
+            what, bias = f"bias under confetti of {std}", of["faults"]["confetti"][std]["bias"]
+            value.append(
+                {"px": int(side), "what": what, "at_most": 0.2, "reached": bias, "met": abs(bias) <= 0.2}
+            )
+    return value
+
+
+def measure(net: ObjectCounter, per_count: int) -> dict:
+    """Accuracy on held-out renders of every kind and size, on Cycles, on faulty and on wrong images; shares
+    in [0, 1].
+
+    `per_count` scenes of each count at CLEVR's own distances, half as many crowded ones and test layouts,
+    an eighth with faults.
+    """
+    value = {}
+    for side in sizes_of(net.config.resolution):
+        many = {kind: per_count if kind == "clevr" else max(2, per_count // 2) for kind in KINDS}
+        value[str(side)] = {kind: clean(net, kind, n, side) for kind, n in many.items()} | {
+            "faults": faulty(net, per_count, side),
+            "gross_but_plausible": wrong(net, per_count, side),
+            "cycles_references": on_references(net, side),
+        }
+    return {"counts": list(COUNTS), "sizes": value, "targets": targets(value)}
+
+
+def percent(x: float) -> str:
+    """A share in percent with one decimal."""
+    return f"{100 * x:.1f} %"
+
+
+def model_card(row: dict) -> str:
+    """The short README.md of a counter's folder."""
+    side, parts = row["resolution"], []
+    for px, of in reversed(row["sizes"].items()):
+        columns = [of[kind]["by_count"]["exact"] for kind in KINDS]
+        lines = "".join(
+            f"| {c} | " + " | ".join(percent(column[i]) for column in columns) + " |\n"
+            for i, c in enumerate(row["counts"])
+        )
+        shares = ", ".join(
+            f"{s} {percent(v['plausible'])} ({v['bias']:+.2f})" for s, v in of["faults"]["confetti"].items()
+        )
+        own, strongest = of["clevr"], {name: list(v.items())[-1] for name, v in of["faults"].items()}
+        passed = ", ".join(f"{name} {s} {percent(v['plausible'])}" for name, (s, v) in strongest.items())
+        parts.append(
+            f"## Images of {px} px\n\nExact counts on held-out fast renders, {own['per_count']} per count "
+            "at CLEVR's own distances, "
+            f"{of['crowded']['per_count']} crowded without CLEVR's margins, {of['layout']['per_count']} of "
+            "the paper's test layouts:\n\n"
+            f"| objects | CLEVR's distances | crowded | test layouts |\n|---|---|---|---|\n{lines}\n"
+            f"At CLEVR's distances: 0 to 6 objects {percent(own['exact_0_to_6'])}, 7 to 12 "
+            f"{percent(own['exact_7_to_12'])}; of all objects "
+            f"{percent(own['located'])} are found within a cell, {percent(own['colored'])} also with the "
+            "right color; plausible "
+            f"{percent(own['plausible'])}; calibration error of the confidence "
+            f"{own['calibration_error']:.3f}. On the 24 stored Cycles "
+            f"pictures exact {percent(of['cycles_references']['exact'])}.\n\n"
+            "Called plausible with confetti of standard deviation (and objects counted too many): "
+            f"{shares}. Of the "
+            f"strongest faults measured it still calls plausible: {passed}.\n\n"
+        )
+
+    def asked(t):
+        return f"at least {t['at_least']:g}" if "at_least" in t else f"at most {t['at_most']:g}"
+
+    missed = [
+        f"{t['px']} px, {t['what']}: {t['reached']:g}, not {asked(t)}" for t in row["targets"] if not t["met"]
+    ]
+    said = "All targets are met." if not missed else "Targets missed: " + "; ".join(missed) + "."
+    return (
+        f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of "
+        f"{' or '.join(row['sizes'])} px, "
+        "names their colors and says whether the image is plausible as CLEVR "
+        f"({row['parameters'] / 1e6:.2f} M parameters). "
+        "It learned from renders and spoiled renders alone, never from a net's picture. "
+        f"{said}\n\n{''.join(parts)}"
+        "An object counts when its center lies in the image and at least 0.25 % of the image shows it. "
+        "Every fault by strength, wrong "
+        f"images, and each target: `row.json`.\n\nMade by `{row['command']}` ({row['images']:,} training "
+        "images, "
+        f"{row['seconds'] / 60:.0f} minutes).{' ' + row['note'] if 'note' in row else ''}\n\n"
+        "```python\nfrom lcs_utils.counter.net import ObjectCounter, folder\n\n"
+        f"counts = ObjectCounter.from_pretrained(folder({side}))(images)  # float [batch, 3, side, side] in "
+        "[-1, 1]\n```\n\n"
+        "Its count of an implausible image is meant for those with speckle, confetti, rings or moderate "
+        "fading; of others it means "
+        "nothing. MIT.\n"
+    )
+
+
+def export(net: ObjectCounter, folder, row: dict, per_count: int) -> dict:
+    """Measure the half-precision net and write its folder, whole or not at all."""
+    halve(net)
+    net.float().eval()
+    row = (
+        row
+        | {
+            "parameters": sum(p.numel() for p in net.parameters()),
+            "resolution": net.config.resolution,
+            "torch": torch.__version__.split("+")[0],
+        }
+        | measure(net, per_count)
+    )
+    halve(net)
+    with store.atomic_folder(folder) as temporary:
+        net.save_pretrained(temporary)
+        row["sha256"] = store.sha256(temporary / WEIGHTS)
+        store.write_json(temporary / "row.json", row)
+        store.write_text(temporary / "README.md", model_card(row))
+    return row

@@ -1,0 +1,84 @@
+"""How often the counter is exact, by number of objects: on renders of each kind and size, and on scenes
+that Cycles drew (App. E.2).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.counter.cycles import RESOLUTIONS, Compared, accuracy, name_at
+from lcs_utils.counter.net import folder, verify
+from lcs_utils.plotting import PALETTE
+from lcs_utils.stats import Interval
+
+CYCLES, TWINS = "crowded, by Cycles", "the same scenes, fast renderer"
+STYLES = {  # color, marker, line
+    "clevr": ("blue", "o", "-"),
+    "layout": ("green", "v", ":"),
+    "crowded": ("orange", "^", ":"),
+    CYCLES: ("vermilion", "s", "-"),
+    TWINS: ("black", "x", "--"),
+}
+WORDS = {
+    "clevr": "renders at CLEVR's distances",
+    "layout": "renders of the test layouts",
+    "crowded": "crowded renders",
+}
+
+
+def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, Interval]]:
+    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter on
+    images of a size.
+
+    Renders' shares stand in its row.json, those of Cycles in `rows`, of which only its own enter: those of
+    replaced counters are in `counter_cycles.lines`. Raises CheckpointError as `counter.verify`.
+    """
+    row = verify(folder(resolution))
+    counts, found = row["counts"], {}
+    for kind in WORDS:
+        of = row["sizes"][str(resolution)][kind]
+        found[kind] = {
+            k: Interval(v, *ends)
+            for k, v, ends in zip(counts, of["by_count"]["exact"], of["interval"], strict=True)
+        }
+    both = {k: of for k in counts if (of := accuracy(rows, name_at(resolution), row["sha256"][:12], (k,)))}
+    if both:
+        found |= {
+            CYCLES: {k: of.cycles for k, of in both.items()},
+            TWINS: {k: of.fast for k, of in both.items()},
+        }
+    return found
+
+
+def draw(
+    rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS
+) -> tuple[Figure, dict[int, dict[str, dict[int, Interval]]]]:
+    """Shares counted exactly against the number of objects, a panel per size of images, and the numbers
+    behind it.
+    """
+    found = {side: by_count(rows, side) for side in resolutions}
+    figure, panels = plt.subplots(1, len(found), figsize=(4.3 * len(found), 3.9), sharey=True, squeeze=False)
+    for panel, (side, kinds) in zip(panels[0], found.items(), strict=True):
+        for kind, of in kinds.items():
+            color, marker, line = STYLES[kind]
+            value, low, high = zip(*of.values())
+            panel.plot(
+                list(of),
+                value,
+                marker=marker,
+                ls=line,
+                ms=4.5,
+                color=PALETTE[color],
+                label=WORDS.get(kind, kind),
+            )
+            panel.fill_between(list(of), low, high, color=PALETTE[color], alpha=0.15, lw=0)
+        panel.set(title=f"{side} px", xlabel="objects in the image", xticks=range(0, 13, 2), ylim=(0, 1.02))
+    panels[0, 0].set_ylabel("share counted exactly")
+    lines = {
+        words: line
+        for panel in panels[0]
+        for line, words in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(lines.values(), lines, loc="outside lower center", ncols=3, fontsize=9)
+    return figure, found

@@ -1,0 +1,182 @@
+"""Renders with known object centers and colors for the counter: crowded scenes, the paper's test layouts,
+CLEVR's own.
+
+An object is countable when its center lies in the image and enough of it is seen; scenes hold no other
+hidden ones.
+"""
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int8, UInt8
+from tqdm.auto import tqdm
+
+from lcs_utils import paths, store
+from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS
+from lcs_utils.clevr.render import LOOK, object_ids, render
+from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene, scene_at
+
+MAX_OBJECTS = 14  # two more than are counted exactly, so that 12 is not the largest number ever seen
+VISIBLE_SHARE = 0.0025  # of the image's area: 2.6 px at 32 px, 10 px at 64 px
+VISIBILITY_SIDE = 96  # px, where visible areas are measured
+SHARD = 2048
+KINDS = ("crowded", "layout", "clevr")
+ANTIALIAS = {32: 3}  # samples per pixel side of an object; elsewhere 2: half a dB less, at half the cost
+
+
+class Labeled(NamedTuple):
+    """Images and what they show: object centers in [0, 1]^2 (x right, y down), NaN padded; places in
+    COLORS, -1 padded.
+    """
+
+    images: UInt8[np.ndarray, "batch 3 height width"]
+    centers: Float[np.ndarray, "batch objects 2"]
+    colors: Int8[np.ndarray, "batch objects"]
+
+
+def folder(resolution: int) -> Path:
+    """Where renders for the counter are kept, by resolution and look of the renderer."""
+    return paths.RUNS / "data" / f"counter{resolution}_look{LOOK}"
+
+
+def prune(scene: Scene) -> Scene:
+    """The scene without the objects that can hardly be seen, so that each remaining center in the image can
+    be counted.
+
+    Choice: an object counts when at least 0.25 % of the image shows it (CLEVR's own test asks for 0.35 %).
+    """
+    seen = np.bincount(object_ids(scene, VISIBILITY_SIDE).ravel() + 1, minlength=len(scene.objects) + 1)[1:]
+    inside = ((project(scene) >= 0) & (project(scene) < 1)).all(1)
+    keep = ~inside | (seen >= VISIBLE_SHARE * VISIBILITY_SIDE**2)
+    return replace(scene, objects=tuple(o for o, k in zip(scene.objects, keep, strict=True) if k))
+
+
+def layout(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n 2"]:
+    """`n` of the 12 test locations (App. E.1): the first ones, or any, exact or moved within their cells,
+    [0, 1]^2.
+    """
+    style = rng.integers(3)
+    locations = np.array(TEST_LOCATIONS)[:n] if style == 0 else rng.permutation(TEST_LOCATIONS)[:n]
+    if style == 2:
+        locations = (np.floor(locations * GRID_SIZE) + rng.random(locations.shape)) / GRID_SIZE
+    return locations
+
+
+def scene(seed: int, index: int, kind: str, n_objects: int) -> Scene:
+    """One pruned scene of a kind in KINDS; a function of its arguments alone.
+
+    Where CLEVR's margins leave no room for as many objects (hardly ever up to 11), it has fewer.
+    """
+    if kind == "layout":
+        rng = np.random.Generator(np.random.PCG64([seed, index, 1]))
+        return prune(scene_at(layout(rng, n_objects), seed, index))
+    try:
+        return prune(sample_scene(seed, index, n_objects, margins=kind == "clevr"))
+    except ValueError:
+        if n_objects < 10:
+            raise
+        return scene(seed, index, kind, n_objects - 1)
+
+
+def labels(scenes) -> tuple[Float[np.ndarray, "batch objects 2"], Int8[np.ndarray, "batch objects"]]:
+    """Centers and colors of the objects whose center lies in the image, as in `Labeled`."""
+    centers = np.full((len(scenes), MAX_OBJECTS, 2), np.nan, np.float32)
+    colors = np.full((len(scenes), MAX_OBJECTS), -1, np.int8)
+    for i, s in enumerate(scenes):
+        location = project(s).reshape(-1, 2)
+        inside = ((location >= 0) & (location < 1)).all(1)
+        centers[i, : inside.sum()] = location[inside]
+        colors[i, : inside.sum()] = [
+            COLORS.index(o.color) for o, yes in zip(s.objects, inside, strict=True) if yes
+        ]
+    return centers, colors
+
+
+def training_scene(seed: int, index: int) -> Scene:
+    """The index-th training scene: of eight, three crowded (0-14 objects), two test layouts (1-12), three
+    CLEVR's (0-12).
+
+    Choice: CLEVR's margins leave room for 12 objects, two more than CLEVR places.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, index, 0]))
+    if index % 8 < 3:
+        return scene(seed, index, "crowded", int(rng.integers(MAX_OBJECTS + 1)))
+    if index % 8 < 5:
+        return scene(seed, index, "layout", 1 + int(rng.integers(len(TEST_LOCATIONS))))
+    return scene(seed, index, "clevr", int(rng.integers(len(TEST_LOCATIONS) + 1)))
+
+
+def rendered(scenes, resolution: int) -> Labeled:
+    """Scenes as images with labels."""
+    return Labeled(
+        render(scenes, resolution, ANTIALIAS.get(resolution, 2)).transpose(0, 3, 1, 2), *labels(scenes)
+    )
+
+
+def kept(path, make) -> Labeled:
+    """What `make()` gives, made once and kept at `path`. Raises ValueError naming a file that cannot
+    be read.
+    """
+    if not path.exists():
+        with store.atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **make()._asdict())
+    try:
+        with np.load(path, allow_pickle=False) as shard:
+            return Labeled(*(shard[name] for name in Labeled._fields))
+    except (ValueError, OSError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} is truncated or altered ({error}); delete it and run the same command again"
+        ) from None
+
+
+def join(parts, size: int | None = None) -> Labeled:
+    """Several of them as one, cut after `size` images."""
+    return Labeled(*(np.concatenate(column)[:size] for column in zip(*parts, strict=True)))
+
+
+def training_data(size: int, resolution: int, seed: int = 0) -> Labeled:
+    """The first `size` training scenes; finished shards are kept and reused."""
+    parts = []
+    for start in tqdm(range(0, size, SHARD), unit="shard", desc="scenes", mininterval=5):
+
+        def scenes(start=start):
+            return [training_scene(seed, i) for i in range(start, start + SHARD)]
+
+        parts.append(
+            kept(
+                folder(resolution) / f"training_seed{seed}_{start:08d}.npz",
+                lambda: rendered(scenes(), resolution),
+            )
+        )
+    return join(parts, size)
+
+
+def held_out_scenes(kind: str, count: int, size: int, seed: int = 1) -> list[Scene]:
+    """`size` scenes of `kind` with exactly `count` countable objects. Raises ValueError for an
+    unknown kind.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind of scenes {kind!r}; allowed: {', '.join(KINDS)}")
+    scenes, index = [], 1_000_000 * (count + 1)
+    while len(scenes) < size:
+        # one more object than wanted in every third scene: its center may lie outside or it may be hidden
+        n = min(count + (index % 3 == 0), MAX_OBJECTS if kind == "crowded" else len(TEST_LOCATIONS))
+        candidate = scene(seed, index, kind, n)
+        if (labels([candidate])[1] >= 0).sum() == count:
+            scenes.append(candidate)
+        index += 1
+    return scenes
+
+
+def held_out(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:
+    """As `held_out_scenes`, rendered."""
+    return rendered(held_out_scenes(kind, count, size, seed), resolution)
+
+
+def held_out_data(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:
+    """As `held_out`, rendered once and kept."""
+    path = folder(resolution) / f"held_out_{kind}_{count:02d}_{size}_seed{seed}.npz"
+    return kept(path, lambda: held_out(kind, count, size, resolution, seed))

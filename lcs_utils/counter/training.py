@@ -1,0 +1,390 @@
+"""Training and honest measurement of the object counter: `python -m lcs_utils.counter --help`.
+
+Saves its state every minute, resumes after a kill, and writes the checkpoint with its accuracy by count.
+"""
+
+import argparse
+import copy
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils import paths, store
+from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
+from lcs_utils.counter import corruptions, corruptions_graded
+from lcs_utils.counter.accuracy import export
+from lcs_utils.counter.net import (
+    COMMAND,
+    LARGEST,
+    RESOLUTION,
+    ObjectCounter,
+    Reading,
+    count_logits,
+    enlarged,
+    expected_objects,
+    folder,
+    verify,
+)
+from lcs_utils.counter.scenes import Labeled, training_data
+from lcs_utils.diffusion import from_uint8
+from lcs_utils.models.unet import dtype_on
+from lcs_utils.nets import CheckpointError
+from lcs_utils.resumable import Resumable
+
+BATCH = 32
+# of a batch, images reduced to half the size and enlarged again, as a 32 px image is for the 64 px counter
+SMALL = 8
+CLEAN, WORN = (
+    1 / 2,
+    5 / 16,
+)  # of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
+SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, with their odds
+SHIFT = 0.05  # of the side: 3 px at 64 px
+KINDS_AT_ONCE = 3  # images in a group that is spoiled in the same way
+PEAK, RAMP, COOLDOWN, DECAY = (
+    2e-3,
+    100,
+    0.3,
+    0.02,
+)  # learning rate, steps up, share of the run down to 0, weight decay
+EMA = 0.997
+SAVE_EVERY = 60.0
+
+
+class Losses(NamedTuple):
+    """Means over a batch, in nats except `offset` (cells): what the total is the sum of."""
+
+    cells: Tensor
+    count: Tensor
+    offset: Tensor
+    color: Tensor
+    plausibility: Tensor
+
+    def total(self) -> Tensor:
+        return self.cells + self.count + 4 * self.offset + 0.5 * self.color + self.plausibility
+
+
+class Data(NamedTuple):
+    """`Labeled` as tensors."""
+
+    images: Tensor
+    centers: Tensor
+    colors: Tensor
+
+    def take(self, index: Tensor) -> "Data":
+        return Data(*(column[index] for column in self))
+
+
+def as_data(labeled: Labeled) -> Data:
+    """Arrays as tensors."""
+    return Data(*map(torch.from_numpy, labeled))
+
+
+class Shown(NamedTuple):
+    """Images as the net sees them; where the true count is defined (`counted`), and where plausibility is
+    `known`, it.
+    """
+
+    images: Tensor
+    counted: Tensor
+    known: Tensor
+    plausible: Tensor
+
+
+def some(kinds, n: int, generator: torch.Generator) -> list:
+    """`n` draws from `kinds`; each counts as often as it is listed."""
+    return [kinds[int(i)] for i in torch.randint(len(kinds), (n,), generator=generator)]
+
+
+def shown(images: Tensor, centers: Tensor, pool: Tensor, generator: torch.Generator) -> Shown:
+    """Images of one size in [-1, 1], spoiled: half slightly, most of the others by some strength, some
+    grossly.
+
+    `pool`: renders without objects. Choice: slight faults are on all of them, so that they tell nothing.
+    """
+    n = len(images)
+    clean, worn = round(CLEAN * n), round((CLEAN + WORN) * n)
+    floor = pool[torch.randint(len(pool), (n,), generator=generator)]
+    graded = [name for name, odds in corruptions_graded.ODDS.items() for _ in range(odds)]
+    parts = []
+    for part, name in zip(torch.arange(clean, worn).split(KINDS_AT_ONCE), some(graded, n, generator)):
+        parts.append(corruptions_graded.worn(name, images[part], floor[part], centers[part], generator))
+    wrong = images[worn:]
+    kinds = some(SPOILED, -(-len(wrong) // KINDS_AT_ONCE), generator)
+    gross, changed = corruptions.gross(wrong, generator, pool, kinds)
+    x = torch.cat([images[:clean], *(p.images for p in parts), gross])
+    yes, no = torch.ones(clean, dtype=torch.bool), torch.zeros(len(wrong), dtype=torch.bool)
+    columns = (
+        [yes, *(p.counted for p in parts), no],
+        [yes, *(p.known for p in parts), changed],
+        [yes, *(p.plausible for p in parts), no],
+    )
+    return Shown(corruptions.slight(x, generator), *map(torch.cat, columns))
+
+
+def half(images: Tensor) -> Tensor:
+    """Images of half the side, by averaging areas."""
+    return F.avg_pool2d(images, 2)
+
+
+def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Generator) -> Losses:
+    """Likelihoods of cells, count, colors and plausibility, for a batch of renders that is spoiled here.
+
+    Choice: images without a true count train plausibility alone, and those neither clean nor broken counts
+    alone; the batch passes as one, so that batch normalization knows one mixture, of which the shares are
+    the same at every step.
+    """
+    pool = empty[torch.randint(len(empty), (BATCH,), generator=generator)]
+    x = from_uint8(batch.images)
+    few = shown(half(x[:SMALL]), batch.centers[:SMALL], half(pool), generator)
+    parts = (
+        few._replace(images=enlarged(few.images, x.shape[-1])),
+        shown(x[SMALL:], batch.centers[SMALL:], pool, generator),
+    )
+    seen = Shown(*map(torch.cat, zip(*parts, strict=True)))
+    device = next(
+        net.parameters()
+    ).device  # faults are drawn and losses taken on the processor, the same on every machine
+    with torch.autocast(device.type, torch.bfloat16, enabled=dtype_on(device, "bfloat16") is torch.bfloat16):
+        reading = Reading(*(r.cpu() for r in net.read(seen.images.to(device))))
+    true = Reading(*(r[seen.counted] for r in reading))
+    centers, colors = batch.centers[seen.counted], batch.colors[seen.counted]
+    present = torch.isfinite(centers[:, :, 0])
+    occupied = location_grid(centers, present).clamp_max(2).reshape(-1, GRID_SIZE, GRID_SIZE)
+    cells = F.cross_entropy(true.occupancy, occupied.long(), reduction="none").sum((1, 2)).mean()
+    logits = count_logits(expected_objects(true.occupancy).sum((1, 2)), true.precision, LARGEST + 1)
+    within = centers[present] * GRID_SIZE  # [objects 2]
+    cell = within.floor().long().clamp(0, GRID_SIZE - 1)
+    at = (present.nonzero()[:, 0], slice(None), cell[:, 1], cell[:, 0])
+    return Losses(
+        cells,
+        F.cross_entropy(logits, present.sum(1)),
+        (true.offset[at] - (within - cell)).abs().mean(),
+        F.cross_entropy(true.color[at], colors[present].long()),
+        F.binary_cross_entropy_with_logits(
+            reading.plausibility[seen.known], seen.plausible[seen.known].float()
+        ),
+    )
+
+
+def learning_rate(step: int, steps: int) -> float:
+    """Constant, so that the average is worth exporting at any time, with a ramp up and a linear cooldown to
+    zero.
+    """
+    return PEAK * min((step + 1) / RAMP, 1, (steps - step) / (COOLDOWN * steps))
+
+
+@dataclass(frozen=True, kw_only=True)
+class State(Resumable):
+    """A counter's training; `seen` is [steps, seconds]."""
+
+    net: ObjectCounter
+    ema: ObjectCounter
+
+
+def start(net: ObjectCounter, seed: int) -> State:
+    """A run at its beginning."""
+    net.train().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(net.parameters(), PEAK, weight_decay=DECAY)
+    generator, seen = torch.Generator().manual_seed(seed), torch.zeros(2, dtype=torch.float64)
+    return State(net=net, ema=copy.deepcopy(net), optimizer=optimizer, generator=generator, seen=seen)
+
+
+def shifted(batch: Data, generator: torch.Generator) -> Data:
+    """Half of the images moved by up to SHIFT of their side, borders repeated; objects whose center leaves
+    them count no more.
+
+    Choice: cells and objects meet in all ways then, for scenes are dear to render and seen many times.
+    """
+    n, _, side, _ = batch.images.shape
+    most = round(SHIFT * side)
+    by = torch.randint(-most, most + 1, (n, 2), generator=generator)
+    by[torch.rand(n, generator=generator) < 0.5] = 0
+    wide = F.pad(batch.images, [most] * 4, mode="replicate")
+    images = [
+        image[:, most - y : most - y + side, most - x : most - x + side]
+        for image, (x, y) in zip(wide, by.tolist(), strict=True)
+    ]
+    centers = batch.centers + by[:, None] / side
+    inside = ((centers >= 0) & (centers < 1)).all(-1)
+    return Data(
+        torch.stack(images),
+        centers.masked_fill(~inside[..., None], torch.nan),
+        batch.colors.masked_fill(~inside, -1),
+    )
+
+
+def draw_batch(scenes: Data, generator: torch.Generator, odds: Tensor | None = None) -> Data:
+    """BATCH scenes, by `odds` if any. Choice: half of the images are mirrored, which only the direction of
+    the light tells.
+    """
+    if odds is None:
+        index = torch.randint(len(scenes.images), (BATCH,), generator=generator)
+    else:
+        index = torch.multinomial(odds, BATCH, True, generator=generator)
+    batch = scenes.take(index)
+    batch.images[::2] = batch.images[::2].flip(-1)
+    batch.centers[::2] = (torch.tensor([1.0, 0.0]) - batch.centers[::2]).abs()
+    return shifted(batch, generator)
+
+
+def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
+    """Copy the layers of another counter, of another resolution those behind the stem: both see a 16x16 grid.
+
+    Blocks that `other` lacks stay the identity they begin as. Raises ValueError unless both are as wide and
+    `net` as deep.
+    """
+    if net.config.width != other.config.width or net.config.blocks < other.config.blocks:
+        said = [f"{c.width} channels and {c.blocks} blocks" for c in (net.config, other.config)]
+        raise ValueError(
+            f"the counters need the same width and no fewer blocks than the first, got {said[0]} after "
+            f"{said[1]}"
+        )
+    same = net.config.resolution == other.config.resolution
+    norm, place = (f"last.{c.blocks}." for c in (other.config, net.config))  # it stands behind the last block
+    shared = {
+        k.replace(norm, place): v for k, v in other.state_dict().items() if same or not k.startswith("stem.")
+    }
+    net.load_state_dict(net.state_dict() | shared)
+
+
+def training_loop(state: State, scenes: Data, steps: int, by_count: bool = False):
+    """Yield Losses after each step; the state changes in place. `by_count`: scenes are drawn in proportion
+    to objects + 2.
+    """
+    objects = torch.isfinite(scenes.centers[:, :, 0]).sum(1)
+    empty, odds = from_uint8(scenes.images[objects == 0]), objects + 2.0 if by_count else None
+    while state.seen[0] < steps:
+        for group in state.optimizer.param_groups:
+            group["lr"] = learning_rate(int(state.seen[0]), steps)
+        batch = draw_batch(scenes, state.generator, odds)
+        parts = losses(state.net, batch, empty, state.generator)
+        loss = parts.total()
+        if not bool(loss.isfinite()):
+            raise FloatingPointError(
+                f"the loss is {float(loss)} at step {int(state.seen[0])}; lower the learning rate"
+            )
+        state.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(state.net.parameters(), 10.0)
+        state.optimizer.step()
+        state.seen[0] += 1
+        decay = min(EMA, 1 - 10 / (10 + float(state.seen[0])))
+        for average, current in zip(
+            state.ema.state_dict().values(), state.net.state_dict().values(), strict=True
+        ):
+            if average.is_floating_point():
+                average.lerp_(current, 1 - decay)
+        yield Losses(*(p.detach() for p in parts))
+
+
+def run(state: State, scenes: Data, steps: int, by_count: bool, state_path) -> None:
+    """Train with a progress bar, saving the state every minute and at the end."""
+    bar = tqdm(total=steps * BATCH, initial=int(state.seen[0]) * BATCH, unit=" images", mininterval=5)
+    clock = saved = time.time()
+    recent: list[Losses] = []
+    for parts in training_loop(state, scenes, steps, by_count):
+        now = time.time()
+        state.seen[1] += now - clock
+        clock = now
+        recent = [*recent[-99:], parts]
+        if len(recent) == 100 and state.seen[0] % 20 == 0:
+            means = (float(torch.stack(p).mean()) for p in zip(*recent))
+            bar.set_postfix({k: f"{v:.3f}" for k, v in zip(Losses._fields, means)}, refresh=False)
+        bar.update(BATCH)
+        if now - saved > SAVE_EVERY or state.seen[0] == steps:
+            state.save(state_path)
+            saved = now
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--resolution", type=int, default=RESOLUTION, help="px; smaller images are enlarged to it"
+    )
+    parser.add_argument(
+        "--scenes", type=int, default=40960, help="rendered training scenes; a resumed run may have more"
+    )
+    parser.add_argument(
+        "--images", type=int, default=620_000, help="seen in all; a run that has them is only measured"
+    )
+    parser.add_argument("--width", type=int, default=48, help="channels at 16x16")
+    parser.add_argument("--blocks", type=int, default=1, help="residual blocks per stage")
+    parser.add_argument(
+        "--by-count", action="store_true", help="draw scenes in proportion to their objects + 2"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--begin-with",
+        help="folder of a counter whose layers the run begins with, but for the stem of another resolution",
+    )
+    parser.add_argument("--held-out", type=int, default=2000, help="held-out renders per count")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="where the net is trained: cpu, or cuda")
+    parser.add_argument("--output", help="checkpoint folder")
+    parser.add_argument(
+        "--note", help="what the command does not say of the training, for row.json and the card"
+    )
+    args = parser.parse_args(arguments)
+    if args.resolution < RESOLUTION and not args.output:
+        parser.error(
+            f"--resolution must be at least {RESOLUTION}, got {args.resolution}: smaller images are "
+            f"enlarged to {RESOLUTION} px"
+        )
+    if args.images < BATCH or args.scenes < BATCH or args.held_out < 2:
+        parser.error(f"--images and --scenes must be at least {BATCH} and --held-out at least 2")
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    try:
+        net = ObjectCounter(args.resolution, args.width, args.blocks)
+        if args.begin_with:
+            begin_with(net, ObjectCounter.from_pretrained(args.begin_with))
+        state = start(net.to(args.device), args.seed)
+    except (ValueError, RuntimeError, CheckpointError) as error:
+        parser.error(str(error))
+    begun = (f"_blocks{args.blocks}" if args.blocks > 1 else "") + ("_by_count" if args.by_count else "")
+    begun += f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
+    name = f"counter{args.resolution}_width{args.width}_seed{args.seed}{begun}"
+    state_path = paths.RUNS / "training" / name / "state.pt"
+    first = state_path.with_name("first.json")  # the command behind the counter that this one may replace
+    if state_path.exists():
+        state.load(state_path)
+    elif args.begin_with:
+        before = verify(args.begin_with)
+        store.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
+    steps = args.images // BATCH
+    if state.seen[0] < steps:
+        run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
+    images = int(state.seen[0]) * BATCH
+    command = (
+        f"{COMMAND} --resolution {args.resolution} --scenes {args.scenes} --images {images} --width "
+        f"{args.width}"
+    )
+    command += f" --seed {args.seed} --held-out {args.held_out}"
+    command += (f" --blocks {args.blocks}" if args.blocks > 1 else "") + (
+        " --by-count" if args.by_count else ""
+    )
+    if args.begin_with:
+        before = json.loads(first.read_text()) if first.exists() else []
+        command = " && ".join([*before, f"{command} --begin-with {args.begin_with}"])
+    row = {
+        "command": command,
+        "images": images,
+        "scenes": args.scenes,
+        "seconds": round(float(state.seen[1])),
+        "seed": args.seed,
+    } | ({"note": args.note} if args.note else {})
+    row = export(state.ema.cpu(), args.output or folder(args.resolution), row, args.held_out)
+    for of in row["targets"]:
+        asked = f"at least {of['at_least']:g}" if "at_least" in of else f"at most {of['at_most']:g}"
+        print(
+            f"{of['px']} px: {of['what']}: {of['reached']:g}, asked for "
+            f"{asked}{'' if of['met'] else ': MISSED'}"
+        )

@@ -1,0 +1,45 @@
+"""Alternative texts of figures: the message in words, with the drawn numbers (`alt` in their JSON)."""
+
+from collections.abc import Mapping, Sequence
+
+from lcs_utils.evaluation.against_null import Beside
+from lcs_utils.evaluation.locality_rates import AgainstK
+from lcs_utils.evaluation.sentences import listed
+from lcs_utils.evaluation.tables import Cell
+from lcs_utils.evaluation.training_sets import Measured
+
+
+def figure_1(curves: Mapping[str, Mapping[int, Beside]]) -> str:
+    """Fig. 1 in words."""
+    last = max(k for of in curves.values() for k in of)
+    shares = [f"{label} {of[last].own.value:.0%}" for label, of in curves.items()]
+    return (
+        f"Samples of {listed(list(curves))} asked for 1 to {last} objects, a ring at each asked location, "
+        "filled where an object is found; beside them the share of asked cells filled, "
+        f"at K = {last} {listed(shares)}."
+    )
+
+
+def tables(found: Sequence[Cell]) -> str:
+    """Tables 1 and 2 in words."""
+    both = [cell for cell in found if cell.paper and cell.many]
+    lower, higher = (sum(sign * (c.many.value - c.paper.k) > 0 for c in both) for sign in (-1, 1))
+    return (
+        f"The largest K of {len(both)} trainings, ours beside the paper's, by training set: ours is lower in "
+        f"{lower}, higher in {higher}, equal in {len(both) - lower - higher}."
+    )
+
+
+def shares(found: Sequence[Measured]) -> str:
+    """Trainings in rows, in words: K, ours and the paper's, and the cells filled."""
+    said = [f"{of.cell.trained_on}, {of.cell.column}: {of.filled.value:.0%}" for of in found]
+    return f"K, ours and the paper's, and shares of {len(found)} trainings. Cells filled: {'; '.join(said)}."
+
+
+def thesis(found: AgainstK, rho: Mapping[str, float]) -> str:
+    """Locality against composition in words."""
+    return (
+        f"{len(found.locality)} nets by how locally they hear conditions at high noise and how many cells "
+        "they fill beyond training; over those that see the whole image the rank correlation is "
+        f"{rho['cells filled']:.2f}."
+    )

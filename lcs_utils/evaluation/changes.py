@@ -1,0 +1,83 @@
+"""What can be changed when a net is sampled, without training: controls, counted like any net as
+NET/CHANGE.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lcs_utils import checkpoints, nets
+from lcs_utils.diffusion import Denoiser
+from lcs_utils.experiments import RADIUS
+from lcs_utils.models.composition import LinearComposition, LocalCondition, UnitCondition, nearest
+
+
+class Change(NamedTuple):
+    """How a denoiser is changed, given those of the checkpoints in `also`, and in words.
+
+    Yours: CHANGES["name"] = Change(...); one that changes needs a new name, for rows and
+    samples are kept by it.
+    """
+
+    change: Callable[..., Denoiser]
+    words: str
+    also: tuple[str, ...] = ()
+
+    def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
+        """The changed denoiser, its other nets on `device` too. Raises CheckpointError when a net of `also`
+        is missing.
+        """
+        return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
+
+
+def _on(background: str, words: str) -> Change:
+    return Change(LinearComposition, f"single-object scores added on {words}", (background,))
+
+
+CHANGES = {
+    "unit": Change(UnitCondition, "condition divided by sqrt(k) at sampling"),
+    "near": Change(LocalCondition, f"each cell sees the conditions within {RADIUS} cells"),
+    "nearest": Change(
+        lambda denoise: LocalCondition(denoise, nearest), "each cell sees the nearest condition only"
+    ),
+    "linear": Change(LinearComposition, "single-object scores added on the net's own empty condition"),
+    "linear_empty": _on("background_empty", "the empty floor"),
+    "linear_one": _on("background_one", "one object anywhere"),
+    "linear_cluttered": _on("background_cluttered", "one to three objects anywhere"),
+}
+
+
+def split(net: str) -> tuple[str, Change | None]:
+    """("exp2", its change) of "exp2/unit"; a net or folder without one stands for itself.
+
+    Raises ValueError listing the allowed names for NAME/SOMETHING that is neither.
+    """
+    change = nets.parts(net)[-1]
+    if change is None or (change not in CHANGES and nets.folder(net).exists()):
+        return net, None
+    if change not in CHANGES:
+        raise ValueError(f"unknown change {change!r} in {net!r}; allowed: {', '.join(CHANGES)}")
+    return net.removesuffix(f"/{change}"), CHANGES[change]
+
+
+def weights(net: str, preset: str = "tiny") -> str:
+    """12 digits that change with the weights behind NET or NET/CHANGE. Raises as `split` and `nets.row`."""
+    base, change = split(net)
+    names = (base, *(change.also if change else ()))
+    found = [nets.row(name, preset)["sha256"] for name in names]
+    return (found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest())[:12]
+
+
+def denoiser(
+    net: str, preset: str = "tiny", device: str = "cpu", dtype: str | None = None
+) -> tuple[Denoiser, int]:
+    """The denoiser of NET or NET/CHANGE, and its resolution. Raises as `split` and `checkpoints.load` do.
+
+    `dtype` is what the net of the checkpoint computes in, in place of what it was trained in.
+    """
+    base, change = split(net)
+    pipeline = checkpoints.load(base, preset, device)
+    if dtype is not None:
+        pipeline.net.register_to_config(dtype_inside=dtype)
+    own = pipeline.denoiser
+    return change.apply(own, preset, device) if change else own, pipeline.config.resolution

@@ -1,0 +1,188 @@
+"""Figures of nets told of colors: their samples with what is right in each, and success against K over its
+null, chance and the counter's own ceiling (section 4, Figs. 5, 11, App. E.4).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lcs_utils import plotting
+from lcs_utils.clevr.scenes import COLORS, sample_scene
+from lcs_utils.evaluation.color import Ceiling, ColorRow, scene_counts
+from lcs_utils.evaluation.color_rates import ColorFound
+from lcs_utils.evaluation.family_grids import HELD_OUT
+from lcs_utils.evaluation.rows import of_net
+from lcs_utils.evaluation.sheets import read_sheet
+from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
+from lcs_utils.evaluation.tables import COLOR_PAPER, say
+from lcs_utils.plotting import PALETTE
+from lcs_utils.stats import Interval
+
+SHADES = {
+    "color_1": PALETTE["orange"],
+    "color_1-3": PALETTE["sky"],
+    "color_1-5": PALETTE["green"],
+    "color_single_1-3": PALETTE["orange"],
+    "color_1-3, 64 px": PALETTE["blue"],
+    "color_single_1-3, 64 px": PALETTE["vermilion"],
+    "color_1, 64 px": PALETTE["purple"],
+    "color_1-5, 64 px": PALETTE["black"],
+}
+WORDS = {
+    "color_1": "all colors told, 1 object",
+    "color_1-3": "all colors told, 1-3 objects",
+    "color_1-5": "all colors told, 1-5 objects",
+    "color_single_1-3": "one color told, 1-3 objects",
+}
+
+
+def label(name: str) -> str:
+    """A net in words, with its size."""
+    return f"{WORDS[bare(name)]}, {size_of(name)}"
+
+
+def measured(read: Callable[[str], Sequence[ColorRow]]) -> dict[str, list[ColorRow]]:
+    """{net with its size: its rows} of the paper's color nets and our control that have rows, the larger size
+    first; `read(preset)` gives rows.
+    """
+    found = {}
+    for preset in reversed(SIZES):
+        rows = list(read(preset))
+        for net in WORDS:
+            mine = [row for row in rows if row.net == net]
+            if mine:
+                found[sized(net, preset)] = mine
+    return found
+
+
+def strips(
+    of: Mapping[str, Sequence[ColorRow]], ks: Sequence[int], sample: int = 0
+) -> tuple[Figure, dict[str, Any]]:
+    """Fig. 5, left: a stored sample of each net asked for the first K colors; under it how many of them the
+    counter finds, and how many objects. Also what it says, for JSON.
+
+    `of` as `measured`. Raises ValueError when the rows of a net are of other weights than its samples.
+    """
+    images, captions, said = [], [], {}
+    for name, rows in of.items():
+        net = bare(name)
+        sheet = read_sheet(net, rows[0].preset)
+        judged = {row.k: row for row in of_net(rows, net, "colors") if row.sample == sample}
+        if {row.weights for row in judged.values()} - {sheet.about["weights"]}:
+            raise ValueError(f"the stored samples of {name} are of other weights than its rows")
+        images.append([sheet.samples[k][sample] for k in ks])
+        captions.append([f"{judged[k].placed} of {k}, {judged[k].count} in all" for k in ks])
+        said[name] = {"right": [judged[k].placed for k in ks], "drawn": [judged[k].count for k in ks]}
+    columns = [f"K = {k}\n+ {COLORS[k - 1]}" for k in ks]
+    rows_said = [label(name).replace(", ", ",\n") for name in of]
+    return plotting.image_grid(images, rows_said, columns, cell=1.15, captions=captions), {
+        "K": list(ks),
+        "found": said,
+    }
+
+
+def _band(axes: Axes, of: Mapping[int, Interval], color: str, label: str) -> None:
+    value, low, high = (np.array(v) for v in zip(*of.values(), strict=True))
+    axes.plot(list(of), value, "o-", ms=4, color=color, label=label)
+    axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
+
+
+def _with_null(lines: list, words: list[str]) -> tuple[list, list[str]]:
+    """A legend's entries and that of the dotted lines."""
+    null = "its null: the same pictures at another sample's colors"
+    return [*lines, plt.Line2D([], [], color="0.3", ls=":")], [*words, null]
+
+
+def draw_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling]) -> Figure:
+    """Number and colors right, share of the asked objects there, objects drawn, each against K.
+
+    Dotted: the null, the same pictures at another sample's colors. Gray: K objects of random colors, and
+    what the counter makes of renders that show just what was asked.
+    """
+    figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.6))
+    success, right, drawn = panels
+    for net, of in found.items():
+        words = label(net)
+        for axes, name in ((success, "success"), (right, "right")):
+            beside = {k: getattr(at, name) for k, at in of.at.items()}
+            _band(axes, {k: at.own for k, at in beside.items()}, SHADES[net], words)
+            null = {k: at.null.value for k, at in beside.items() if at.null}
+            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
+        _band(drawn, {k: at.drawn for k, at in of.at.items()}, SHADES[net], words)
+    ks = list(ceilings)
+    chance = {k: at.chance for k, at in next(iter(found.values())).at.items()}
+    gray = {"color": "0.45", "lw": 1.3}
+    success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
+    right.plot(ks, [of.placed.value for of in ceilings.values()], "--", **gray)
+    right.plot(list(chance), list(chance.values()), "-.", **gray)
+    success.text(ks[-1], ceilings[ks[-1]].exact.value, "renders ", ha="right", va="top", color="0.35")
+    right.text(ks[-1], ceilings[ks[-1]].placed.value, "renders ", ha="right", va="top", color="0.35")
+    right.text(ks[-1], chance[max(chance)], "random colors ", ha="right", va="bottom", color="0.35")
+    drawn.plot(ks, ks, "--", **gray)
+    success.set(title="number and colors right", ylim=(-0.03, 1.03))
+    right.set(title="share of asked objects there", ylim=(-0.03, 1.03))
+    drawn.set(title="objects drawn", ylim=(0, None))
+    for axes in panels:
+        axes.set(xlabel="K, objects asked for", xticks=ks)
+    lines, said = success.get_legend_handles_labels()
+    figure.legend(*_with_null(lines, said), loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def draw_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
+    """Share of the asked objects there against K, a panel for each family of conditions: adding colors, and
+    adding objects of one color. Dotted: the null.
+    """
+    figure, panels = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.4), sharey=True, squeeze=False)
+    for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
+        for net, of in nets.items():
+            beside = {k: at.right for k, at in of.at.items()}
+            _band(axes, {k: at.own for k, at in beside.items()}, SHADES[net], label(net))
+            null = {k: at.null.value for k, at in beside.items() if at.null}
+            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
+        axes.set(title=words, xlabel="K, objects asked for", xticks=list(beside), ylim=(-0.03, 1.03))
+    panels[0, 0].set_ylabel("asked objects that are there")
+    lines, said = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*_with_null(lines, said), loc="outside lower center", ncols=2, fontsize=9)
+    return figure
+
+
+def markdown(found: Mapping[str, ColorFound], listed: Mapping[str, ColorFound]) -> str:
+    """K beside its null and the paper's, by random subsets (`found`) and the paper's list (`listed`), and
+    conditions obeyed, as a Markdown table.
+    """
+    lines = [
+        "| net | K, random colors (null) | K, the paper's list (null) | the paper's K "
+        "| obeyed of 3 | obeyed of 6 | objects drawn at K = 3, 6 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for net, of in found.items():
+        obeyed = [f"{at.obeyed.value:.1f} [{at.obeyed.low:.1f}, {at.obeyed.high:.1f}]" for at in _at(of)]
+        drawn = ", ".join(f"{at.drawn.value:.1f}" for at in _at(of))
+        other = listed[net]
+        lines.append(
+            f"| {label(net)} | {say(of.k)} ({say(of.k_null)}) | {say(other.k)} "
+            f"({say(other.k_null)}) | {COLOR_PAPER.get(bare(net), '–')} | {' | '.join(obeyed)} | {drawn} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _at(of: ColorFound):
+    return [of.at[k] for k in (3, 6)]
+
+
+def outside(scenes: int) -> str:
+    """Of held-out scenes of 1 to 3 objects, how many hold an object whose center lies beyond the border, in
+    words (App. E.1).
+    """
+    drawn = [sample_scene(HELD_OUT, i, 1 + i % 3, visibility=False) for i in range(scenes)]
+    inside, every = (scene_counts(drawn, outside=of) for of in (False, True))
+    cut = int((inside != every).any(1).sum())
+    return (
+        f"Of {scenes} scenes of 1 to 3 objects, {cut} hold an object whose center lies beyond the border. In "
+        "training its color is told; judged, it is neither asked for nor counted."
+    )

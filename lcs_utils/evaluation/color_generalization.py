@@ -1,0 +1,124 @@
+"""Length generalization in colors: sample a net told of colors, count objects by color, one row per sample.
+
+    python -m lcs_utils.evaluation.color_generalization color_1-3 --k 1-8 --samples 64
+
+Section 4, App. E.4. Rows live in data/counts/<preset>/color_generalization.csv; those of the same weights,
+counter, seed and sampler are kept, and so are samples and a sheet of them, as with locations.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, nets, store
+from lcs_utils.clevr.card import parse_counts
+from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.evaluation import changes
+from lcs_utils.evaluation.color import FAMILIES, LARGEST_K, ColorRow, N, color_rows, conditions
+from lcs_utils.evaluation.length_generalization import (
+    counter_hash,
+    keep_drawing,
+    keep_sheet,
+    on,
+    samples_path,
+)
+from lcs_utils.evaluation.rows import STANDARD, Sampler, rows_path
+from lcs_utils.experiments import PRESETS
+from lcs_utils.models.fused import fuse_
+
+COMMAND = "python -m lcs_utils.evaluation.color_generalization"
+NAME = "color_generalization"
+
+
+def read(preset: str = "tiny") -> list[ColorRow]:
+    """The stored rows. Warns and raises as `store.read_rows`."""
+    return store.read_rows(rows_path(preset, NAME), ColorRow)
+
+
+def write(rows: Iterable[ColorRow], path: Path) -> None:
+    """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
+    store.write_rows(path, f"{COMMAND} NET ... --k 0-{LARGEST_K} --samples 64", ColorRow, rows)
+
+
+def measure(
+    net: str,
+    ks: Sequence[int],
+    samples: int,
+    preset: str = "tiny",
+    family: str = "colors",
+    sampler: Sampler = STANDARD,
+    device: str = "cpu",
+    rows_file: str | Path | None = None,
+) -> None:
+    """Sample and count `net` at every K of `ks`, adding to the stored rows after each K.
+
+    Raises ValueError before any sampling for a net that is not told of colors, an unknown family or a K that
+    it does not have, CheckpointError when the net is missing or altered.
+    """
+    for k in ks:
+        conditions(family, k, 1)
+    base, change = changes.split(net)
+    pipeline = checkpoints.load(base, preset, device)
+    if pipeline.net.config.cond_dim != N:
+        raise ValueError(f"{net} takes conditions of {pipeline.net.config.cond_dim} numbers, colors are {N}")
+    side = pipeline.config.resolution
+    fitting = counter_folder(side)
+    counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
+    fuse_(pipeline.net)
+    denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
+    path = Path(rows_file or rows_path(preset, NAME))
+    hashes = {"weights": changes.weights(net, preset), "counted_by": counter_hash(side)}
+    key = {"preset": preset, "net": net, "family": family, **sampler._asdict(), **hashes}
+
+    def stale(row: ColorRow) -> bool:
+        return row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
+
+    def same(row: ColorRow, k: int) -> bool:
+        return row.k == k and all(getattr(row, name) == value for name, value in key.items())
+
+    def place(k: int) -> Path:
+        drawn = {"family": family, "k": k, **sampler._asdict(), "weights": hashes["weights"]}
+        return samples_path(net, preset, **drawn, **({} if device == "cpu" else {"device": device}))
+
+    known = store.read_rows(path, ColorRow)
+    missing = [k for k in ks if sum(same(row, k) and row.sample < samples for row in known) < samples]
+    for k in tqdm(missing, desc=net, unit="K", disable=None):
+        cond = conditions(family, k, samples, sampler.seed)
+        seed, solver, steps = sampler
+        parts = keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family, cond)
+        counted = color_rows(torch.cat(list(parts)), counter, cond, **key)
+        with store.exclusive(path):  # another net may be measured at the same time
+            stored = store.read_rows(path, ColorRow)
+            write([row for row in stored if not same(row, k) and not stale(row)] + counted, path)
+    if family == "colors" and sampler == STANDARD and not rows_file and nets.parts(net)[2] is None:
+        keep_sheet(net, preset, place, key)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
+    parser.add_argument("nets", nargs="+", help="checkpoints told of colors, or CHECKPOINT/CHANGE")
+    parser.add_argument("--k", type=parse_counts, help="numbers of objects, as 4, 0-8 or 1,4 (default: all)")
+    parser.add_argument("--samples", type=int, default=64, help="samples per K")
+    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--family", default="colors", choices=tuple(FAMILIES))
+    parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
+    parser.add_argument("--rows", help="a CSV of your own (default: the preset's)")
+    args = parser.parse_args(arguments)
+    ks = range(LARGEST_K + 1) if args.k is None else args.k
+    try:
+        if args.samples < 1:
+            raise ValueError(f"--samples must be at least 1, got {args.samples}")
+        for net in args.nets:
+            changes.split(net)
+        for net in args.nets:
+            measure(net, ks, args.samples, args.preset, args.family, STANDARD, args.device, args.rows)
+    except (ValueError, OSError, nets.CheckpointError) as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()

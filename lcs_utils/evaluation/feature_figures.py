@@ -1,0 +1,206 @@
+"""Figures of feature space: matrices of cosines, additivity, own share, causes, and each measure against K
+(section 4, Figs. 5, 11, App. E.4).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation.feature_matrices import CosineRow
+from lcs_utils.evaluation.feature_nets import UNTRAINED
+from lcs_utils.evaluation.feature_report import (
+    CAUSAL,
+    NAMES,
+    PARTS,
+    Correlation,
+    Curve,
+    Matrices,
+    averaged,
+    cause,
+    label,
+    off_diagonal,
+    pick,
+)
+from lcs_utils.evaluation.net_features import FeatureRow
+from lcs_utils.evaluation.sizes import bare
+from lcs_utils.plotting import PALETTE
+
+
+def draw_cosines(
+    rows: Sequence[CosineRow],
+    nets: Mapping[str, str],
+    layers: Sequence[Matrices],
+    conditions: Mapping[str, Sequence[str]],
+    size: float = 1.05,
+) -> Figure:
+    """Figs. 5, 11: matrices of cosines, a column per net {name: label} and a row per layer or control.
+
+    `conditions` {net: names of its conditions}. Above each stands the mean off-diagonal, signed and absolute;
+    diagonals are gray.
+    """
+    figure, axes = plt.subplots(
+        len(layers),
+        len(nets),
+        figsize=((size + 0.3) * len(nets) + 1.6, (size + 0.2) * len(layers) + 0.6),
+        squeeze=False,
+    )
+    for j, (net, words) in enumerate(nets.items()):
+        for i, layer in enumerate(layers):
+            cosines, panel = averaged(rows, net, layer), axes[i, j]
+            hidden = torch.eye(len(cosines), dtype=torch.bool)
+            shown = cosines.masked_fill(hidden, torch.nan).numpy()
+            image = panel.imshow(shown, cmap="PuOr", vmin=-1, vmax=1)
+            panel.set_facecolor("0.75")
+            panel.grid(False)
+            panel.set(xticks=[], yticks=[])
+            heading = words.replace(", ", "\n") + "\n" if i == 0 else ""
+            signed, absolute = off_diagonal(cosines)
+            panel.set_title(f"{heading}{signed:+.2f}, |.| {absolute:.2f}", fontsize=8, pad=3)
+            if j == 0:
+                panel.set_ylabel(layer.caption, fontsize=8)
+        axes[0, j].set_yticks(range(len(conditions[net])), conditions[net], fontsize=6)
+    figure.colorbar(image, ax=axes, shrink=0.3, anchor=(0, 1), label="cosine, eq. (3)", pad=0.02)
+    return figure
+
+
+def draw_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
+    """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
+    K is marked on each curve.
+
+    Choice: additivity is shown from -1 up; what lies below is written at the edge.
+    """
+    floor, written = -1.0, {}
+    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
+    for curve in curves:
+        line = "-" if curve.trained else "-." if "color" in curve.net else ":"
+        for panel, (part, measure) in zip(
+            axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
+        ):
+            found = [pick(rows, curve.net, measure, k, part) for k in ks]
+            value, low, high = np.array([row[-3:] for row in found]).T
+            bottom = floor if measure == "additivity" else 0
+            panel.plot(ks, value.clip(bottom), color=curve.color, ls=line, label=curve.label)
+            panel.fill_between(ks, low.clip(bottom), high.clip(bottom), color=curve.color, alpha=0.2, lw=0)
+            below = [(k, v) for k, v in zip(ks, value) if v < bottom]
+            (edge,) = panel.plot(
+                [k for k, _ in below], [bottom] * len(below), "v", color=curve.color, ms=5, clip_on=False
+            )
+            edge.set_in_layout(False)
+            if below:
+                k, v = below[-1]
+                lift = 0.05 + 0.14 * written.setdefault(part, 0)
+                written[part] += 1
+                words = f"{v:.1f} at K = {k}"
+                said = panel.text(ks[-1], bottom + lift, words, fontsize=7, color=curve.color, ha="right")
+                said.set_in_layout(False)
+            if curve.trained in ks:
+                at = list(ks).index(curve.trained)
+                panel.plot(
+                    ks[at], max(value[at], bottom), "o", color=curve.color, mec="black", ms=7, zorder=5
+                )
+    for panel, part in zip(axes, PARTS):
+        panel.axhline(1, color="0.5", lw=1)
+        panel.axhline(0, color="0.8", lw=1)
+        panel.set(ylim=(floor, 1.08), title="denoiser D" if part == "denoiser" else f"{part} layers, mean")
+    axes[0].set_ylabel("additivity $R^2(K)$")
+    axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
+    for panel in axes:
+        panel.set(xlabel="K conditions", xticks=list(ks))
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(curves), fontsize=9
+    )
+    return figure
+
+
+def draw_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
+    """F3 against K: the share of a removal that lies along the removed condition's own direction, over
+    1/K.
+    """
+    figure, panels = plt.subplots(1, 3, figsize=(9.5, 3.2), sharey=True)
+    for axes, part in zip(panels, PARTS, strict=True):
+        for curve in curves:
+            found = [pick(rows, curve.net, "own_share", k, part) for k in ks]
+            value, low, high = np.array([row[-3:] for row in found]).T
+            style = {"ls": "-" if curve.trained else ":", "color": curve.color}
+            axes.plot(ks, value, "o", label=curve.label, ms=4, **style)
+            axes.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
+        axes.plot(ks, [1 / k for k in ks], "--", color="0.45", lw=1.3)
+        axes.set(title="denoiser D" if part == "denoiser" else f"{part} layers, mean")
+        axes.set(xlabel="K conditions", xticks=list(ks), ylim=(0, 1.03))
+    panels[0].text(ks[1], 1 / ks[1], "1/K", va="top", ha="right", color="0.35")
+    panels[0].set_ylabel("own share of a removal")
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def draw_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Sequence[str]) -> Figure:
+    """F5: how much of an object a direction brings, or takes away, at one layer while sampling, beside what
+    the condition itself does and controls of the same length. Of places an object is the condition's own
+    change there; colors are counted.
+    """
+    figure, panels = plt.subplots(
+        len(nets), 2, figsize=(9.0, 1.0 + 1.55 * len(nets)), squeeze=False, sharex=True, sharey=True
+    )
+    shades = [PALETTE[name] for name in ("black", "orange", "sky", "purple", "green")]
+    for i, (net, words) in enumerate(nets.items()):
+        for axes, way in zip(panels[i], ("add", "remove"), strict=True):
+            for y, layer in enumerate(layers):
+                for c, (control, shade) in enumerate(zip(CAUSAL, shades, strict=True)):
+                    row = cause(rows, net, layer, f"{way}_effect", control)
+                    place = y + (2 - c) * 0.16
+                    axes.plot([row.low, row.high], [place] * 2, color=shade, lw=1.6)
+                    axes.plot(row.value, place, "o", ms=4.5, color=shade)
+            axes.axvline(0, color="0.6", lw=1)
+            axes.axvline(1, color="0.6", lw=1, ls="--")
+            axes.set(
+                yticks=range(len(layers)),
+                yticklabels=[name.removesuffix(".scale").replace(".", " ") for name in layers],
+            )
+            if i == 0:
+                axes.set_title("$d_j$ added, j not told" if way == "add" else "$d_j$ removed, j told")
+            if i == len(nets) - 1:
+                axes.set_xlabel("effect, in objects")
+        panels[i, 0].set_ylabel(words)
+    keys = [plt.Line2D([], [], color=shade, marker="o", ms=4.5) for shade in shades]
+    figure.legend(keys, list(CAUSAL.values()), loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def draw_against_k(
+    values: Mapping[str, Mapping[str, float]], k: Mapping[str, float], found: Mapping[str, Correlation]
+) -> Figure:
+    """F7: each net's K against each measure, its rank correlation above. Untrained nets are hollow, at K = 0,
+    without a name and not in the correlation; squares are nets told of colors.
+
+    Choice: values below -1.5 are drawn there, and written.
+    """
+    floor = -1.5
+    figure, panels = plt.subplots(1, len(values), figsize=(4.0 * len(values), 3.7), sharey=True)
+    for axes, (words, of) in zip(panels, values.items(), strict=True):
+        at = {net: (max(value, floor), k.get(net, 0)) for net, value in of.items()}
+        middle = float(np.mean([x for x, _ in at.values()]))
+        lifted: dict[float, int] = {}  # labels at one K stand above each other
+        for net, (x, y) in sorted(at.items(), key=lambda item: item[1]):
+            color, bare_net = PALETTE[NAMES[bare(net)][1]], net.startswith(UNTRAINED)
+            style = {"mfc": "none"} if bare_net else {}
+            axes.plot(x, y, "s" if "color" in net else "o", color=color, **style)
+            told = f"{label(net)} ({of[net]:.1f})" if of[net] < floor else label(net)
+            lift = lifted[y] = lifted.get(y, -1) + 1
+            axes.annotate(
+                "" if bare_net else told,
+                (x, y),
+                xytext=(-5 if x > middle else 5, 4 + 9 * lift),
+                textcoords="offset points",
+                fontsize=8,
+                color=color,
+                ha="right" if x > middle else "left",
+            )
+        c = found[words]
+        axes.set(xlabel=words, title=f"Spearman {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]")
+        axes.margins(x=0.15, y=0.12)
+    panels[0].set_ylabel("K")
+    return figure

@@ -1,0 +1,125 @@
+"""Locality against composition as one picture: a point per trained net, named where it stands."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation.locality_rates import AgainstK, chance_locality
+from lcs_utils.experiments import LONGER, NORMALIZED, RADIUS, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils.nets import parts, trained
+from lcs_utils.plotting import EXPERIMENT_COLORS, PALETTE
+
+COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
+    "Exp. 1: all labels": EXPERIMENT_COLORS["exp1"],
+    "random number of labels": PALETTE["purple"],
+    "one label dropped": PALETTE["orange"],
+    "Exp. 2: one label": EXPERIMENT_COLORS["exp2"],
+    "Exp. 3: one label, local net": EXPERIMENT_COLORS["exp3"],
+}
+KINDS = dict(zip(("all", "random", "drop_one", "single"), COLOR_OF))
+KNOWN = {e.name: e for e in (*TABLE_1, *TABLE_2, *RADIUS_SWEEP, NORMALIZED, LONGER)}
+SEED, NEUTRAL = "0.6", "0.25"
+SIZE, FONT = (7.6, 5.0), 8.5
+
+
+class Point(NamedTuple):
+    """How a net is drawn: the kind that its color stands for ("" where neutral), color, marker, its words."""
+
+    kind: str
+    color: str
+    marker: str
+    words: str
+
+
+def point_style(net: str) -> Point:
+    """A net's point: colored by its labels, named by the objects in its training images.
+
+    Other seeds of a training are gray and have no name; a net that is none of ours, or is changed at
+    sampling, is a neutral diamond with its own name.
+    """
+    base, _, images, change = parts(net)
+    exp = KNOWN.get(base)
+    if exp is None or images is not None or change:
+        return Point("", NEUTRAL, "D", net)
+    kind = "Exp. 3: one label, local net" if exp.radius is not None else KINDS[exp.labels]
+    if net != exp.name:
+        return Point(kind, SEED, "o", "")
+    low, high = exp.objects
+    words = f"{low}" if low == high else f"{low}-{high}"
+    words += ", longer" * (exp.times > 1) + ", labels of one size" * exp.normalize_label
+    words += f", r = {exp.radius}" if exp.radius not in (None, RADIUS) else ""
+    return Point(kind, COLOR_OF[kind], "o", words)
+
+
+def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars, limits) -> None:
+    """Write each point's words beside it, where they cover no point, no error bar and no other words.
+
+    `bars` are the ends of the error bars along x."""
+    (x0, x1), (y0, y1) = limits
+    across, up = 72 * SIZE[0] * 0.88 / (x1 - x0), 72 * SIZE[1] * 0.76 / (y1 - y0)  # points for one unit
+    at = [((x - x0) * across, (y - y0) * up) for x, y, _ in points]
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at]
+    taken += [
+        ((low - x0) * across, y - 2, (high - x0) * across, y + 2) for (_, y), (low, high) in zip(at, bars)
+    ]
+    for (x, y), (px, py, point) in sorted(zip(at, points), key=lambda pair: -pair[0][1]):
+        wide = 0.56 * FONT * len(point.words)
+        places = [(7, 0), (-7 - wide, 0), (-wide / 2, 10), (-wide / 2, -10)]
+        places += [(6, 9), (6, -9), (-6 - wide, 9), (-6 - wide, -9)]
+        places += [(-wide / 2, 20), (-wide / 2, -20), (14, 18), (14, -18)]
+
+        def crossings(place):
+            left, middle = x + place[0], y + place[1]
+            box = (left, middle - FONT / 2, left + wide, middle + FONT / 2)
+            return sum(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
+
+        if point.words:
+            dx, dy = min(places, key=crossings)
+            style = {"fontsize": FONT, "color": point.color, "va": "center"}
+            axes.annotate(point.words, (px, py), (dx, dy), textcoords="offset points", **style)
+            taken.append((x + dx, y + dy - FONT / 2, x + dx + wide, y + dy + FONT / 2))
+
+
+def draw_against_k(found: AgainstK, rho: float | None = None) -> Figure:
+    """Cells filled beyond training against conditional locality at high noise, one point per net: the thesis.
+
+    `rho`, their rank correlation over the nets that see the whole image, stands in the title. Any net is
+    drawn; what is not one of ours by a neutral marker and its name.
+    """
+    figure, axes = plt.subplots(figsize=SIZE)
+    shares = [share.value for share in found.locality.values()]
+    limits = ((min(0.2, min(shares) - 0.05), max(0.88, max(shares) + 0.05)), (0, 1.02))
+    points = []
+    for net, share in found.locality.items():
+        point, filled = point_style(net), found.filled[net]
+        across = [[share.value - share.low], [share.high - share.value]]
+        up = [[filled.value - filled.low], [filled.high - filled.value]]
+        size = 5 if point.color == SEED else 7
+        style = {"color": point.color, "marker": point.marker, "ms": size, "mec": "white", "mew": 0.6}
+        axes.errorbar(share.value, filled.value, up, across, elinewidth=1, **style)
+        points.append((share.value, filled.value, point))
+    for chance in sorted(set(found.chance.values())):
+        words = "hears all alike" if chance == chance_locality(None) else "hears all in its window alike"
+        axes.axvline(chance, color="0.6", lw=1, ls="--", zorder=0)
+        axes.text(chance + 0.006, 0.02, words, rotation=90, va="bottom", fontsize=8, color="0.4")
+    _name_points(axes, points, [(share.low, share.high) for share in found.locality.values()], limits)
+    used = {point.kind for *_, point in points}
+    lines = [(kind, color) for kind, color in COLOR_OF.items() if kind in used]
+    if any(point.color == SEED for *_, point in points):
+        lines.append(("gray: the same from other seeds", "0.45"))
+    lines.append(("names: objects in a training image", "0.25"))
+    for i, (words, color) in enumerate(lines):
+        axes.text(0.43, 0.36 - 0.052 * i, words, color=color, fontsize=9.5)
+    axes.set(xlim=limits[0], ylim=limits[1])
+    axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
+    axes.set_ylabel("composition: cells filled, K = 4 to 6")
+    whole = sum(trained(net).radius is None for net in found.locality)
+    said = "Locality and composition"
+    if rho is not None:
+        said = "The more locally a net listens, the more it composes" if rho > 0.5 else said
+        said += f":\nrank correlation {rho:.2f} over the {whole} nets that see the whole image"
+    axes.set_title(said)
+    return figure

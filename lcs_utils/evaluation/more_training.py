@@ -1,0 +1,161 @@
+"""What training buys: number and places, looks and K against the training images seen, each over its null
+(App. E.2).
+
+    found = along_training(read_rows(rows_path("small")), "exp1", "small")
+    draw({"64 px": found})
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lcs_utils import nets
+from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.against_null import WORDS, Beside, Found
+from lcs_utils.evaluation.rows import Row, check_rows
+from lcs_utils.evaluation.tables import say
+from lcs_utils.plotting import PALETTE
+from lcs_utils.stats import Interval, as_dicts
+
+SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"]}
+SHOWN = (3, 5, 7)  # K whose number and places are drawn: in training, and twice beyond
+SEEN = 3  # the most objects in training, where a net has no excuse for another
+
+
+def along_training(
+    rows: Iterable[Row],
+    net: str,
+    preset: str = "tiny",
+    family: str = "spread",
+    tolerance: int = 1,
+    seed: int = 0,
+) -> dict[int, Found]:
+    """{training images: Found} of `net` and its snapshots, of those measured at all SHOWN K (App. E.2).
+
+    Raises ValueError where none was measured, or for rows that do not say where objects are.
+    """
+    rows = [row for row in check_rows(rows) if row.family == family and row.k > 0]
+    stages = nets.along({row.net for row in rows}, net, preset)
+    if not stages:
+        command = (
+            f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset} --family {family}"
+        )
+        raise ValueError(f"no rows of {net!r}, preset {preset!r}, family {family!r}; measure it: {command}")
+    found = {
+        images: against_null.of_nets(rows, [name], family, tolerance, seed=seed)
+        for images, name in stages.items()
+    }
+    return {images: of for images, of in found.items() if set(SHOWN) <= set(of.at)}
+
+
+def numbers(found: Mapping[str, Mapping[int, Found]]) -> dict[str, Any]:
+    """All that the figure shows, {size: {training images: {...}}}, for JSON."""
+    return {
+        size: {
+            images: {
+                "K": as_dicts({"own": of.k.placed, "null": of.k.placed_null}),
+                "number and places": as_dicts({k: at.placed for k, at in of.at.items()}),
+                "objects": as_dicts({k: at.drawn for k, at in of.at.items()}),
+                "looks right": as_dicts({k: at.looks for k, at in of.at.items()}),
+                "samples of each K": next(iter(of.at.values())).samples,
+            }
+            for images, of in stages.items()
+        }
+        for size, stages in found.items()
+    }
+
+
+def _said(of: Beside) -> str:
+    return f"{of.own.value:.2f} ({'–' if of.null is None else f'{of.null.value:.2f}'})"
+
+
+def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -> None:
+    value, low, high = zip(*of.values())
+    axes.errorbar(
+        list(of),
+        value,
+        [[v - a for v, a in zip(value, low)], [b - v for v, b in zip(value, high)]],
+        marker="o",
+        ms=4.5,
+        color=color,
+        label=label,
+        capsize=2,
+        lw=1.6,
+    )
+
+
+def draw(found: Mapping[str, Mapping[int, Found]]) -> Figure:
+    """Number and places at three K over their null (dotted), objects drawn and looks where nothing is new, K.
+
+    `found` is {size: along_training(...)}; one net is a point. Bars: 95 % over noise and conditions.
+    """
+    figure, panels = plt.subplots(2, len(SHOWN), figsize=(2.6 * len(SHOWN), 5.6))
+    placed, (drawn, looks, largest) = panels
+    for size, stages in found.items():
+        color = SHADES[size]
+        for axes, k in zip(placed, SHOWN, strict=True):
+            there = {images: of.at[k].placed for images, of in stages.items()}
+            _line(axes, {images: at.own for images, at in there.items()}, color, size)
+            null = {images: at.null.value for images, at in there.items() if at.null}
+            axes.plot(list(null), list(null.values()), "o:", ms=3, mfc="white", color=color, lw=1.3)
+        at_seen = {images: of.at[SEEN] for images, of in stages.items()}
+        _line(drawn, {images: at.drawn for images, at in at_seen.items()}, color)
+        _line(looks, {images: at.looks for images, at in at_seen.items()}, color)
+        ks = {images: of.k.placed for images, of in stages.items()}
+        _line(
+            largest, {n: Interval(float(k.value), float(k.low), float(k.high)) for n, k in ks.items()}, color
+        )
+        null_k = {n: of.k.placed_null.value for n, of in stages.items() if of.k.placed_null}
+        largest.plot(list(null_k), list(null_k.values()), "o:", ms=3, mfc="white", color=color, lw=1.3)
+    for axes, k in zip(placed, SHOWN, strict=True):
+        axes.set(title=f"number and places\nright, K = {k}", ylim=(-0.03, 1.05))
+    drawn.axhline(SEEN, color="0.5", lw=1, ls="--")
+    drawn.set(title=f"objects drawn,\nasked for {SEEN}", ylim=(0, None))
+    looks.set(title=f"looks right to the\ncounter, K = {SEEN}", ylim=(-0.03, 1.05))
+    largest.set(title="K by number\nand places", ylim=(-0.3, 9.3), yticks=range(0, 10, 3))
+    for axes in panels.flat:
+        axes.set(xscale="log", xlabel="training images, thousands", xlim=(5e3, 5e5))
+        axes.set_xticks([1e4, 1e5, 4e5], ["10", "100", "400"])
+        axes.minorticks_off()
+    lines, words = placed[0].get_legend_handles_labels()
+    lines.append(plt.Line2D([], [], color="0.3", ls=":", marker="o", ms=3, mfc="white"))
+    words.append("its null: the same pictures at another sample's cells")
+    figure.legend(lines, words, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = SHOWN) -> str:
+    """The numbers as a Markdown table, the null in brackets."""
+    told = " / ".join(map(str, ks))
+    lines = [
+        f"| size | training images | number and places right, K = {told} (null) "
+        f"| objects, asked for {SEEN} | looks right, K = {SEEN} | K (null) |",
+        "|---|---|---|---|---|---|",
+    ]
+    for size, stages in found.items():
+        for images, of in stages.items():
+            shares = " / ".join(_said(of.at[k].placed) for k in ks)
+            seen = of.at[SEEN]
+            lines.append(
+                f"| {size} | {images:,} | {shares} | {seen.drawn.value:.2f} | {seen.looks.value:.2f} | "
+                f"{say(of.k.placed)} ({say(of.k.placed_null)}) |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def by_label(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = SHOWN) -> str:
+    """{net: {tolerance: Found}} in Markdown: K, number and places, conditions obeyed, beside their nulls."""
+    told = " / ".join(map(str, ks))
+    head = f"number and places right, K = {told} (null) | conditions obeyed, K = {told}"
+    lines = [f"| net | K (null) | {head} |", "|---|---|---|---|"]
+    for net, each in found.items():
+        for tolerance, of in each.items():
+            shares = " / ".join(_said(of.at[k].placed) for k in ks)
+            obeyed = [of.at[k].obeyed for k in ks]
+            heard = " / ".join("–" if value is None else f"{value.value:.1f}" for value in obeyed)
+            k = f"{say(of.k.placed)} ({say(of.k.placed_null)})"
+            lines.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {heard} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,138 @@
+"""The README's numbers, each from the function that the notebooks call, written between its markers.
+
+python -m lcs_utils.evaluation.readme            # writes them into README.md
+python -m lcs_utils.evaluation.readme --check    # fails when README.md says something else
+"""
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lcs_utils import notebooks, paths, store
+from lcs_utils.evaluation import against_null, color_generalization, color_rates, net_features
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, from_figures
+from lcs_utils.evaluation.feature_report import pick
+from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
+from lcs_utils.evaluation.rates import PAPER_RULE_ALL, largest_k, mean_over
+from lcs_utils.evaluation.row_claims import verdicts
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
+
+README = paths.ROOT / "README.md"
+
+
+class Finding(NamedTuple):
+    """One line of the README: whether it holds, what it says with its number, the notebook that shows it."""
+
+    kind: str
+    words: str
+    notebook: str
+
+
+def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> list[Finding]:
+    """The nine findings: of the paper's those that hold here and those that do not, and three that are new.
+
+    `new` are rows of today's counter, `old` those that the tables are told from; what 64 px nets and nets
+    told of colors say is read from their own.
+    """
+    at = {name: against_null.of_nets(new, [name], "spread") for name in ("exp1", "exp2", "exp3")}
+    k = {name: f"{say(found.k.placed)}, its null {say(found.k.placed_null)}" for name, found in at.items()}
+    rows = read_rows(rows_path("small"))
+    large = {name: against_null.of_nets(rows, [name], "spread") for name in ("exp1", "exp2")}
+    k |= {name: f"{k[name]}; at 64 px {say(of.k.placed)}" for name, of in large.items()}
+    looks, clean = (of["exp1"].at[3].looks.value for of in (at, large))
+    told = color_rates.of_net(color_generalization.read("small"), "color_1-3")
+    features = net_features.read(preset)
+    shown = ("exp1", "exp2", "untrained", "color_1-3")
+    added = [pick(features, net, "additivity", 3).value for net in shown]
+    many, paper = largest_k(old, "exp1_1-6", PAPER_RULE_ALL), PAPER["exp1_1-6"]
+    filled = {net: mean_over(old, net, "filled", BEYOND).value for net in ("exp2", "exp2/nearest")}
+    whole = measured_nets(old, preset)
+    ranks = against_k(old, whole, preset).rank_correlations()["cells filled"]
+    return [
+        Finding("holds", f"Told all locations (Exp. 1), a net composes: K = {k['exp1']}.", "A1"),
+        Finding("holds", f"Told one location (Exp. 2), it does not: K = {k['exp2']}.", "A1"),
+        Finding("holds", f"A local net on the same data (Exp. 3) repairs it: K = {k['exp3']}.", "A1"),
+        Finding(
+            "holds" if told.k.low > 3 else "does not",
+            f"Told all colors of 1-3 objects, a net composes: K = {say(told.k)} (64 px), its null "
+            f"{say(told.k_null)}, the paper's {COLOR_PAPER['color_1-3']}.",
+            "08",
+        ),
+        Finding(
+            "does not",
+            f"Pictures are clean: {looks:.0%} of Exp. 1's look right at K = 3, {clean:.0%} at 64 px.",
+            "A7",
+        ),
+        Finding(
+            "does not", f"Six objects in training help further: K = {say(many)}, the paper's {paper}.", "05"
+        ),
+        Finding(
+            "new", f"Over {len(whole)} nets locality ranks with cells filled: Spearman {ranks:.2f}.", "07"
+        ),
+        Finding(
+            "new",
+            "Exp. 2's own net, told only the nearest condition at each cell, fills "
+            f"{filled['exp2/nearest']:.2f} of the cells (as it is: {filled['exp2']:.2f}).",
+            "06",
+        ),
+        Finding(
+            "new",
+            "Additivity of the denoiser, $R^2$ at K = 3: Exp. 1 {:.2f}, Exp. 2 {:.2f}, untrained {:.2f}, "
+            "told colors {:.2f}. An untrained net's cosines, eq. (3), are no larger than Exp. 1's.".format(
+                *added
+            ),
+            "08b",
+        ),
+    ]
+
+
+def blocks(preset: str = "tiny") -> dict[str, str]:
+    """{marker: Markdown} of everything in the README that is measured."""
+    old, new = read_rows(told_path(preset)), read_rows(rows_path(preset))
+    judged = Counter(v.verdict for v in verdicts(old) + from_figures(preset))
+    lines = [f"**{judged[kind]} {kind}**" for kind in (YES, PARTLY, NO, OPEN)]
+    titles = {"holds": "Holds", "does not": "Does not hold here", "new": "New here"}
+    found = []
+    for finding in findings(new, old, preset):
+        name = notebooks.resolve(finding.notebook)
+        link = f"[{finding.notebook}](notebooks/{name}.ipynb)"
+        found.append(f"| {titles[finding.kind]} | {finding.words} | {link} |")
+    head = ["| | finding | notebook |", "|---|---|---|"]
+    return {
+        "verdict": f"Of the paper's claims {', '.join(lines)}.",
+        "findings": "\n".join(head + found),
+    }
+
+
+def filled_in(text: str, measured: dict[str, str]) -> str:
+    """`text` with each block between its markers. Raises ValueError for a marker that is missing."""
+    for name, block in measured.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"README.md needs one {begin} and one {end}")
+        text = re.sub(f"{begin}.*?{end}", lambda _, b=block: f"{begin}\n{b}\n{end}", text, flags=re.DOTALL)
+    return text
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.evaluation.readme", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--check", action="store_true", help="change nothing; fail where they differ")
+    args = parser.parse_args(arguments)
+    text = Path(README).read_text()
+    written = filled_in(text, blocks())
+    if args.check and written != text:
+        raise SystemExit(
+            "README.md does not say what the rows say; run python -m lcs_utils.evaluation.readme"
+        )
+    if written != text:
+        store.write_text(README, written)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Claims of the paper that stored rows decide: Tables 1 and 2, doses of labels, ranges, extras."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lcs_utils.evaluation.claims import OPEN, YES, Verdict, judged, say_interval
+from lcs_utils.evaluation.rates import by_k, mean_over
+from lcs_utils.evaluation.rows import Row, seeds_of
+from lcs_utils.evaluation.tables import COMMAND, LABELS, OBSERVED, Cell, cells, say
+from lcs_utils.nets import trained
+
+OUTSIDE = 0.05  # Choice: this share of samples may have more or fewer extras than the paper saw
+
+# more labels, fewer labels, and K between the paper's two: 9 > 5 > 3 > 1; on 1-6 objects 11 > 10 > 9 > 1
+DOSES = (
+    ("exp1", "random_1-3", [6, 7, 8]),
+    ("random_1-3", "drop_one_1-3", [4, 5]),
+    ("drop_one_1-3", "exp2", [2, 3]),
+    ("exp1_1-6", "drop_one_1-6", [11]),
+    ("drop_one_1-6", "random_1-6", [10]),
+    ("random_1-6", "exp2_1-6", [7, 8, 9]),
+)
+RANGES = (  # the same for the most objects of a training image: 11 > 9 > 5 > 1
+    (6, 3, "exp1_1-6", "exp1", [10, 11]),
+    (6, 2, "exp1_1-6", "exp1_1-2", [7, 8, 9]),
+    (3, 1, "exp1", "exp1_1", [7, 8, 9]),
+)
+
+
+def command_of(rows: Sequence[Row], nets: Sequence[str], ks: Sequence[int] = ()) -> str:
+    """The command whose rows decide a claim: `ks` (default: all that were measured) with as many samples as
+    there are.
+    """
+    groups = [by_k(rows, net) for net in nets if any(row.net == net and row.family == "test" for row in rows)]
+    high = max(ks or [max(group) for group in groups] or [12])
+    samples = min(
+        (len(found) for group in groups for k, found in group.items() if k in ks or not ks), default=64
+    )
+    said = f"{COMMAND} {' '.join(nets)} --k {min(ks, default=0)}-{high}"
+    return said if samples == 64 else f"{said} --samples {samples}"
+
+
+def trainings(rows: Sequence[Row], net: str) -> list[str]:
+    """`net`, and the measured nets that differ from it in nothing but the seed of their training."""
+    return seeds_of(rows, net) or [net]
+
+
+def more(rows, claim: str, better: str, worse: str, measure: str, ks: Sequence[int], paper: str) -> Verdict:
+    """`better` has more of `measure` than `worse` over `ks`: reproduced when no two intervals of their
+    trainings touch.
+    """
+    nets = [trainings(rows, net) for net in (better, worse)]
+    a, b = ([value for net in group if (value := mean_over(rows, net, measure, ks))] for group in nets)
+    command = command_of(rows, [better, worse], ks)
+    if not a or not b:
+        return Verdict(claim, paper, "no rows", OPEN, command)
+    verdict, words = judged([x.low > y.high for x in a for y in b], "pairs of trainings")
+    each = [
+        f"{net} " + ", ".join(map(say_interval, values))
+        for net, values in zip((better, worse), (a, b), strict=True)
+    ]
+    over = f"K = {ks[0]}" + f"–{ks[-1]}" * (len(ks) > 1)
+    return Verdict(claim, paper, f"{'; '.join(each)} ({measure}, {over}){words}", verdict, command)
+
+
+def of_cell(rows: Sequence[Row], cell: Cell) -> Verdict:
+    """A cell of Table 1 or 2: reproduced when the paper's K, which 8 samples gave, lies in the interval
+    that 8 of ours give.
+    """
+    claim, paper = f"K of a net trained on {cell.trained_on}, {cell.column}", str(cell.paper)
+    command = command_of(rows, [cell.net])
+    if cell.many is None:
+        return Verdict(claim, paper, "no rows", OPEN, command)
+    found = cells(rows, trainings(rows, cell.net))
+    verdict, words = judged([c.eight.low <= cell.paper.k <= c.eight.high for c in found])
+    if verdict != YES and any(c.many.capped for c in found) and cell.paper.k > cell.many.value:
+        verdict, words = OPEN, "; success at the largest K asked, more were not"
+    each = " / ".join(f"{say(c.many)} on {c.samples} samples, {say(c.eight)} on 8" for c in found)
+    return Verdict(claim, paper, f"its rule: {each}; our rule: {say(cell.ours)}{words}", verdict, command)
+
+
+def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:
+    """K is larger than any number of objects in training, in the whole interval of the paper's rule
+    (`yes`), or is not.
+    """
+    most, command = trained(cell.net).objects[1], command_of(rows, [cell.net])
+    if cell.many is None:
+        return Verdict(claim, "yes", "no rows", OPEN, command)
+    found = cells(rows, trainings(rows, cell.net))
+    verdict, words = judged([c.many.low > most if yes else c.many.high <= most for c in found])
+    each = ", ".join(say(c.many) for c in found)
+    return Verdict(
+        claim,
+        "yes",
+        f"trained on at most {most}, K = {each} by its rule, {say(cell.ours)} by ours{words}",
+        verdict,
+        command,
+    )
+
+
+def extras(rows, net: str) -> Verdict:
+    """As many unlabeled objects as the paper saw, K = 1..3 (Table 2): all samples but a share of OUTSIDE
+    are in its range.
+    """
+    (low, high), nets = OBSERVED[net], trainings(rows, net)
+    shares = []
+    for name in nets:
+        seen = np.array(
+            [row.extras for k, found in by_k(rows, name).items() if k in (1, 2, 3) for row in found]
+        )
+        shares.append(float(np.mean((seen < low) | (seen > high))))
+    verdict, words = judged([share <= OUTSIDE for share in shares])
+    means = ", ".join(say_interval(mean_over(rows, name, "extras", [1, 2, 3])) for name in nets)
+    said = (
+        f"{means} on average, {', '.join(f'{share:.0%}' for share in shares)} of the samples outside the "
+        f"range{words}"
+    )
+    claim = f"Table 2, second half: objects that nobody asked for, {net}, K = 1–3"
+    return Verdict(claim, f"{low}–{high}" if high else "0", said, verdict, command_of(rows, [net], [1, 2, 3]))
+
+
+def verdicts(rows: Sequence[Row]) -> list[Verdict]:
+    """Every claim about length generalization (Fig. 1, 4, 8, Tables 1, 2)."""
+    table = {cell.net: cell for cell in cells(rows)}
+    return [
+        beyond(rows, table["exp1"], "Fig. 1: Exp. 1 (all labels) length-generalizes", True),
+        beyond(rows, table["exp2"], "Fig. 1: Exp. 2 (one label) does not", False),
+        more(rows, "Fig. 1: the labels make the difference", "exp1", "exp2", "success", [4, 5, 6], "yes"),
+        more(
+            rows, "Fig. 1: a local net, Exp. 3, repairs Exp. 2", "exp3", "exp2", "success", [4, 5, 6], "yes"
+        ),
+        more(
+            rows,
+            "Fig. 1: Exp. 3 fills the conditioned cells",
+            "exp3",
+            "exp2",
+            "filled",
+            [4, 5, 6, 7, 8],
+            "yes",
+        ),
+        beyond(rows, table["exp3"], "Table 1: Exp. 3 length-generalizes", True),
+        more(
+            rows,
+            "Fig. 4: trained on one object, a local net places several",
+            "exp3_1",
+            "exp1_1",
+            "filled",
+            [2, 3, 4],
+            "yes",
+        ),
+        *(
+            more(
+                rows,
+                f"Fig. 8: trained on up to {most} objects, a net fills more cells than on up to {fewer}",
+                better,
+                worse,
+                "filled",
+                ks,
+                "yes",
+            )
+            for most, fewer, better, worse, ks in RANGES
+        ),
+        *(
+            more(
+                rows,
+                f"Table 2, 1-{trained(better).objects[1]} objects: {LABELS[trained(better).labels]}, more "
+                "cells filled than with "
+                f"{LABELS[trained(worse).labels]}",
+                better,
+                worse,
+                "filled",
+                ks,
+                "yes",
+            )
+            for better, worse, ks in DOSES
+        ),
+        *(
+            extras(rows, net)
+            for net in OBSERVED
+            if set(range(1, 4)) <= {row.k for row in rows if row.net == net}
+        ),
+        *(of_cell(rows, cell) for cell in table.values()),
+    ]

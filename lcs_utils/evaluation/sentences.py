@@ -1,0 +1,335 @@
+"""Measured numbers as Markdown for notebooks 05, 06, A2 to A6: text never states what rows can say.
+
+Each function takes rows, or what was measured from them, and gives a sentence or a table (App. E.2).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lcs_utils import nets
+from lcs_utils.evaluation import row_claims, verdicts
+from lcs_utils.evaluation.against_null import Beside
+from lcs_utils.evaluation.claims import NO, say_interval
+from lcs_utils.evaluation.hand_counts import Agreement, HandCount
+from lcs_utils.evaluation.memorization import RATIO, REAL, Near, likeness, memorized
+from lcs_utils.evaluation.obeyed import Obeyed, conditions_obeyed
+from lcs_utils.evaluation.rates import PAPER_RULE_ALL, largest_k, mean_over
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row
+from lcs_utils.evaluation.strips import Strip
+from lcs_utils.evaluation.tables import Cell, markdown, say
+from lcs_utils.evaluation.training_sets import (
+    Measured,
+    blind_successes,
+    counted_blind,
+    seen,
+)
+from lcs_utils.stats import Interval
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """A Markdown table."""
+    rows = [list(head), ["---"] * len(head), *([str(entry) for entry in line] for line in lines)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + f" and {words[-1]}"
+
+
+def span(ks: Sequence[int]) -> str:
+    """`K = 4 to 6`, `K = 11`."""
+    return f"K = {min(ks)}" + (f" to {max(ks)}" if max(ks) > min(ks) else "")
+
+
+def either(value: Interval | None) -> str:
+    """`0.87 [0.85, 0.88]`, a dash for what was not measured."""
+    return "–" if value is None else say_interval(value)
+
+
+def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
+    """What the rings of a strip say: asked locations that hold an object, of all of one row of pictures."""
+    said = []
+    for net, found in shown.found.items():
+        known = [(number, k) for number, k in zip(found, shown.ks, strict=True) if number is not None]
+        if known:
+            asked = sum(k for _, k in known)
+            said.append(f"{labels[net]}: {sum(number for number, _ in known)} of {asked} rings are filled")
+    return "In these pictures, " + "; ".join(said) + "."
+
+
+def means(
+    rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int], measures=("filled", "success")
+) -> str:
+    """The means of some measures over `ks`, a line per net {net: words}."""
+    words = {"filled": "cells filled", "success": "samples that succeed", "extras": "objects elsewhere"}
+    words |= {"plausible": "plausible images"}
+    head = ["net", *(f"{words[name]}, {span(ks)}" for name in measures), "K by the paper's rule"]
+    lines = []
+    for net, label in nets.items():
+        measured = {row.k for row in rows if row.net == net and row.family == "test"}
+        k = say(largest_k(rows, net, PAPER_RULE_ALL)) if 1 in measured else "–"
+        lines.append([label, *(either(mean_over(rows, net, name, ks)) for name in measures), k])
+    return table(head, lines)
+
+
+def by_k(
+    rates_of: Mapping[str, Mapping[int, Mapping[str, Interval]]], labels: Mapping[str, str], measure: str
+) -> str:
+    """One measure at every K > 0, a line per net; `rates_of` as `tables.net_rates`."""
+    ks = sorted({k for of in rates_of.values() for k in of if k > 0})
+
+    def value(of, k):
+        return f"{of[k][measure].value:.2f}" if k in of else "–"
+
+    return table(
+        ["net", *(f"K = {k}" for k in ks)],
+        [[labels[net], *(value(of, k) for k in ks)] for net, of in rates_of.items()],
+    )
+
+
+def looks_right(hands: Sequence[HandCount], net: str, who: str) -> str:
+    """How many of a net's samples look right to whoever looked."""
+    mine = [hand for hand in hands if hand.shown.net == net]
+    right = sum(hand.plausible for hand in mine)
+    looked = f"Of {len(mine)} samples of {who} that a vision-language model looked at, blind,"
+    return f"{looked} {right} look right to it."
+
+
+def obeyed(found: Mapping[str, Mapping[int, Obeyed]], labels: Mapping[str, str], ks=(4, 6, 8)) -> str:
+    """Conditions obeyed and objects drawn at some K, a line per net."""
+
+    def one(of, k, name):
+        return f"{getattr(of[k], name).value:.1f}" if k in of else "–"
+
+    head = ["net", *(f"obeys, of {k}" for k in ks), *(f"draws, of {k}" for k in ks)]
+    lines = [
+        [labels[net], *(one(of, k, name) for name in ("obeyed", "drawn") for k in ks)]
+        for net, of in found.items()
+    ]
+    return table(head, lines)
+
+
+def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
+    """Which of the paper's K lie outside our interval by its own rule, and the whole table."""
+    off = [cell for cell in found if cell.paper and row_claims.of_cell(rows, cell).verdict == NO]
+    said = "; ".join(
+        f"{cell.trained_on}, {cell.column}: {cell.paper.k}, ours {say(cell.many)}" for cell in off
+    )
+    begin = "**Where the paper's K lies outside our interval by its own rule:**"
+    return f"{begin} {said or 'nowhere'}.\n\n{markdown(found)}"
+
+
+def training_sets(found: Sequence[Measured], words: Mapping[str, str] = {}) -> str:
+    """A line per training of `training_sets`: K, cells filled, objects elsewhere, K by the tolerant rule."""
+    head = [
+        "trained on",
+        "the paper's K",
+        "K by its rule",
+        "cells filled",
+        "objects elsewhere",
+        "K by the tolerant rule",
+    ]
+    lines = []
+    for of in found:
+        name = words.get(of.cell.net, of.cell.trained_on)
+        over = f" ({span(of.over)})"
+        values = (either(of.filled) + over, either(of.elsewhere), say(of.tolerant))
+        lines.append([name, of.cell.paper or "–", say(of.cell.many), *values])
+    return table(head, lines)
+
+
+def longer(along: Mapping[str, Mapping[int, Mapping[str, Interval]]]) -> str:
+    """Objects elsewhere along trainings {net: {images: {span: mean}}}."""
+    spans = list(next(iter(next(iter(along.values())).values())))
+    lines = [
+        [net, f"{images:,}", *(either(of[words]) for words in spans)]
+        for net, stages in along.items()
+        for images, of in stages.items()
+    ]
+    return table(["net", "training images", *(f"elsewhere, {words}" for words in spans)], lines)
+
+
+def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int]) -> str:
+    """How many samples at `ks` succeed as judged blind, a clause per net."""
+    said = []
+    for net, label in nets.items():
+        good, all_of = blind_successes(hands, rows, net, ks)
+        said.append(f"{label}: {good} of {all_of}")
+    return (
+        f"Samples that succeed by the paper's rule, counted and judged blind, {span(ks)}: "
+        + "; ".join(said)
+        + "."
+    )
+
+
+def exact(found: Mapping[int, Mapping[str, Mapping[int, Interval]]]) -> str:
+    """Shares counted exactly, {pixels: {kind of images: {objects: share}}}, few and many objects apart."""
+    head = ["pixels", "images", "exact, 1 to 6 objects", "exact, 7 to 12"]
+    lines = []
+    for side, kinds in found.items():
+        for kind, of in kinds.items():
+            few, many = ([of[k].value for k in of if k in ks] for ks in (range(1, 7), range(7, 13)))
+
+            def mean(values):
+                return f"{sum(values) / len(values):.3f}" if values else "–"
+
+            lines.append([side, kind, mean(few), mean(many)])
+    return table(head, lines)
+
+
+def agreement_lines(hands: Agreement) -> str:
+    """The agreement of blind counts with the counter as text."""
+    return "\n".join(
+        ("- " if not line.startswith("  ") else "    - ") + line.strip() for line in hands.lines()
+    )
+
+
+def k_by_eye(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, str]) -> str:
+    """K by the paper's rule on the samples that were looked at: as judged blind, by the blind count alone, by
+    the counter."""
+    lines = []
+    for net, label in nets.items():
+        looks = counted_blind(hands, rows, net)
+        number = counted_blind(hands, rows, net, looks=False)
+        kinds = ([a for a, _ in looks], [a for a, _ in number], [b for _, b in number])
+        lines.append([label, *(say(largest_k(of, net, PAPER_RULE_ALL)) for of in kinds)])
+    return table(["net", "K as judged blind", "by the blind count alone", "by the counter"], lines)
+
+
+def looks_by_k(
+    hands: Agreement, net: str, spans: Sequence[Sequence[int]] = ((0, 1, 2, 3), (4, 5, 6), (7, 8, 9))
+) -> str:
+    """Of a net's samples that were looked at: how many look right to the eye and to the counter, and the
+    counter's count minus the eye's, by K."""
+    lines = []
+    for ks in spans:
+        seen_here = [(hand, row) for hand, row in hands.pairs if row.net == net and row.k in ks]
+        if seen_here:
+            eye = sum(hand.plausible for hand, _ in seen_here)
+            counter = sum(row.plausibility >= PLAUSIBLE for _, row in seen_here)
+            more = sum(row.count - hand.count for hand, row in seen_here) / len(seen_here)
+            lines.append([span(ks), len(seen_here), eye, counter, f"{more:+.1f}"])
+    return table(
+        ["", "samples", "look right, blind", "to the counter", "objects, counter minus blind"], lines
+    )
+
+
+def copies(rows: Sequence[Near], nets: Mapping[str, str]) -> str:
+    """How many samples and held-out renders are copies, and how near to one the nearest comes."""
+    found = memorized(rows)
+
+    def of(names):
+        return [value for (net, _), value in found.items() if net in names]
+
+    def total(group):
+        return f"{sum(m.copies for m in group)} of {sum(m.samples for m in group)}"
+
+    nearest = min(likeness(row) for row in rows if row.net in nets)
+    ours, others = total(of(nets)), total(of([REAL]))
+    return (
+        f"Copies among the samples of {listed(list(nets.values()))}: {ours}; among renders that no net saw: "
+        f"{others}. The most copy-like sample has {nearest:.2f}; a copy has less than {RATIO:g}."
+    )
+
+
+def along(
+    found: Mapping[str, Mapping[int, Mapping[str, Interval]]],
+    labels: Mapping[str, str],
+    names: Mapping[str, str],
+) -> str:
+    """Every snapshot of each training, a line each; of `names` {measure: words} "K" is a whole number."""
+    lines = []
+    for net, stages in found.items():
+        for images, of in stages.items():
+            values = [f"{of[name].value:.0f}" if name == "K" else either(of[name]) for name in names]
+            lines.append([labels[net], f"{images:,}", *values])
+    return table(["net", "training images", *names.values()], lines)
+
+
+def ways(rows: Sequence[Row]) -> str:
+    """Nets sampled by another solver or asked for other locations (`verdicts.ways`), as a table."""
+    head = [
+        "net and way",
+        "K, paper's rule",
+        "K, ours",
+        "cells filled, K = 4–6",
+        "success, K = 4–6",
+        "objects elsewhere, K = 1–3",
+    ]
+    return table(head, [line.strip("| ").split(" | ") for line in verdicts.ways(rows)])
+
+
+def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny") -> str:
+    """Exp. 3 by its radius and Exp. 2, a line each, with what was spent on them."""
+    head = [
+        "how far a cell sees",
+        "K by the paper's rule",
+        "by ours",
+        "cells filled",
+        "objects elsewhere",
+        "plausible",
+    ]
+    lines = []
+    for of in found:
+        net, r = of.cell.net, nets.trained(of.cell.net).radius
+        far = "whole image (Exp. 2)" if r is None else f"r = {r}"
+        values = [either(value) for value in (of.filled, of.elsewhere, of.plausible)]
+        lines.append(
+            [far, say(of.cell.many), say(of.cell.ours), *values, f"{seen(net, preset):,}", of.cell.samples]
+        )
+    return (
+        table([*head, "training images", "samples of each K"], lines)
+        + f"\nShares and objects: {span(found[0].over)}.\n"
+    )
+
+
+def whole_image_control(rows: Sequence[Row], net: str = "exp3_r15", beside: str = "exp2") -> str:
+    """The control whose cells see everything, beside Exp. 2: the first cell, and conditions obeyed."""
+    said = []
+    for name, label in ((net, "r = 15"), (beside, "Exp. 2")):
+        first = mean_over(rows, name, "filled", [1])
+        heard = [(k, conditions_obeyed(rows, name, k)) for k in (4, 6)]
+        told = listed(
+            [
+                f"{of.obeyed.value:.1f} [{of.obeyed.low:.1f}, {of.obeyed.high:.1f}] of {k}"
+                for k, of in heard
+                if of
+            ]
+        )
+        said.append(
+            f"{label} fills the asked cell in {either(first)} of its images at K = 1 and obeys {told} "
+            "conditions"
+        )
+    return "; ".join(said) + "."
+
+
+def adding(
+    rates_of: Mapping[str, Mapping[int, Mapping[str, Interval]]], labels: Mapping[str, str], ks=(2, 3, 4, 6)
+) -> str:
+    """Cells filled, plausible images and objects drawn where scores are added, a line per net."""
+
+    def one(of, k, name, digits):
+        return f"{of[k][name].value:.{digits}f}" if k in of else "–"
+
+    def joined(of, name, digits):
+        return " / ".join(one(of, k, name, digits) for k in ks)
+
+    what = f", K = {' / '.join(map(str, ks))}"
+    head = ["net", "cells filled" + what, "plausible" + what, "objects drawn" + what]
+    lines = [
+        [labels[net], joined(of, "filled", 2), joined(of, "plausible", 2), joined(of, "count", 1)]
+        for net, of in rates_of.items()
+    ]
+    return table(head, lines)
+
+
+def beside_null(curves: Mapping[str, Mapping[int, Beside]], ks: Sequence[int]) -> str:
+    """Cells filled at some K, the null in brackets, a line per label."""
+
+    def said(at):
+        return f"{at.own.value:.2f}" + (f" ({at.null.value:.2f})" if at.null else "")
+
+    head = ["", *(f"cells filled, K = {k} (chance)" for k in ks)]
+    return table(
+        head, [[label, *(said(of[k]) if k in of else "–" for k in ks)] for label, of in curves.items()]
+    )

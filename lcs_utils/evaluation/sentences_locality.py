@@ -1,0 +1,85 @@
+"""Measured numbers of notebook 07 as Markdown: text never states what rows and maps can say (App. F)."""
+
+from collections.abc import Mapping, Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+from lcs_utils.evaluation.locality_rates import HIGH, AgainstK, GaussianSides
+from lcs_utils.evaluation.net_locality import SIGMAS
+from lcs_utils.evaluation.sentences import either, table
+from lcs_utils.nets import trained
+from lcs_utils.stats import Interval
+
+Curves = Mapping[str, Mapping[str, Mapping[float, Interval]]]  # {net: {field: {sigma: mean}}}
+
+
+def gaussian(found: GaussianSides) -> str:
+    """Sides of the 90 % square of the Gaussian's denoiser and score, by noise."""
+    lines = [
+        ["of the denoiser", *(f"{side:.0f}" for side in found.denoiser)],
+        ["of the score", *(f"{side:.0f}" for side in found.score)],
+    ]
+    head = ["side of the 90 % square, px", *(f"σ = {sigma:g}" for sigma in SIGMAS)]
+    return table(head, lines) + f"\nThe field's correlation length is {found.length:.1f} px.\n"
+
+
+def nearby(numbers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Fig. 2's target in numbers: what comes from conditions nearby, and the side of its square."""
+    said = []
+    for net, levels in numbers.items():
+        each = [
+            f"{of['within_2']:.0%} at σ = {sigma} (square {of['window']:.0f} px)"
+            for sigma, of in levels.items()
+        ]
+        said.append(f"{net}: " + ", ".join(each))
+    return "Of its condition influence, this target takes from within two cells: " + "; ".join(said) + "."
+
+
+def hears(curves: Curves, titles: Mapping[str, str], chance: Mapping[str, float]) -> str:
+    """Conditional locality at high noise, from the lowest to the highest level, beside chance."""
+    lines = []
+    for net, of in curves.items():
+        high = [value.value for sigma, value in of["within_2"].items() if sigma >= HIGH]
+        lines.append([titles[net], f"{min(high):.2f} to {max(high):.2f}", f"{chance[net]:.2f}"])
+    return table(
+        ["net", f"from within two cells, σ ≥ {HIGH:g}", "if all it can hear were heard alike"], lines
+    )
+
+
+def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(0.05, 0.2, 5.0, 40.0)) -> str:
+    """Sides of the 90 % squares of energy, and of absolute values in brackets, at some noise levels."""
+    head = ["90 % square of energy (of absolute values), px", *(f"σ = {sigma:g}" for sigma in at)]
+    lines = []
+    for net, of in curves.items():
+        pairs = [(of["window"][sigma].value, of["window_1"][sigma].value) for sigma in at]
+        lines.append([titles[net], *(f"{energy:.0f} ({values:.0f})" for energy, values in pairs)])
+    where = [SIGMAS.index(sigma) for sigma in at]
+    lines.append(["a Gaussian field like the images", *(f"{beside.denoiser[i]:.0f}" for i in where)])
+    return table(head, lines)
+
+
+def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, float]) -> str:
+    """Rank correlations of locality over the nets that see the whole image, by rule and by noise."""
+    whole = sum(trained(net).radius is None for net in found.locality)
+    rules = table(
+        ["rank correlation of locality with", f"over {whole} nets"], [[k, f"{v:.2f}"] for k, v in rho.items()]
+    )
+    noise = ", ".join(f"{value:.2f} at σ = {sigma:g}" for sigma, value in by_noise.items())
+    return f"{rules}\nWith the share of cells filled, by the noise at which locality is measured: {noise}.\n"
+
+
+def every_net(found: AgainstK, nets: Sequence[str]) -> str:
+    """Locality, cells filled, conditions obeyed and K by each rule, a line per net."""
+    head = ["net", "locality", "cells filled", "conditions obeyed", *found.k]
+    lines = []
+    for net in nets:
+        values = [either(found.locality[net]), either(found.filled[net]), f"{found.obeyed[net]:.1f}"]
+        lines.append([net, *values, *(of[net] for of in found.k.values())])
+    return table(head, lines)
+
+
+def centered(sides: Mapping[str, Float[Tensor, "images sigmas"]], sigmas: Sequence[float]) -> str:
+    """Mean sides of the 90 % squares around the middle, by noise (Fig. 12)."""
+    lines = [[name, *(f"{value:.1f}" for value in of.mean(0).tolist())] for name, of in sides.items()]
+    return table(["trained on one object", *(f"σ = {sigma:g}" for sigma in sigmas)], lines)

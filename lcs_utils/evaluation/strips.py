@@ -1,0 +1,142 @@
+"""Strips of samples for figures: one row per net, one column per K, a ring at every asked location.
+
+A ring is filled where today's counter finds an object that is assigned to it (App. E.2), and the number of
+objects drawn stands under each picture. Rows of the earlier counter do not say where objects are; with them
+locations are dots and nothing is said under the picture.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lcs_utils import paths, plotting
+from lcs_utils.evaluation import placement
+from lcs_utils.evaluation.against_null import Beside
+from lcs_utils.evaluation.rows import Row, decode, of_net
+from lcs_utils.evaluation.sheets import asked, read_sheet
+
+
+def behind(*files: Path) -> list[Path]:
+    """Files that a figure rests on, as paths within the repository; those elsewhere (runs/) are left out."""
+    return [path.relative_to(paths.ROOT) for path in files if path.is_relative_to(paths.ROOT)]
+
+
+class Strip(NamedTuple):
+    """Pictures [nets][K] (None where there is none), marks and captions as `plotting.image_grid` takes them;
+    `drawn` objects and `found` asked locations, {net: one number for each K}, None where nobody counted."""
+
+    images: list[list]
+    marks: list[list]
+    captions: list[list[str]]
+    drawn: dict[str, list[int | None]]
+    found: dict[str, list[int | None]]
+    ks: list[int]
+
+    def grid(self, labels: Sequence[str], cell: float = 0.95, beside: float = 0.0) -> Figure:
+        """The strip as a figure, a label per row; `beside` as `plotting.image_grid`."""
+        counted = any(any(words) for words in self.captions)
+        return plotting.image_grid(
+            self.images,
+            labels,
+            [f"K = {k}" for k in self.ks],
+            "rings: objects asked for; filled: one is found there" if counted else "",
+            cell,
+            self.marks,
+            rings=counted,
+            captions=self.captions if counted else None,
+            beside=beside,
+        )
+
+    def numbers(self) -> dict:
+        """What the strip says, for JSON."""
+        return {"K": self.ks, "drawn": self.drawn, "found": self.found}
+
+
+def ringed(row: Row, size: int) -> list[tuple[float, float, bool]]:
+    """The asked locations of a row in pixels of a `size` x `size` image, and whether an object is assigned
+    to each, one to one and within one cell. Raises ValueError as `placement.check`."""
+    placement.check([row])
+    where = decode(row.asked)
+    pairs = placement.assigned(where, decode(row.centers))
+    met = set(pairs[:, 0].tolist())
+    return [((size - 1) * x, (size - 1) * y, i in met) for i, (x, y) in enumerate(where.tolist())]
+
+
+def strip(
+    nets: Sequence[str], ks: Sequence[int], rows: Sequence[Row] = (), preset: str = "tiny", sample: int = 0
+) -> Strip:
+    """One stored sample of each net at each K (`sheets`), with what `rows` say of it.
+
+    Raises ValueError when the rows of a net are of other weights than its stored samples.
+    """
+    made = Strip([], [], [], {}, {}, list(ks))
+    for net in nets:
+        sheet = read_sheet(net, preset)
+        judged = {row.k: row for row in of_net(rows, net) if row.sample == sample}
+        other = {row.weights for row in judged.values()} - {sheet.about["weights"]}
+        if other:
+            raise ValueError(
+                f"the stored samples of {net} are of {sheet.about['weights']}, its rows of {other}"
+            )
+        pictures = [sheet.samples[k][sample] if k in sheet.samples else None for k in ks]
+        size = sheet.samples[next(iter(sheet.samples))].shape[-1]
+        marks, captions = [], []
+        for k, picture in zip(ks, pictures, strict=True):
+            row = judged.get(k)
+            dots = [] if picture is None else asked(k, size)
+            marks.append(dots if row is None else ringed(row, size))
+            captions.append("" if row is None else f"{row.count} drawn")
+        made.images.append(pictures)
+        made.marks.append(marks)
+        made.captions.append(captions)
+        made.drawn[net] = [judged[k].count if k in judged else None for k in ks]
+        made.found[net] = [judged[k].placed if k in judged else None for k in ks]
+    return made
+
+
+def draw_curves(axes: Axes, curves: Mapping[str, Mapping[int, Beside]], colors: Mapping[str, str]) -> None:
+    """Cells filled against K, a line per label with its band and its name at the end, its null dotted."""
+    ends = []
+    for label, of in curves.items():
+        value, low, high = (np.array(v) for v in zip(*(at.own for at in of.values()), strict=True))
+        axes.plot(list(of), value, "o-", ms=4, color=colors[label])
+        axes.fill_between(list(of), low, high, color=colors[label], alpha=0.18, lw=0)
+        null = {k: at.null.value for k, at in of.items() if at.null}
+        axes.plot(list(null), list(null.values()), ":", lw=1.4, color=colors[label])
+        ends.append([value[-1], label])
+    last = max(k for of in curves.values() for k in of)
+    place = -1.0
+    for value, label in sorted(ends):  # names keep clear of each other
+        place = max(value, place + 0.1)
+        axes.text(last + 0.3, place, label, color=colors[label], va="center", fontsize=10)
+    axes.set(
+        xlabel="K, locations asked for", xticks=range(1, last + 1), xlim=(0.5, last + 0.4), ylim=(0, 1.02)
+    )
+
+
+def figure_1(
+    shown: Strip,
+    labels: Mapping[str, str],
+    curves: Mapping[str, Mapping[int, Beside]],
+    trained: int,
+) -> Figure:
+    """Fig. 1: the strip, and beside it the share of asked cells that hold an object, each over its null.
+
+    `labels` {net: words}, the words that `curves` is keyed by come before their colon; the nets saw up to
+    `trained` objects.
+    """
+    room = 3.7
+    figure = shown.grid([words.replace(": ", ":\n") for words in labels.values()], cell=0.92, beside=room)
+    width, height = figure.get_size_inches()
+    axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.8 / height))
+    names = [words.partition(":")[0] for words in labels.values()]
+    colors = {name: plotting.EXPERIMENT_COLORS[net] for name, net in zip(names, labels, strict=True)}
+    draw_curves(axes, curves, colors)
+    axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
+    axes.text(trained / 2 + 0.5, 0.02, "in training", ha="center", fontsize=8, color="0.35")
+    axes.set_title("asked cells that hold an object\n(dotted: chance)", fontsize=10, pad=4)
+    return figure

@@ -1,0 +1,41 @@
+"""Which nets answer on the live page. Others, of another preset or size, take their place in this list."""
+
+from typing import NamedTuple
+
+from lcs_utils import nets
+from lcs_utils.counter import net as counter
+
+
+class Net(NamedTuple):
+    """A checkpoint by (preset, name), and how the page calls it; `label` is its name in notebook A1's
+    figure.
+    """
+
+    preset: str
+    name: str
+    title: str
+    told: str
+    label: str
+
+    @property
+    def key(self) -> str:
+        """Its name in the page's files and scripts."""
+        return f"{self.preset}_{self.name}"
+
+    @property
+    def weights(self) -> str:
+        """The first digits of its weights' SHA-256, as rows name them."""
+        return nets.verified_row(self.name, self.preset)["sha256"][:12]
+
+
+NETS = (
+    Net("tiny", "exp1", "Exp. 1", "all locations told", "Exp. 1, all labels"),
+    Net("tiny", "exp2", "Exp. 2", "one location told", "Exp. 2, one label"),
+    Net("tiny", "exp3", "Exp. 3", "one location told, local net", "Exp. 3, local net"),
+)
+STEPS, SOLVER = 14, "dpmpp_2m"  # as the counted samples were drawn
+
+
+def counter_version() -> str:
+    """The first digits of the counter's SHA-256, as rows name it."""
+    return counter.verify(counter.folder())["sha256"][:12]

@@ -1,0 +1,119 @@
+"""What stands on the live page before a net is loaded: samples, and where pixels look (eqs. (9), (10)).
+
+Computed from the shipped nets with the noise that the browser draws too, so that it shows the same.
+"""
+
+import base64
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, locality
+from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
+from lcs_utils.clevr.grid import TEST_LOCATIONS
+from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.diffusion import final, karras_sigmas, sample
+from lcs_utils.evaluation.net_locality import SIGMAS, K, cell_targets, test_scenes
+from lcs_utils.live.nets import NETS, SOLVER, STEPS, Net, counter_version
+from lcs_utils.live.noise import normal
+from lcs_utils.models.focus import focus
+from lcs_utils.plotting import to_uint8
+
+ASKED = 6  # locations of the stored samples: twice as many as any net saw
+SEED = 0
+
+
+def text(values: np.ndarray) -> str:
+    """Bytes as base64."""
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def picture(image: Float[Tensor, "3 height width"]) -> bytes:
+    """An image in [-1, 1] as PNG."""
+    file = io.BytesIO()
+    Image.fromarray(to_uint8(image.clamp(-1, 1))).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def cells_of(k: int) -> list[int]:
+    """The cells (row * 16 + column) of the first `k` test locations, in the paper's order (App. E.1)."""
+    return [int(y * GRID_SIZE) * GRID_SIZE + int(x * GRID_SIZE) for x, y in TEST_LOCATIONS[:k]]
+
+
+def pipeline_of(net: Net):
+    """The net's pipeline, computing in float32 whatever the processor has."""
+    pipeline = checkpoints.load(net.name, net.preset)
+    pipeline.net.register_to_config(dtype_inside="float32")
+    return pipeline
+
+
+def drawn(pipeline, cells: Sequence[int], seed: int) -> Float[Tensor, "3 height width"]:
+    """The sample that the page draws for these cells and this seed, in [-1, 1]."""
+    side = pipeline.config.resolution
+    cond = torch.zeros(1, GRID_SIZE**2)
+    cond[0, list(cells)] = 1
+    steps = sample(pipeline.denoiser, normal(seed, 1, 3, side, side), karras_sigmas(STEPS), cond, SOLVER)
+    return final(tqdm(steps, total=STEPS, desc="sampling", leave=False))[0].clamp(-1, 1)
+
+
+def looked(pipeline, seed: int) -> dict:
+    """Where the pixels in the middle of `K` asked cells look, at each of SIGMAS: eq. (9) as bytes, the side
+    of its 90 % square, and eq. (10) for each condition.
+
+    A map is stored as the square root of its share of its maximum, in 255 steps.
+    """
+    side, cond = pipeline.config.resolution, test_condition(K)
+    cells = cells_of(K)
+    targets = cell_targets(cells, side)
+    x0, eps = test_scenes(K, 1, side)[0], normal(seed, 3, side, side)
+    without = locality.without_each(cond, cells)
+    near = focus(pipeline.denoiser, targets, side)
+    pixels, windows, heard = [], [], []
+    for sigma in tqdm(SIGMAS, desc="where pixels look", leave=False):
+        x_t = x0 + sigma * eps
+        found = locality.pixel_influence(near, x_t, sigma, cond, targets)
+        share = (found / found.amax((1, 2), keepdim=True).clamp_min(1e-30)).sqrt()
+        pixels.append((share * 255).round().byte().numpy())
+        windows.append(locality.locality_window(found, targets).tolist())
+        influence = locality.condition_influence(near, x_t, sigma, cond, without)
+        heard.append([[float(of[row, column]) for of in influence] for row, column in targets])
+    return {"pixels": text(np.stack(pixels)), "windows": windows, "heard": heard}
+
+
+def compute() -> tuple[dict, dict[str, bytes]]:
+    """All that the page's scripts are told, and the samples of each net as PNG, by the net's key."""
+    counter = ObjectCounter.from_pretrained()
+    known = {"nets": [], "start": {"cells": cells_of(ASKED), "seed": SEED, "counts": {}}, "looked": {}}
+    pictures = {}
+    for net in NETS:
+        pipeline = pipeline_of(net)
+        config, side = pipeline.config, pipeline.config.resolution
+        known["nets"].append(
+            net._asdict()
+            | {"key": net.key, "weights": net.weights, "resolution": side, "radius": config.radius}
+        )
+        image = drawn(pipeline, known["start"]["cells"], SEED)
+        pictures[net.key] = picture(image)
+        known["start"]["counts"][net.key] = int(counter(image[None]).count[0])
+        known["looked"][net.key] = looked(pipeline, SEED)
+        scene = to_uint8(test_scenes(K, 1, side)[0])
+        known["scene"] = {
+            "pixels": text(np.asarray(scene, np.uint8)),  # [height width 3]
+            "resolution": side,
+            "cells": cells_of(K),
+            "targets": cell_targets(cells_of(K), side),
+            "sigmas": SIGMAS,
+            "seed": SEED,
+        }
+    return known | {
+        "counter": counter_version(),
+        "grid": GRID_SIZE,
+        "locations": cells_of(len(TEST_LOCATIONS)),
+        "steps": STEPS,
+    }, pictures

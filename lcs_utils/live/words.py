@@ -1,0 +1,111 @@
+"""Numbers and sentences of the live page's article, from the shipped rows and figures when it is built."""
+
+import json
+
+import torch
+
+from lcs_utils import locality, nets, paths
+from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.evaluation import net_locality
+from lcs_utils.live import stored
+from lcs_utils.live.nets import NETS, counter_version
+
+TOLD = (3, 6, 9)  # locations of the table
+NOISE = 10.0  # the sigma of the sentence about locality: high noise, where the paper's argument wants it
+
+
+def sentence(titles: list[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(titles[:-1]), titles[-1]] if len(titles) > 1 else titles)
+
+
+def measured() -> dict | None:
+    """What notebook A1 measured of the page's nets at random cells; None before its figure is made."""
+    path = paths.FIGURES / NETS[0].preset / "is_it_real.json"
+    if not path.exists():
+        return None
+    values = json.loads(path.read_text())["values"]["measured"].get("spread", {})
+    return values if all(net.label in values for net in NETS) else None
+
+
+def counted() -> str:
+    """The table below the samples: number and places beside their null, and K (App. E.2)."""
+    values = measured()
+    if values is None:
+        return ""
+    within = {net: values[net.label]["within one cell"] for net in NETS}
+    samples = {net: found["at"][str(TOLD[1])]["samples"] for net, found in within.items()}
+    lines = [
+        f"| | {' | '.join(f'{k} asked for' for k in TOLD)} | largest K |",
+        "|" + "---|" * (len(TOLD) + 2),
+    ]
+    for net, found in within.items():
+        rates = (found["at"][str(k)]["placed"] for k in TOLD)
+        cells = [f"{rate['own']['value']:.2f} ({rate['null']['value']:.2f})" for rate in rates]
+        largest = found["K"]["placed"]
+        cells.append(f"{largest['value']} [{largest['low']}, {largest['high']}]")
+        lines.append(f"| {net.title} ({samples[net]} samples) | {' | '.join(cells)} |")
+    looks = [
+        f"{net.title} {found['at'][str(TOLD[1])]['looks']['value']:.2f}" for net, found in within.items()
+    ]
+    return "\n".join(
+        [
+            "Many samples say more than three. The share of images with the right number of objects at the",
+            "right places, within one cell, of random cells three apart; in brackets the null, the same",
+            "nets' images of *other* conditions; K is the largest number at which more than a quarter is",
+            f"right ([notebook A1](notebooks/A1_is_it_real.ipynb), counter `{counter_version()}`):",
+            "",
+            *lines,
+            "",
+            f"How an image *looks* is another matter: of those asked for {TOLD[1]}, the share that the",
+            f"counter takes for a clean render is {sentence(looks)}.",
+        ]
+    )
+
+
+def alike(radius: int | None) -> float:
+    """Conditional locality within two cells if all conditions that a net can hear acted alike."""
+    side, cells = 2 * GRID_SIZE, stored.cells_of(stored.K)
+    influence = torch.ones(len(cells), side, side)
+    if radius is not None:
+        at = torch.tensor(cells)[:, None]
+        line = torch.arange(side)[None] // 2
+        rows, columns = (line - at // GRID_SIZE).abs(), (line - at % GRID_SIZE).abs()
+        influence = (torch.maximum(rows[:, :, None], columns[:, None, :]) <= radius).float()
+    return locality.conditional_locality(influence, cells, GRID_SIZE, 2)
+
+
+def local() -> str:
+    """The sentence below the slider: conditional locality over eight scenes, beside its null."""
+    preset = NETS[0].preset
+    try:
+        rows = net_locality.current(net_locality.read(preset), [net.name for net in NETS], preset)
+    except ValueError:  # not measured yet
+        return ""
+    said = []
+    for net in NETS:
+        shares = [row.within_2 for row in rows[net.name] if row.sigma == NOISE]
+        radius = nets.verified_row(net.name, preset)["radius"]
+        null = f"{100 * alike(radius):.0f} %" + (", its window's doing" if radius is not None else "")
+        said.append(f"{100 * sum(shares) / len(shares):.0f} % in {net.title} (alike: {null})")
+    return (
+        f"Over {net_locality.IMAGES} such scenes, at noise {NOISE:g}, the pixels around the objects take "
+        f"from conditions within two cells {sentence(said)} ([notebook 07](notebooks/07_locality.ipynb))."
+    )
+
+
+def verdict() -> str:
+    """One sentence on what the two halves say together; it claims no more than the table's K."""
+    values = measured()
+    if values is None:
+        return "The table will stand here when notebook A1 has counted these nets."
+    most = nets.verified_row(NETS[0].name, NETS[0].preset)["objects"][1]
+    largest = {net: values[net.label]["within one cell"]["K"]["placed"]["value"] for net in NETS}
+    beyond = [net.title for net in NETS if largest[net] > most]
+    not_beyond = [net.title for net in NETS if largest[net] <= most]
+    parts = [f"{sentence(beyond)} put objects beyond the {most} they saw" if beyond else ""]
+    parts += [f"{sentence(not_beyond)} {'do' if len(not_beyond) > 1 else 'does'} not" if not_beyond else ""]
+    return (
+        ", ".join(filter(None, parts))
+        + ", by number and places; which of them listen nearby, the slider shows."
+    )

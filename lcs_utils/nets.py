@@ -1,0 +1,224 @@
+"""A net as a value, its name, and what its files say about it; without torch."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lcs_utils import paths, store
+from lcs_utils.checks import check_text, shown
+from lcs_utils.experiments import EXPERIMENTS, Experiment, of_row
+
+WEIGHTS = "net/diffusion_pytorch_model.safetensors"
+NAME = re.compile(r"(?P<base>.+?)(_seed(?P<seed>\d+))?(@(?P<images>\d+))?(/(?P<change>\w+))?")
+COST = {  # of `paper` an estimate from parameters and flops
+    "tiny": "about an hour on one CPU core",
+    "small": "two to five hours of one CPU core",
+    "paper": "an estimated 90 hours of an H200-class GPU, resumable, several through `accelerate launch`",
+}
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint is missing, truncated or altered; the message names the file and the command that
+    restores it.
+    """
+
+
+@dataclass(frozen=True)
+class Net:
+    """A trained net: its preset, its experiment, the seed of its training, after how many images it was kept
+    (None: at the end), and what is changed when it is sampled (a key of `evaluation.changes.CHANGES`).
+    """
+
+    experiment: Experiment
+    preset: str = "tiny"
+    seed: int = 0
+    images: int | None = None
+    change: str | None = None
+
+    @property
+    def trained(self) -> "Net":
+        """The net whose training this is: without what is changed at sampling."""
+        return replace(self, change=None)
+
+    @property
+    def name(self) -> str:
+        """As rows and folders call it: EXPERIMENT_seed1@IMAGES/CHANGE, each part only where it is needed."""
+        seed = f"_seed{self.seed}" if self.seed else ""
+        images = "" if self.images is None else f"@{self.images}"
+        return f"{self.experiment.name}{seed}{images}" + (f"/{self.change}" if self.change else "")
+
+    @property
+    def plain(self) -> "Net | None":
+        """The net that this one is a control of: nothing changed at sampling, labels as they come, no longer
+        training; itself when it is no control, None when the paper has no such experiment.
+        """
+        if self.change:
+            return self.trained
+        bare = replace(self.experiment, normalize_label=False, times=1)
+        same = [e for e in EXPERIMENTS.values() if replace(e, name=bare.name) == bare]
+        return self if bare == self.experiment else replace(self, experiment=same[0]) if same else None
+
+
+def parts(name: str) -> tuple[str, int, int | None, str | None]:
+    """(experiment's name, seed, images, change) of a net's name; a path to a checkpoint folder has no parts.
+
+    A path is told from NAME/CHANGE by its row.json. Raises TypeError or ValueError for what is no name.
+    """
+    check_text("the net's name", name)
+    if "/" in name and (Path(name) / "row.json").exists():
+        return name, 0, None, None
+    found = NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"a net is called EXPERIMENT_seed1@IMAGES/CHANGE, got {name!r}")
+    seed, images = found["seed"], found["images"]
+    return found["base"], int(seed or 0), None if images is None else int(images), found["change"]
+
+
+def parse(name: str, preset: str = "tiny") -> Net:
+    """The net of a name as rows and folders have it; of your own nets what their row says.
+
+    Raises ValueError for a net that is neither one of the paper's nor a checkpoint.
+    """
+    base, seed, images, change = parts(name)
+    if base in EXPERIMENTS:
+        return Net(EXPERIMENTS[base], preset, seed, images, change)
+    trained = name.rpartition("/")[0] if change else name
+    for where in dict.fromkeys((preset, *paths.SHIPPED)):
+        for candidate in (trained, base):
+            if (kept := row_or_none(candidate, where)) is not None:
+                return Net(
+                    replace(of_row({"experiment": base, "preset": where} | kept)[0], name=base),
+                    preset,
+                    seed,
+                    images,
+                    change,
+                )
+    raise ValueError(
+        f"unknown experiment {base!r}; allowed: {', '.join(EXPERIMENTS)}, your checkpoints, and what "
+        f"you add: experiments.EXPERIMENTS[{base!r}] = Experiment({base!r}, objects=(1, 3), labels='all')"
+    )
+
+
+def trained(name: str, preset: str = "tiny") -> Experiment:
+    """The experiment behind a net's name. Raises as `parse`."""
+    return parse(name, preset).experiment
+
+
+def seeds_of(measured: Iterable[str], name: str) -> list[str]:
+    """Those of `measured` that differ from `name` in nothing but the seed of their training, by seed."""
+    base, _, *rest = parts(name)
+    alike = {parts(n)[1]: n for n in measured if (parts(n)[0], *parts(n)[2:]) == (base, *rest)}
+    return [alike[seed] for seed in sorted(alike)]
+
+
+def along(measured: Iterable[str], name: str, preset: str = "tiny") -> dict[int, str]:
+    """{training images: name} of those of `measured` that are `name` or a snapshot of it, ascending."""
+    base, seed, _, change = parts(name)
+    alike = {n for n in measured if (parts(n)[0], parts(n)[1], parts(n)[3]) == (base, seed, change)}
+    return dict(sorted((images_seen(n, preset), n) for n in alike))
+
+
+def check_name(name: str | Path, preset: str) -> None:
+    """Raise TypeError or ValueError unless these name a checkpoint (a path too) and a preset."""
+    if not isinstance(name, Path):
+        check_text("the checkpoint's name", name)
+    if "@" in Path(name).name and not re.fullmatch(r"[^@]+@\d+(/\w+)?", Path(name).name):
+        raise ValueError(f"a snapshot is called NAME@IMAGES, got {shown(str(name))}")
+    check_text("preset", preset)
+    if "/" in preset or preset in (".", ".."):
+        raise ValueError(f"preset must be a name, got {preset!r}")
+
+
+def folder(name: str, preset: str = "tiny") -> Path:
+    """Where checkpoint `name` lives: in data/ when it is shipped, otherwise under runs/; a path stands for
+    itself.
+
+    NAME@IMAGES is a snapshot along the training of NAME, kept beside its state under runs/. Raises TypeError
+    or ValueError for what names no checkpoint and no preset.
+    """
+    check_name(name, preset)
+    if "/" in str(name):
+        return Path(name)
+    name = str(name)
+    if "@" in name:
+        return paths.RUNS / preset / "training" / name.partition("@")[0] / name
+    if any((paths.CHECKPOINTS / preset / name).rglob("*.safetensors")):
+        return paths.CHECKPOINTS / preset / name
+    return paths.RUNS / preset / "checkpoints" / name
+
+
+def row_or_none(name: str, preset: str = "tiny") -> dict | None:
+    """The row beside the weights of checkpoint `name`, else the one that `checkpoints.record` keeps in data/;
+    None without either.
+    """
+    for place in (folder(name, preset), paths.CHECKPOINTS / preset / name):
+        try:
+            return json.loads((place / "row.json").read_text())
+        except (OSError, ValueError):  # missing or broken, as `verified_row` says
+            continue
+    return None
+
+
+def row(name: str, preset: str = "tiny") -> dict:
+    """How checkpoint `name` came about, whether or not its weights are here. Raises CheckpointError without
+    a row.
+    """
+    return row_or_none(name, preset) or verified_row(name, preset)
+
+
+def training_command(name: str, preset: str = "tiny") -> str:
+    """The command that trained checkpoint `name`, or would: its row's where one is kept; a snapshot's is
+    that of its net.
+    """
+    check_name(name, preset)
+    base, seed, images, _ = parts(name)
+    trained = base + (f"_seed{seed}" if seed else "")
+    if command := (row_or_none(trained, preset) or {}).get("command"):
+        return command
+    words = [f"python -m lcs_utils.training {base} --preset {preset}"]
+    words += [f"--seed {seed}"] * bool(seed) + ["--snapshots"] * (images is not None)
+    return " ".join(words)
+
+
+def verified_row(name: str, preset: str = "tiny") -> dict:
+    """How checkpoint `name` came about, its weights checked against it.
+
+    Raises CheckpointError when it is missing, truncated or altered.
+    """
+    path = folder(name, preset)
+    cost = COST.get(preset, "a preset that is not ours")
+    train = f"train it with `{training_command(path.name, preset)}` ({cost})"
+    restore = f"restore it with `git checkout -- data/checkpoints/{preset}/{path.name}`, or {train}"
+    if not (path / "row.json").exists():
+        there = ", ".join(listed(preset, path.parent)) or "none"
+        raise CheckpointError(
+            f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}"
+        )
+    try:
+        value = json.loads((path / "row.json").read_text())
+        found = store.sha256(path / WEIGHTS)
+    except (ValueError, OSError) as error:
+        raise CheckpointError(f"{path.name}: unreadable ({type(error).__name__}); {restore}") from error
+    if found != value.get("sha256"):
+        raise CheckpointError(
+            f"{path.name}/{WEIGHTS} is truncated or altered (its SHA-256 differs from row.json); {restore}"
+        )
+    return value
+
+
+def listed(preset: str = "tiny", also: Path | None = None) -> list[str]:
+    """The nets of a preset whose weights are here, shipped or under runs/, by name."""
+    places = (paths.CHECKPOINTS / preset, paths.RUNS / preset / "checkpoints", *([also] if also else ()))
+    known = {path.parent.name for place in places for path in place.glob("*/row.json")}
+    return sorted(name for name in known if folder(name, preset).exists())
+
+
+def images_seen(name: str, preset: str = "tiny") -> int:
+    """How many training images checkpoint `name` had seen, snapshots too. Raises as `row`."""
+    check_name(name, preset)
+    base, seed, images, change = parts(name)
+    if images is not None:
+        return images
+    return row(name.rpartition("/")[0] if change else name, preset)["images"]

@@ -1,0 +1,145 @@
+"""The one way in which files are written, whole or not at all, and read: text, JSON, CSV, folders, locks."""
+
+import csv
+import fcntl
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import warnings
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+
+from lcs_utils import paths
+
+
+@contextmanager
+def atomic_path(path):
+    """Yield a temporary path beside `path`; rename it to `path` on success, remove it on failure.
+
+    A reader never sees half a file, and a full disk or a kill leaves the old file as it was.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}.tmp{os.getpid()}{path.suffix}")
+    try:
+        yield temporary
+        with open(temporary, "rb") as file:  # the bytes must be on disk before the name is
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path, text):
+    """Write `text` to `path`, whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text)
+
+
+def write_json(path, value):
+    """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def write_rows(path, command, kind, rows):
+    """Write namedtuples of one `kind` as CSV, sorted, whole or not at all, below the command that makes
+    them and their number; compressed where `path` ends with .gz.
+    """
+    rows = sorted(rows)
+    text = io.StringIO()
+    text.write(f"# {command}\n# {len(rows)} rows\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(kind._fields)
+    writer.writerows(rows)
+    if Path(path).suffix != ".gz":
+        return write_text(path, text.getvalue())
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))  # same rows, same bytes
+
+
+def read_rows(path, kind):
+    """The rows of `kind` (a namedtuple) that `write_rows` stored; none when there is no file.
+
+    A file that was cut off is read as far as it goes, without a half line, with a warning. Raises
+    ValueError when another line does not parse.
+    """
+    path = Path(path)
+    if not path.exists():
+        return []
+    kinds = kind.__annotations__
+    try:
+        stored = path.read_bytes()
+        text = (gzip.decompress(stored) if path.suffix == ".gz" else stored).decode()
+        whole, _, cut = text.rpartition("\n")
+        lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
+        rows = [
+            kind(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in kind._field_defaults})
+            for line in lines
+        ]
+    except (KeyError, TypeError, ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(
+            f"{path.name} holds a line that is no row ({error}); restore it with git or measure again"
+        ) from error
+    told = re.search(r"^# (\d+) rows$", whole, re.MULTILINE)
+    restore = "restore it with git, or measure again what is missing"
+    if cut:
+        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; {restore}")
+    elif told and len(rows) < int(told[1]):
+        warnings.warn(f"{path.name} was cut off: it has {len(rows):,} of {int(told[1]):,} rows; {restore}")
+    return rows
+
+
+def sha256(path):
+    """SHA-256 of a file as a hexadecimal string."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def atomic_folder(path):
+    """Yield an empty temporary folder beside `path`; on success it takes the place of `path`, on failure it
+    is removed.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = (
+        path.with_name(f".{path.name}.tmp{os.getpid()}"),
+        path.with_name(f".{path.name}.old{os.getpid()}"),
+    )
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            os.rename(path, old)
+        os.rename(temporary, path)
+    finally:
+        if old.exists() and not path.exists():  # stopped between the two renames
+            os.rename(old, path)
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def exclusive(path, wait=True):
+    """Hold the right to change `path`, for processes that read it, add and write it back; others wait.
+
+    The lock is a file under runs/, or beside a path that is elsewhere. Raises BlockingIOError, without
+    `wait`, when another process holds it.
+    """
+    path = Path(path).resolve()
+    inside = path.is_relative_to(paths.ROOT)
+    lock = (
+        paths.RUNS / "locks" / "_".join(path.relative_to(paths.ROOT).parts)
+        if inside
+        else path.with_name(f".{path.name}.lock")
+    )
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield

@@ -1,0 +1,349 @@
+"""The bridge from Swing-by dynamics (arXiv 2410.08309) to this project: a diffusion model of two concepts
+in training.
+
+A disk has a size and a color; the net sees labels 00, 01 and 10 and is asked for 11 all along its training.
+The sampler is `lcs_utils.diffusion.sample`; concepts are read from pixels by the best-fitting disk, and an
+image in which no disk fits shows neither value. Remake the stored rows with `python -m
+lcs_utils.swing_by.two_concepts`.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm.auto import tqdm
+
+from lcs_utils import diffusion, paths, store
+from lcs_utils.theory.checks import (
+    check_count,
+    check_generator,
+    check_list,
+    check_number,
+    check_tensor,
+    shown,
+)
+
+LABELS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (size, color); the last one is never trained on
+ROWS = paths.COUNTS / "swing_by_two_concepts.csv"
+NEITHER = -1  # the class of a concept that an image does not show
+PLACES, GREEN = 0.12, 0.2  # how far from the middle a disk may lie, in sides; its green channel
+UNEXPLAINED = 0.5  # of a disk's energy: with more left over the image shows no disk
+CHECKPOINTS = (0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700, 800)
+
+
+@dataclass(frozen=True)
+class Disks:
+    """Images of one disk: its size (radius) is small or large, its color red or blue; `pixels` is the side
+    in px.
+
+    `separation` in (0, 1] is the strength of the color concept, the distance of the two hues (1 = pure red
+    to pure blue); `diversity` in [0, 0.4] is the half-width of each concept's values around 0 and 1: the mu
+    and sigma of SIM.
+    Choice: 12 px instead of the 32 px of arXiv 2410.08309, so that a run takes seconds on a CPU.
+    Raises ValueError for a side that 4 does not divide, or a separation or diversity out of range.
+    """
+
+    separation: float = 1.0
+    diversity: float = 0.1
+    pixels: int = 12
+
+    def __post_init__(self):
+        check_count("pixels", self.pixels, 8)
+        if self.pixels % 4:
+            raise ValueError(f"pixels must be a multiple of 4 and at least 8, got {self.pixels}")
+        check_number("separation", self.separation, 0, 1, above=True)
+        check_number("diversity", self.diversity, 0, 0.4)
+
+    @property
+    def radii(self) -> tuple[float, float]:
+        """Radius of small and large disks (concept values 0 and 1), in px."""
+        return 0.17 * self.pixels, 0.30 * self.pixels
+
+    def concepts(
+        self, labels: Int[Tensor, "batch 2"], generator: torch.Generator
+    ) -> Float[Tensor, "batch 2"]:
+        """(size, color) values around the labels' 0 and 1, uniform within the diversity: what the net is
+        told.
+
+        Raises ValueError for labels that are not [batch 2] of 0 and 1.
+        """
+        check_tensor("labels", labels, (None, 2))
+        check_generator(generator)
+        if not bool(((labels == 0) | (labels == 1)).all()):
+            raise ValueError(f"labels must be 0 or 1, got {sorted(set(labels.flatten().tolist()))}")
+        return labels + self.diversity * (2 * torch.rand(labels.shape, generator=generator) - 1)
+
+    def masks(
+        self, size: Float[Tensor, "batch"], offset: Float[Tensor, "batch 2"]
+    ) -> Float[Tensor, "batch px px"]:
+        """Share of each pixel that a disk covers: its size in concept units, its center (row, column) in px
+        off the middle.
+        """
+        small, large = self.radii
+        radius = small + (large - small) * size
+        axis = torch.arange(self.pixels) - (self.pixels - 1) / 2
+        rows = (axis - offset[:, :1])[:, :, None]  # [batch px 1]
+        columns = (axis - offset[:, 1:])[:, None, :]  # [batch 1 px]
+        return (radius[:, None, None] + 0.5 - torch.hypot(rows, columns)).clamp(0, 1)
+
+    def images(
+        self, concepts: Float[Tensor, "batch 2"], generator: torch.Generator
+    ) -> Float[Tensor, "batch 3 px px"]:
+        """One disk per (size, color), at a random place (+-12 % of the side), in [-1, 1].
+
+        Raises ValueError unless `concepts` is finite and [batch 2].
+        """
+        check_tensor("concepts", concepts, (None, 2))
+        check_generator(generator)
+        uniform = 2 * torch.rand(len(concepts), 2, generator=generator) - 1
+        inside = self.masks(concepts[:, 0], PLACES * self.pixels * uniform)
+        hue = (0.5 + (concepts[:, 1] - 0.5) * self.separation).clamp(0, 1)
+        color = torch.stack([1 - hue, torch.full_like(hue, GREEN), hue], dim=1)  # channels always sum to 1.2
+        return 2 * inside[:, None] * color[:, :, None, None] - 1
+
+    @cached_property
+    def _templates(self) -> tuple[Tensor, Tensor]:
+        """Sizes [t] and masks [t px px] of the disks that `read` tries: every 0.1 in size, every half pixel
+        in place.
+        """
+        reach = math.ceil(2 * PLACES * self.pixels) / 2
+        place = torch.arange(-reach, reach + 0.1, 0.5)
+        size, row, column = torch.cartesian_prod(torch.arange(-0.6, 1.65, 0.1), place, place).unbind(1)
+        return size, self.masks(size, torch.stack([row, column], 1))
+
+    def read(self, images: Float[Tensor, "batch 3 px px"]) -> Float[Tensor, "batch 3"]:
+        """(size, color, unexplained) of the disk that fits each image best, by least squares.
+
+        Size and color are in concept units: 0 and 1 are the two training values. `unexplained` is the
+        squared error that is left, as a share of the disk's own energy: 0 for a disk, 1 for an empty image.
+        Raises ValueError for other shapes.
+        """
+        check_tensor("images", images, (None, 3, self.pixels, self.pixels))
+        value = ((images.double() + 1) / 2).clamp(0, 1)
+        size, masks = self._templates
+        masks = masks.double().flatten(1)
+        red, green, blue = (value.flatten(2) @ masks.T).unbind(1)  # [batch t]
+        area = masks.square().sum(1)
+        hue = (0.5 + (blue - red) / (2 * area)).clamp(0, 1)  # the best one for each template
+        energy = area * ((1 - hue) ** 2 + GREEN**2 + hue**2)
+        match = red * (1 - hue) + GREEN * green + blue * hue
+        error = value.square().sum((1, 2, 3))[:, None] - 2 * match + energy
+        best = error.argmin(1, keepdim=True)
+        hue, share = hue.gather(1, best), (error / energy).gather(1, best)
+        color = 0.5 + (hue - 0.5) / self.separation
+        return torch.cat([size.double()[best], color, share.clamp(min=0)], 1).to(images.dtype)
+
+    def classify(self, images: Float[Tensor, "batch 3 px px"]) -> Int[Tensor, "batch 2"]:
+        """Class 0 or 1 of size and color, or NEITHER: no disk fits, or its value lies between the two.
+
+        Choice: no disk if more than `UNEXPLAINED` of its energy is left over (drawn disks leave 0.1 or
+        less, pure noise more than 1); between, from 0.4 to 0.6, where no training image of a diversity up
+        to 0.3 lies.
+        """
+        reading = self.read(images)
+        values = reading[:, :2]
+        undecided = ((values - 0.5).abs() < 0.0999) | (reading[:, 2:] > UNEXPLAINED)
+        return (values > 0.5).long().masked_fill(undecided, NEITHER)
+
+
+def check_label(label: tuple[int, int]) -> tuple[int, int]:
+    """One of `LABELS`. Raises ValueError for another, TypeError for what is no pair."""
+    label = tuple(check_list("label", label))
+    if label not in LABELS:
+        raise ValueError(f"label must be one of {LABELS}, got {shown(label)}")
+    return label
+
+
+class DiskNet(nn.Module):
+    """A denoiser: 3-level convolutional net in EDM's preconditioning (Karras et al. 2022, Table 1).
+
+    forward(x_t [batch 3 px px], sigma [batch], cond [batch 2] concept values) -> x0_hat.
+    """
+
+    def __init__(self, width: int = 16):
+        super().__init__()
+        wide = 2 * width
+        self.cond = nn.Linear(4, 64)
+        self.scale = nn.Linear(64, 3 * wide)
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.down1 = nn.Conv2d(width, wide, 3, stride=2, padding=1)
+        self.block1 = nn.Conv2d(wide, wide, 3, padding=1)
+        self.down2 = nn.Conv2d(wide, wide, 3, stride=2, padding=1)
+        self.block2 = nn.Conv2d(wide, wide, 3, padding=1)
+        self.up1 = nn.Conv2d(2 * wide, wide, 3, padding=1)
+        self.up0 = nn.Conv2d(wide, width, 1)
+        self.block0 = nn.Conv2d(width, width, 3, padding=1)
+        self.out = nn.Conv2d(width, 3, 3, padding=1)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, x_t: Tensor, sigma: Tensor, cond: Tensor) -> Tensor:
+        s = diffusion.expand(sigma, x_t)
+        norm = (s**2 + diffusion.SIGMA_DATA**2).sqrt()
+        noise = sigma.log()[:, None] / 4
+        embedding = torch.cat([noise, noise**2, 2 * cond.to(x_t.dtype) - 1], dim=1)
+        shift = self.scale(F.silu(self.cond(embedding)))[:, :, None, None].chunk(3, dim=1)
+        fine = F.silu(self.stem(x_t / norm))
+        middle = F.silu(self.down1(fine) + shift[0])
+        middle = middle + F.silu(self.block1(middle))
+        coarse = F.silu(self.down2(middle) + shift[1])
+        coarse = coarse + F.silu(self.block2(coarse))
+        middle = F.silu(
+            self.up1(torch.cat([F.interpolate(coarse, scale_factor=2), middle], dim=1)) + shift[2]
+        )
+        fine = fine + F.interpolate(self.up0(middle), scale_factor=2)
+        fine = fine + F.silu(self.block0(fine))
+        return (diffusion.SIGMA_DATA / norm) ** 2 * x_t + s * diffusion.SIGMA_DATA / norm * self.out(
+            F.silu(fine)
+        )
+
+
+class Snapshot(NamedTuple):
+    """A moment of training: `step` updates are done, `loss` is the latest batch's, `net` is live, not
+    a copy.
+    """
+
+    step: int
+    loss: float
+    net: DiskNet
+
+
+def train(
+    disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS, batch: int = 32, lr: float = 3e-3
+) -> Iterator[Snapshot]:
+    """Train a `DiskNet` on labels 00, 01 and 10, yielding at every step in `checkpoints`; same seed, same
+    run.
+
+    Choice: Adam at a constant rate, EDM's weighted loss, no EMA, because the dynamics of the raw weights
+    are the subject. Raises ValueError unless the checkpoints increase from >= 0.
+    """
+    checkpoints = tuple(check_count("a checkpoint", step) for step in check_list("checkpoints", checkpoints))
+    check_count("seed", seed)
+    check_count("batch", batch, 1)
+    check_number("lr", lr, 0, above=True)
+    if not checkpoints or any(a >= b for a, b in zip(checkpoints, checkpoints[1:])):
+        raise ValueError(f"checkpoints must be increasing steps >= 0, got {checkpoints}")
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):  # nn.Module initializes from the global state
+        torch.manual_seed(seed)
+        net = DiskNet()
+    optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+    seen, loss = torch.tensor(LABELS[:3]), torch.tensor(math.nan)
+    for step in range(checkpoints[-1] + 1):
+        if step in checkpoints:
+            yield Snapshot(step, loss.item(), net)
+        labels = seen[torch.randint(3, (batch,), generator=generator)]
+        cond = disks.concepts(labels, generator)
+        x0 = disks.images(cond, generator)
+        sigma = diffusion.training_sigmas(batch, generator, p_mean=-0.4, p_std=1.4)
+        error = net(diffusion.add_noise(x0, sigma, generator), sigma, cond) - x0
+        loss = (diffusion.expand(diffusion.loss_weight(sigma), x0) * error**2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def generate(
+    net: DiskNet, disks: Disks, label: tuple[int, int], count: int = 64
+) -> Float[Tensor, "count 3 px px"]:
+    """`count` >= 1 samples of one label by the shared sampler, always from the same noise, so checkpoints
+    compare.
+
+    Raises ValueError for a label that does not exist.
+    """
+    check_label(label)
+    check_count("count", count, 1)
+    noise = torch.randn(count, 3, disks.pixels, disks.pixels, generator=torch.Generator().manual_seed(0))
+    sigmas = diffusion.karras_sigmas(10, sigma_min=0.01, sigma_max=20.0)
+    return diffusion.final(
+        diffusion.sample(net, noise, sigmas, torch.tensor(label).expand(count, 2), "dpmpp_2m")
+    )
+
+
+def accuracy(
+    disks: Disks, images: Float[Tensor, "batch 3 px px"], label: tuple[int, int]
+) -> dict[str, float]:
+    """Shares of images with the right size, color and both, and of those that show a disk; medians of the
+    best fits.
+
+    An image that shows neither value of a concept is not right in it. Raises ValueError for a label that
+    does not exist.
+    """
+    check_label(label)
+    size, color, unexplained = disks.read(images).double().unbind(1)
+    right = disks.classify(images) == torch.tensor(label)
+    shares = {
+        "both": right.all(1),
+        "size": right[:, 0],
+        "color": right[:, 1],
+        "disk": unexplained <= UNEXPLAINED,
+    }
+    medians = {"median_size": size.median().item(), "median_color": color.median().item()}
+    return {name: share.double().mean().item() for name, share in shares.items()} | medians
+
+
+class Accuracy(NamedTuple):
+    """One label at one moment of one training: shares of its samples with the right size, color and both,
+    with a disk, medians.
+    """
+
+    diversity: float
+    seed: int
+    step: int
+    label: str  # as "11"
+    both: float
+    size: float
+    color: float
+    disk: float
+    median_size: float
+    median_color: float
+
+
+def measure(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS) -> Iterator[Accuracy]:
+    """Rows of one training run: every label at every checkpoint."""
+    for step, _, net in train(disks, seed, checkpoints):
+        for label in LABELS:
+            shares = accuracy(disks, generate(net, disks, label), label)
+            run = (disks.diversity, seed, step, f"{label[0]}{label[1]}")
+            yield Accuracy(*run, **{name: round(value, 4) for name, value in shares.items()})
+
+
+def stored(disks: Disks, seed: int) -> list[Accuracy]:
+    """`measure`, kept below runs/ once it is done, so that a study that was stopped goes on; another code
+    measures anew.
+    """
+    path = (
+        paths.RUNS
+        / "two_concepts"
+        / store.sha256(__file__)[:12]
+        / f"diversity{disks.diversity:g}_seed{seed}.csv"
+    )
+    rows = store.read_rows(path, Accuracy)
+    if not rows:
+        rows = list(measure(disks, seed))
+        store.write_rows(path, "python -m lcs_utils.swing_by.two_concepts", Accuracy, rows)
+    return rows
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train every seed at every diversity and store the rows as CSV."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--diversities", type=float, nargs="+", default=[0.0, 0.1, 0.3])
+    parser.add_argument("--output", default=ROWS)
+    options = parser.parse_args(arguments)
+    if options.seeds < 1:
+        parser.error(f"--seeds must be at least 1, got {options.seeds}")
+    runs = [(Disks(diversity=d), seed) for seed in range(options.seeds) for d in options.diversities]
+    rows = [row for disks, seed in tqdm(runs, desc="training runs") for row in stored(disks, seed)]
+    store.write_rows(options.output, "python -m lcs_utils.swing_by.two_concepts", Accuracy, rows)
+
+
+if __name__ == "__main__":
+    main()

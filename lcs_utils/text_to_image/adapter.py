@@ -1,0 +1,234 @@
+"""A Stable Diffusion XL pipeline as a denoiser D(x_t; C) of latents, whose condition is a prompt (Fig. 6,
+App. G).
+
+A prompt is one vector, its token embeddings, which tokens are attended to, and its pooled embedding, so that
+prompts can be stacked: eqs. (9) and (10), additivity, own share and the sampler of this package run on it.
+
+    denoiser = PromptDenoiser(load_sdxl(), 1024, 1024)
+    cond = denoiser.condition("a horse and a dog")
+    without = denoiser.without_words("a horse and a dog")
+    heard = locality.condition_influence(denoiser, x_t, 2.0, cond, without)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from diffusers import StableDiffusionXLPipeline
+from jaxtyping import Float
+from torch import Tensor
+
+from lcs_utils.checks import check_choice, check_count, check_kind, check_tensor
+from lcs_utils.diffusion import expand
+from lcs_utils.models.ddpm import noise_levels, steps_at
+
+SDXL = "stabilityai/stable-diffusion-xl-base-1.0"  # CreativeML Open RAIL++-M
+SDXL_REVISION = "462165984030d82259a11f4367a4eed129e94a7b"
+# Choice: how a word is taken away. The paper removes it from the text, which moves all later tokens and the
+# pooled embedding; the others change one thing each.
+ABLATIONS = {
+    "word": "the prompt is encoded without the word",
+    "embedding": "the embeddings of its tokens are those of padding at the same places",
+    "attention": "no image place attends to its tokens",
+    "pooled": "only the pooled embedding is that of the prompt without the word",
+}
+
+
+class Word(NamedTuple):
+    """A word of a prompt: its text, where it begins and ends in the prompt, and its tokens' positions."""
+
+    text: str
+    begin: int
+    end: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PromptDenoiser:
+    """denoise(latents, sigma, cond) of an SDXL-class pipeline, for pictures of `height` x `width` pixels
+    (Fig. 6, App. G).
+
+    `cond` [batch, tokens * (width + 1) + pooled] are prompts as `condition` makes them. D = x_t - sigma eps
+    is the scheduler's own `pred_original_sample`, without guidance; latents are those of the VAE, scaled.
+    Raises TypeError for no such pipeline, ValueError for one that does not predict eps or a size the VAE does
+    not divide, and, when called, for noise outside the levels of its training.
+    """
+
+    pipeline: Any
+    height: int
+    width: int
+
+    def __post_init__(self):
+        check_kind("pipeline", self.pipeline, StableDiffusionXLPipeline, "a StableDiffusionXLPipeline")
+        factor = self.pipeline.vae_scale_factor
+        for name in ("height", "width"):
+            size = check_count(name, getattr(self, name), 1)
+            if size % factor:
+                raise ValueError(f"{name} must be a multiple of the VAE's {factor}, got {size}")
+        object.__setattr__(self, "sigmas", noise_levels(self.pipeline.scheduler))
+        self.pipeline.unet.requires_grad_(False).eval()
+
+    @property
+    def latent_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of the latents."""
+        factor = self.pipeline.vae_scale_factor
+        return self.pipeline.unet.config.in_channels, self.height // factor, self.width // factor
+
+    @torch.no_grad()
+    def _encoded(self, prompt: str) -> tuple[Tensor, Tensor]:
+        embeds, _, pooled, _ = self.pipeline.encode_prompt(
+            prompt, device=self.pipeline.unet.device, do_classifier_free_guidance=False
+        )
+        return embeds[0], pooled[0]
+
+    def condition(self, prompt: str) -> Float[Tensor, "cond"]:
+        """A prompt as one vector. Raises as `words`."""
+        self.words(prompt)
+        return _vector(*self._encoded(prompt))
+
+    def words(self, prompt: str) -> list[Word]:
+        """The words of a prompt, in order, with the positions of their tokens, from the tokenizer itself.
+
+        Raises ValueError for a prompt that is longer than the tokenizer allows, or holds what it does not
+        know.
+        """
+        check_kind("prompt", prompt, str, "text")
+        tokenizer = self.pipeline.tokenizer
+        ids = tokenizer(prompt).input_ids
+        if len(ids) > tokenizer.model_max_length:
+            raise ValueError(
+                f"the prompt has {len(ids)} tokens, this model takes {tokenizer.model_max_length}: {prompt!r}"
+            )
+        found, at = [], 1  # token 0 begins the text
+        for begin, end in _spans(prompt):
+            own = tokenizer(prompt[begin:end], add_special_tokens=False).input_ids
+            if not own or any(i in (tokenizer.unk_token_id, tokenizer.eos_token_id) for i in own):
+                raise ValueError(f"this model's tokenizer does not know {prompt[begin:end]!r} of {prompt!r}")
+            if ids[at : at + len(own)] != own:
+                raise ValueError(f"{prompt[begin:end]!r} of {prompt!r} is not tokenized by itself")
+            found.append(Word(prompt[begin:end], begin, end, tuple(range(at, at + len(own)))))
+            at += len(own)
+        return [word for word in found if any(letter.isalnum() for letter in word.text)]
+
+    def without_words(
+        self, prompt: str, words: Sequence[str] | None = None, ablate: str = "word"
+    ) -> dict[str, Float[Tensor, "cond"]]:
+        """{word: the condition without it}, of all words of the prompt or of `words`, for eq. (10) (Fig. 6).
+
+        A word that stands twice is taken away everywhere. Raises ValueError for a word that is not there and
+        an `ablate` that is not in ABLATIONS.
+        """
+        check_choice("ablate", ablate, ABLATIONS)
+        all_words = self.words(prompt)
+        there = list(dict.fromkeys(word.text for word in all_words))
+        missing = [word for word in words or () if word not in there]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} not in {prompt!r}; its words are {', '.join(there)}")
+        embeds, pooled = self._encoded(prompt)
+        padding, found = self._encoded("")[0], {}
+        for text in words or there:
+            spans = [word for word in all_words if word.text == text]
+            own = [i for word in spans for i in word.tokens]
+            if ablate == "embedding":
+                changed = embeds.clone()
+                changed[own] = padding[own]
+                found[text] = _vector(changed, pooled)
+            elif ablate == "attention":
+                found[text] = _vector(embeds, pooled, own)
+            else:
+                rest = prompt
+                for word in reversed(spans):
+                    rest = f"{rest[: word.begin]}{rest[word.end :]}"
+                short, short_pooled = self._encoded(" ".join(rest.split()))
+                found[text] = _vector(short if ablate == "word" else embeds, short_pooled)
+        return found
+
+    def __call__(
+        self,
+        x_t: Float[Tensor, "batch channels height width"],
+        sigma: Float[Tensor, "batch"],
+        cond: Float[Tensor, "batch cond"],
+    ) -> Float[Tensor, "batch channels height width"]:
+        shape = ("batch", *self.latent_shape)
+        check_tensor("x_t", x_t, shape, False, "float")
+        pooled = self.pipeline.text_encoder_2.config.projection_dim
+        across = self.pipeline.unet.config.cross_attention_dim
+        check_tensor("cond", cond, (len(x_t), "cond"), False, "float")
+        tokens, rest = divmod(cond.shape[1] - pooled, across + 1)
+        if rest or tokens < 1:
+            raise ValueError(
+                f"a prompt is tokens * {across + 1} + {pooled} numbers (`condition`), got {cond.shape[1]}"
+            )
+        embeds, attended, pooled_embeds = cond.split([tokens * across, tokens, pooled], dim=1)
+        t = steps_at(sigma, self.sigmas)
+        size = x_t.new_tensor([self.height, self.width, 0, 0, self.height, self.width])
+        s = expand(sigma.to(x_t.dtype), x_t)
+        eps = self.pipeline.unet(
+            x_t / (1 + s**2).sqrt(),
+            t.to(x_t.dtype),
+            encoder_hidden_states=embeds.unflatten(1, (tokens, across)),
+            encoder_attention_mask=attended,
+            added_cond_kwargs={"text_embeds": pooled_embeds, "time_ids": size.expand(len(x_t), -1)},
+        ).sample
+        return x_t - s * eps
+
+
+def _vector(
+    embeds: Float[Tensor, "tokens width"], pooled: Float[Tensor, "pooled"], hidden: Sequence[int] = ()
+) -> Float[Tensor, "cond"]:
+    """A prompt as one vector, the tokens `hidden` not attended to."""
+    attended = embeds.new_ones(len(embeds))
+    attended[list(hidden)] = 0
+    return torch.cat([embeds.flatten(), attended, pooled])
+
+
+def _spans(prompt: str) -> list[tuple[int, int]]:
+    """Where words begin and end: letters and digits together, every other sign by itself."""
+    found: list[tuple[int, int]] = []
+    for i, letter in enumerate(prompt):
+        if letter.isspace():
+            continue
+        joined = found and found[-1][1] == i and letter.isalnum() and prompt[i - 1].isalnum()
+        if joined:
+            found[-1] = (found[-1][0], i + 1)
+        else:
+            found.append((i, i + 1))
+    return found
+
+
+def dominant(influence: Mapping[str, Float[Tensor, "height width"]], factor: float = 2.0) -> list[list[str]]:
+    """At each latent pixel the word whose influence is at least `factor` times the next one's, or "" (Fig.
+    6).
+
+    Raises ValueError for fewer than two words.
+    """
+    if len(influence) < 2:
+        raise ValueError(f"a dominant word is one of several, got {', '.join(influence) or 'none'}")
+    names, maps = list(influence), torch.stack(list(influence.values()))
+    (first, second), at = maps.topk(2, dim=0).values, maps.argmax(0)
+    clear = first >= factor * second
+    return [
+        [names[i] if yes else "" for i, yes in zip(row, wins, strict=True)]
+        for row, wins in zip(at.tolist(), clear.tolist(), strict=True)
+    ]
+
+
+def load_sdxl(
+    source: str = SDXL, revision: str | None = SDXL_REVISION, device: str = "cpu", dtype: str = "float32"
+) -> StableDiffusionXLPipeline:
+    """An SDXL-class pipeline: a hub name at a pinned revision, or a folder written by `save_pretrained`.
+
+    The default is kept in the hub's cache. Weights are safetensors only. Raises
+    ValueError for half precision on a processor, diffusers' OSError where it is neither cached nor reachable.
+    """
+    kinds = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    check_choice("dtype", dtype, kinds)
+    if device == "cpu" and dtype != "float32":
+        raise ValueError(f"on a processor SDXL runs in float32, got {dtype}")
+    variant = "fp16" if dtype == "float16" and source == SDXL else None
+    pipeline = StableDiffusionXLPipeline.from_pretrained(
+        source, revision=revision, torch_dtype=kinds[dtype], variant=variant, use_safetensors=True
+    )
+    pipeline.set_progress_bar_config(disable=None)
+    return pipeline.to(device)

@@ -1,0 +1,144 @@
+"""Feature space: the angle test of eq. (3), Corollary 1, Claim 2 and App. D, as notebook 02b shows them.
+
+Everything is exact or by quadrature, in float64; divergences are in nats.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from lcs_utils import diffusion, features, plotting
+from lcs_utils.theory import cpc, feature_space, lcs, results
+from lcs_utils.theory.distributions import GaussianMixture, gaussian
+
+LIGHT, SPILL = 0.5, 0.3
+CASES = {"CPC": (0.0, 0.0), "shared light": (LIGHT, 0.0), "spill": (0.0, SPILL), "CPC, sheared": (0.0, 0.0)}
+TURN = torch.tensor([[0.8, -0.6], [0.6, 0.8]], dtype=torch.float64)
+MIX = torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)  # invertible, not orthogonal
+
+
+def angles() -> dict[str, Float[Tensor, "conditions conditions"]]:
+    """Eq. (3): cosines between the mean differences of three conditions, in four families.
+
+    A composition, a shared light (dependent blocks, orthogonal differences), a spill, and the composition
+    seen through a shear.
+    """
+    eye = torch.eye(8, dtype=torch.float64)
+    shear, cosines = eye + 0.5 * torch.ones_like(eye).triu(1), {}
+    for name, dials in CASES.items():
+        view = shear if "sheared" in name else eye
+        family = cpc.coupled_family(*dials)[0]
+        empty, *means = [view @ family(frozenset(J)).mean for J in ((), (0,), (1,), (2,))]
+        differences = features.mean_difference_vectors([mean[None] for mean in means], empty[None])
+        cosines[name] = features.cosine_similarity(differences)
+    return cosines
+
+
+def dependence_under_light() -> float:
+    """Nats between the shared light's law and its blocks made independent, at three conditions (eq. (4))."""
+    return results.independent_blocks_divergence(*cpc.coupled_family(LIGHT, 0.0), (0, 1, 2))
+
+
+def draw_angles(cosines: dict[str, Tensor]) -> Figure:
+    """One matrix of cosines per family, each entry written into its cell."""
+    figure, axes = plt.subplots(1, len(cosines), figsize=(8.4, 2.4))
+    for axis, (name, cosine) in zip(axes, cosines.items()):
+        shown = axis.imshow(cosine, vmin=-1, vmax=1, cmap="coolwarm")
+        axis.set(title=name, xticks=range(3), yticks=range(3), xlabel="condition")
+        axis.grid(False)
+        for i, j in torch.cartesian_prod(torch.arange(3), torch.arange(3)).tolist():
+            value = round(float(cosine[i, j]), 1) + 0.0  # no "-0"
+            axis.text(j, i, f"{value:g}", ha="center", va="center", color="white" if i == j else "black")
+    axes[0].set_ylabel("condition")
+    figure.colorbar(shown, ax=axes, label="cosine", shrink=0.8, pad=0.01)
+    return figure
+
+
+class Corollary(NamedTuple):
+    """Corollary 1: the largest gap, as a share of the score, for each map; and with pixel blocks instead."""
+
+    gaps: dict[str, float]
+    pixel_blocks: float
+
+
+def corollary_1(seed: int) -> Corollary:
+    """Corollary 1 in the plane for an orthogonal, a linear and a smooth map, at five noise levels.
+
+    The LCS in z = A(x) against the score of the noised pushforward, by quadrature in pixel space. Beside it
+    the same law in pixel space with pixel blocks, where it is no composition.
+    """
+    bumps = GaussianMixture([0.5, 0.5], [[-1.0], [1.0]], torch.full((2, 1, 1), 0.3))
+    background, second = gaussian([0.0, 0.5], [[1.0, 0.3], [0.3, 0.6]]), gaussian([1.5], [[0.4]])
+    M, J = {"u": (0,), "v": (1,)}, ("u", "v")
+    plane = cpc.ConditionalProjectiveComposition(M, background, {"u": bumps, "v": second})
+    levels = torch.tensor([0.001, 0.03, 0.3, 1.0, 10.0], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(seed)
+    z = diffusion.add_noise(plane(J).sample(5, generator), levels, generator)
+    maps = {"orthogonal": cpc.LinearMap(TURN), "linear": cpc.LinearMap(MIX), "smooth": cpc.CouplingMap()}
+    gaps = {
+        name: _gap(feature_space.corollary_1(cpc.FeatureCPC(plane, A), z, levels, J))
+        for name, A in maps.items()
+    }
+    pixels_of = cpc.FeatureCPC(plane, maps["orthogonal"]).pixels
+    local = lcs.local_conditional_score(pixels_of, z, levels, lcs.lemma_1_subsets(M, 2, J))
+    return Corollary(gaps, _gap(results.Sides(local, pixels_of(J).score(z, levels))))
+
+
+def _gap(sides: results.Sides) -> float:
+    return float(((sides.left - sides.right).norm(dim=1) / sides.right.norm(dim=1)).max())
+
+
+def claim_2(sigmas: Sequence[float]) -> dict[str, feature_space.Claim2]:
+    """Claim 2's five readings for one Gaussian of two pixels, for a linear map and an orthogonal one."""
+    pixels = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]])
+    return {name: feature_space.claim_2(pixels, A, sigmas) for name, A in (("linear", MIX), ("turn", TURN))}
+
+
+def draw_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure:
+    """The five readings against the noise level: which of them vanish at high noise, and which do not."""
+    words = ("KL of the laws", "score gap", "score gap / score", "denoiser gap", "KL to $N_t[p]$")
+    hues = [plotting.PALETTE[name] for name in ("blue", "orange", "green", "vermilion", "purple")]
+    height = {"KL of the laws": 1.7, "score gap / score": 0.6, "score gap": 1.5, "KL to $N_t[p]$": 0.7}
+    figure, axis = plt.subplots(figsize=(6.6, 3.6))
+    for name, values, color in zip(words, found, hues, strict=True):
+        falls = values[-1] < 0.01 * max(values)
+        axis.loglog(sigmas, values, "-" if falls else "--", color=color)
+        end = (1.2 * sigmas[-1], values[-1] * height.get(name, 1.0))
+        axis.text(*end, name, color=color, va="center")
+    axis.text(0.04, 0.9, "dashed: does not vanish", transform=axis.transAxes)
+    axis.set(xlabel="noise level σ", ylabel="nats, or as named", xlim=(sigmas[0], 60 * sigmas[-1]))
+    axis.set_ylim(1e-7, 30)
+    axis.set_xticks([0.1, 1, 10, 100])
+    return figure
+
+
+def one_map(switches: Sequence[float]) -> dict[str, feature_space.Transforms]:
+    """App. D: sampling a Gaussian with ONE map where a time-dependent one is needed, by where it switches.
+
+    For a linear map; for an orthogonal one, which needs no time, at all noise levels.
+    """
+    z = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]])
+    return {
+        "linear": feature_space.single_transform(z, MIX, switches),
+        "turn": feature_space.single_transform(z, TURN, [0.0]),
+    }
+
+
+def draw_one_map(switches: Sequence[float], found: feature_space.Transforms) -> Figure:
+    """What a single map costs, used above each switch or below it, beside the map that depends on time."""
+    figure, axis = plt.subplots(figsize=(6.2, 3.2))
+    blue, red = plotting.PALETTE["blue"], plotting.PALETTE["vermilion"]
+    axis.loglog(switches, found.above, color=blue)
+    axis.loglog(switches, found.below, color=red)
+    axis.axhline(found.time_dependent, color="black", ls=":")
+    axis.text(switches[0], 1.25 * found.above[0], "one A above the switch", color=blue)
+    axis.text(switches[-1], 1.25 * found.below[-1], "one A below the switch", color=red, ha="right")
+    axis.text(switches[len(switches) // 2], 1.3 * found.time_dependent, "$A_t$ at all levels", ha="center")
+    axis.set(xlabel="switch at noise level σ", ylabel="nats from the law")
+    axis.set_ylim(0.5 * found.time_dependent, 4 * max(found.above))
+    return figure

@@ -1,0 +1,136 @@
+"""Length generalization in closed form: nine squares, a composition fitted to at most two, drawn with nine.
+
+The examples of notebook 01b. All draws come from the `seed` given, float64 throughout.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from lcs_utils import diffusion, plotting
+from lcs_utils.theory import lcs, results
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition, coupled_family, fit_cpc
+from lcs_utils.theory.distributions import gaussian, kl
+from lcs_utils.theory_examples.squares import SIDE, smooth_background, square_pixels, three_squares
+
+DIALS = {"CPC": (0.0, 0.0), "shared light": (0.5, 0.0), "spill": (0.0, 0.3)}  # light, spill
+SHOWN = ((), (0,), (1,), (2,), (0, 1), (1, 2))  # the sets of conditions that the fit sees
+ASKED = ((0,), (0, 1), (0, 1, 2))
+
+
+class Grown(NamedTuple):
+    """A CPC fitted to at most two conditions and drawn with more."""
+
+    counts: tuple[int, ...]
+    tints: Float[Tensor, "9 3"]  # each square's true color
+    drawn: list[Float[Tensor, "samples 3 side side"]]  # one entry per count
+    divergence: list[float]  # nats between the true and the fitted squares, at 0, 1, .. 9 conditions
+
+    @property
+    def color_error(self) -> float:
+        """The largest difference between a square's mean color in the samples of nine and its true one."""
+        squares = square_pixels(_corners(), 2)
+        each = [self.drawn[-1].flatten(2)[:, :, [i for i in M if i < SIDE**2]] for M in squares.values()]
+        means = torch.stack([square.mean((0, 2)) for square in each])
+        return float((means - self.tints).abs().max())
+
+
+def _corners() -> dict[int, tuple[int, int]]:
+    return {j: (3 * (j // 3), 3 * (j % 3)) for j in range(9)}
+
+
+def grow(seed: int, counts: Sequence[int] = (0, 1, 2, 5, 9), samples: int = 32, steps: int = 32) -> Grown:
+    """Fit blocks and background by maximum likelihood to 1,000 draws of each seen set, then sample `counts`.
+
+    Nine squares of 2 x 2 pixels, each with its own color; seen: none, each alone, nine pairs (section 3.1).
+    The fit is handed the blocks M_j, which a network must find. Samples: Heun, `steps` steps.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    squares = square_pixels(_corners(), 2)
+    tints = torch.rand(9, 3, generator=generator, dtype=torch.float64) * 1.6 - 0.8
+    cov = 0.01 * torch.eye(12, dtype=torch.float64) + 0.01
+    paint = {j: gaussian(tints[j].repeat_interleave(4), cov) for j in squares}
+    truth = ConditionalProjectiveComposition(squares, smooth_background(), paint)
+    seen = [(), *[(j,) for j in squares], *[(j, (j + 4) % 9) for j in squares]]
+    fitted = fit_cpc([(J, truth(J).sample(1000, generator)) for J in seen], squares)
+    noise = torch.randn(samples, truth.n, generator=generator, dtype=torch.float64)
+    levels = diffusion.karras_sigmas(steps)
+    flat = [diffusion.final(diffusion.sample(fitted.denoise, noise, levels, range(k))) for k in counts]
+    each = [kl(truth.concepts[j], fitted.concepts[j]).value for j in squares]
+    drawn = [x.reshape(samples, 3, SIDE, SIDE) for x in flat]
+    return Grown(tuple(counts), tints, drawn, [sum(each[:k]) for k in range(10)])
+
+
+def draw_grown(found: Grown) -> Figure:
+    """Two samples at each count, the counts that were never seen said so."""
+    titles = [f"{k} condition{'s' * (k != 1)}\n({'seen' if k < 3 else 'never seen'})" for k in found.counts]
+    rows = [[drawn[i] for drawn in found.drawn] for i in range(2)]
+    return plotting.image_grid(rows, ["sample 1", "sample 2"], titles, cell=1.3)
+
+
+def fitted_at_counts(seed: int, draws: int = 20_000) -> dict[str, list[float]]:
+    """Nats between family and fitted CPC at one, two and three conditions (three never seen), for a CPC, a
+    shared light and a spill (section 3.1, the ways of Def. 3).
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: results.fitted_errors(*coupled_family(*dials), SHOWN, ASKED, draws, generator)
+        for name, dials in DIALS.items()
+    }
+
+
+def draw_fitted(found: dict[str, list[float]]) -> Figure:
+    """Nats off against the number of conditions, one line per family, labeled where it ends."""
+    figure, axis = plt.subplots(figsize=(5.6, 3.2))
+    axis.axvspan(0.9, 2.1, color="0.93", lw=0)
+    axis.text(1.5, 1.0, "seen in training", transform=axis.get_xaxis_transform(), ha="center", va="bottom")
+    for (name, nats), color, marker in zip(found.items(), ("blue", "vermilion", "green"), "os^", strict=True):
+        axis.plot([1, 2, 3], nats, marker=marker, color=plotting.PALETTE[color])
+        axis.text(3.06, nats[-1], name, color=plotting.PALETTE[color], va="center")
+    axis.set(xlabel="conditions", ylabel="nats from the truth", xticks=[1, 2, 3], xlim=(0.9, 3.7))
+    return figure
+
+
+def against_sums(levels: int, seed: int) -> dict[str, dict[int, tuple[float, float]]]:
+    """Largest gap from the exact score, as a share of it, of (local score, sum of scores), by the number of
+    conditions, where the background is correlated and where it is independent.
+
+    The sum is projective composition's, s_b + sum_j (s_j - s_b) (Bradley et al. 2025); Def. 1 beside it.
+    """
+    correlated = three_squares()
+    independent = gaussian(correlated.background.mean, correlated.background.cov.diagonal().diag())
+    apart = ConditionalProjectiveComposition(correlated.M, independent, correlated.concepts)
+    sigmas, generator = diffusion.karras_sigmas(levels)[:-1], torch.Generator().manual_seed(seed)
+    found: dict[str, dict[int, tuple[float, float]]] = {}
+    for name, cpc in {"correlated": correlated, "independent": apart}.items():
+        found[name] = {}
+        for J in ("a", "ab", "abc"):
+            x_t = diffusion.add_noise(cpc(list(J)).sample(levels, generator), sigmas, generator)
+            exact = results.full_joint(cpc(list(J))).score(x_t, sigmas)
+            local = lcs.local_conditional_score(cpc, x_t, sigmas, cpc.subsets(list(J)))
+            pair = (local, lcs.sum_of_scores(cpc, x_t, sigmas, list(J)))
+            gaps = [float(((s - exact).norm(dim=1) / exact.norm(dim=1)).max()) for s in pair]
+            found[name][len(J)] = (gaps[0], gaps[1])
+    return found
+
+
+def draw_sums(found: dict[str, dict[int, tuple[float, float]]]) -> Figure:
+    """The gap from the exact score against the number of conditions, each line labeled at its end."""
+    figure, axis = plt.subplots(figsize=(6.8, 3.0))
+    lines = (  # words, color, background, which of the two, marker and line
+        ("sum of scores, correlated", "vermilion", "correlated", 1, "s-"),
+        ("local score, correlated", "blue", "correlated", 0, "o-"),
+        ("sum of scores, independent", "vermilion", "independent", 1, "s:"),
+    )
+    for words, color, background, which, style in lines:
+        gaps = [max(pair[which], 1e-17) for pair in found[background].values()]
+        axis.semilogy(list(found[background]), gaps, style, color=plotting.PALETTE[color])
+        axis.text(3.08, gaps[-1], words, color=plotting.PALETTE[color], va="center")
+    axis.set(xlabel="conditions", ylabel="gap, share of the score", xticks=[1, 2, 3])
+    axis.set(xlim=(0.9, 4.6), ylim=(1e-17, 100))
+    return figure

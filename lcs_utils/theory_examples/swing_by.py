@@ -1,0 +1,191 @@
+"""Swing-by in linear models (Yang et al., ICLR 2025, arXiv 2410.08309), as notebook 11 shows it.
+
+Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. `theory.swing_by` holds the
+equations. Rates are a_p of the source's equation, or a_p^2, which its figures show when they are rerun.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from lcs_utils import plotting
+from lcs_utils.swing_by import closed_form as sb
+
+SETS = {"A": (1.0, 2.0), "B": (1.0, 1.5, 2.2), "C": (1.0, 1.5, 2.2, 2.7), "D": (0.7, 1.7, 3.0)}  # signals mu
+OWN_SIGMA = (0.05, 0.05, 0.05, 0.5)  # the source's diversities for up to four concepts (its App. E)
+ONE, TWO, TWO_SQUARED = "one layer, $a$", "two layers, $a$", "two layers, $a^2$"
+HUES = {ONE: "blue", TWO: "orange", TWO_SQUARED: "green"}
+RATES = {"a": 1, "a^2": 2}
+
+
+class OneLayer(NamedTuple):
+    """Answers to x_b halfway through learning, by three ways of getting there, and their largest gaps."""
+
+    answers: dict[str, tuple[float, float]]
+    gap_descent: float
+    gap_sgd: float
+
+
+def one_layer(seed: int, steps: int = 150, rate: float = 0.01) -> OneLayer:
+    """f(x) = W x in 64 dimensions: closed form, gradient descent on the population loss, SGD on samples.
+
+    SGD: 5,000 samples per cluster, batches of 128, as in the source.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    sim = sb.Sim(mu=(1.0, 2.0), sigma=(0.05, 0.05), dim=64)
+    start = 0.01 * torch.randn(64, 64, generator=generator, dtype=torch.float64)
+    on_samples = sb.sample_loss(sim.sample(5000, generator), 128, generator)
+    exact = sb.one_layer(start, sim.rates, torch.tensor([steps * rate], dtype=torch.float64))[0]
+    *_, descended = sb.descend(start, lambda W: sb.identity_loss(W, sim.rates), rate, steps)
+    *_, stochastic = sb.descend(start, on_samples, rate, steps)
+    ways = {"closed form": exact, "gradient descent": descended, "SGD on samples": stochastic}
+    answers = {name: (float(W[0] @ sim.target), float(W[1] @ sim.target)) for name, W in ways.items()}
+    gaps = [float((W - exact).abs().max()) for W in (descended, stochastic)]
+    return OneLayer(answers, *gaps)
+
+
+def terms_gap(seed: int, dim: int = 8) -> float:
+    """Largest difference of G - S - N from dW/dt for dU/dt = -1/2 grad L by autograd, as a share of it."""
+    generator = torch.Generator().manual_seed(seed)
+    a = torch.rand(dim, generator=generator, dtype=torch.float64)
+    U = torch.randn(dim, dim, generator=generator, dtype=torch.float64)
+    growth, suppression, noise = sb.two_layer_terms(U @ U.T, a)
+    flow = sb.two_layer_velocity_autograd(U, a)
+    return float((growth - suppression - noise - flow).abs().max() / flow.abs().max())
+
+
+class Trajectories(NamedTuple):
+    """W(t), the answer to x_b and its error along training, by model: mu = (1, 2), one small start."""
+
+    sim: sb.Sim
+    times: Float[Tensor, "times"]
+    W: dict[str, Float[Tensor, "times 2 2"]]
+    outputs: dict[str, Float[Tensor, "times 2"]]
+    errors: dict[str, Float[Tensor, "times"]]
+
+    @property
+    def rises(self) -> dict[str, float]:
+        """By how much each error ever exceeds its running minimum."""
+        return {name: float(sb.rise(error)) for name, error in self.errors.items()}
+
+    @property
+    def descents(self) -> dict[str, int]:
+        """How many separate falls each error has."""
+        return {name: sb.count_descents(error) for name, error in self.errors.items()}
+
+    def order(self, name: str) -> tuple[float, float, float]:
+        """When w_22 is half learned, when w_12 is largest, and when w_11 is half learned."""
+        first, second = sb.learning_times(self.W[name], self.times, 2).tolist()
+        return second, float(self.times[self.W[name][:, 0, 1].argmax()]), first
+
+
+def trajectories() -> Trajectories:
+    """One layer with rates a and two layers with a and a^2, from the same start with coupled entries."""
+    sim, times = sb.Sim(SETS["A"], (0.05, 0.05), 2), torch.linspace(0, 20, 401, dtype=torch.float64)
+    start = 0.03 * torch.tensor([[1.0, 0.9], [0.9, 1.0]], dtype=torch.float64)
+    W = {ONE: sb.one_layer(start, sim.rates, times)}
+    for name, power in ((TWO, 1), (TWO_SQUARED, 2)):
+        W[name] = torch.stack(list(sb.two_layer_flow(start, sim.rates**power, times)))
+    outputs = {name: each @ sim.target for name, each in W.items()}
+    errors = {name: sb.ood_loss(points, sim.target) for name, points in outputs.items()}
+    return Trajectories(sim, times, W, outputs, errors)
+
+
+def _plane(axis: plt.Axes) -> None:
+    """The two training clusters and x_b as stars in the plane of the two concepts."""
+    axis.plot([1, 0, 1], [0, 2, 2], "k*", ms=9)
+    axis.set(xlabel="output 1", ylabel="output 2", xlim=(-0.12, 1.2), ylim=(-0.12, 2.3))
+
+
+def draw_trajectories(found: Trajectories) -> Figure:
+    """The answer to x_b in the plane of the two concepts, and its error along training."""
+    figure, (plane, curve) = plt.subplots(1, 2, figsize=(8.4, 3.5))
+    _plane(plane)
+    plane.text(1.0, 2.07, "$x_b$, never seen", ha="right")
+    plane.text(0.03, 2.12, "cluster", ha="left")
+    plane.text(0.97, 0.02, "cluster", ha="right")
+    for name, points in found.outputs.items():
+        color = plotting.PALETTE[HUES[name]]
+        plane.plot(*points.T, color=color)
+        curve.plot(found.times, found.errors[name], color=color, label=name)
+    curve.set(xlabel="time", ylabel="error at $x_b$", xlim=(0, 15))
+    curve.legend()
+    return figure
+
+
+def draw_why(found: Trajectories) -> Figure:
+    """Two layers, rates a: the entries of W, each labeled, and the terms that move w_12."""
+    figure, (entries, why) = plt.subplots(1, 2, figsize=(8.4, 3.2))
+    W, times = found.W[TWO], found.times
+    labels = {"$w_{22}$": (1, 1, 1.9, 0.9), "$w_{11}$": (0, 0, 6.2, 0.62), "$w_{12}$": (0, 1, 2.0, 0.16)}
+    for (name, (i, j, *at)), color in zip(labels.items(), ("blue", "orange", "green"), strict=True):
+        entries.plot(times, W[:, i, j], color=plotting.PALETTE[color])
+        entries.text(*at, name, color=plotting.PALETTE[color])
+    entries.set(xlabel="time", ylabel="entries of $W$", xlim=(0, 12))
+    terms = [sb.two_layer_terms(w, found.sim.rates) for w in W]
+    why.plot(times, [t.growth[0, 1] for t in terms], color=plotting.PALETTE["blue"])
+    why.plot(times, [-t.suppression[0, 1] for t in terms], color=plotting.PALETTE["vermilion"])
+    why.text(2.1, 0.27, "growth of $w_{12}$", color=plotting.PALETTE["blue"])
+    why.text(2.4, -0.32, "suppression of $w_{12}$", color=plotting.PALETTE["vermilion"])
+    why.plot(times, [-t.noise[0, 0] for t in terms], color=plotting.PALETTE["green"])
+    why.text(1.6, 0.015, "noise on $w_{11}$", color=plotting.PALETTE["green"], va="bottom")
+    why.set(xlabel="time", ylabel="terms of $dW/dt$", xlim=(0, 6))
+    return figure
+
+
+def time_frames(found: Trajectories, name: str, moments: Sequence[int]) -> list[Figure]:
+    """One figure per moment (index into the times): the answer in the plane, the matrix W, the error."""
+    path, error, times, frames = found.outputs[name], found.errors[name], found.times, []
+    for k in moments:
+        figure, (plane, matrix, curve) = plt.subplots(1, 3, figsize=(8.4, 2.8))
+        _plane(plane)
+        plane.plot(*path[: k + 1].T)
+        plane.plot(*path[k], "o")
+        plane.set_title(f"time {times[k]:.0f}")
+        matrix.imshow(found.W[name][k], vmin=0, vmax=1, cmap="cividis")
+        matrix.set(title="$W$", xticks=[0, 1], yticks=[0, 1])
+        matrix.grid(False)
+        shown = times[: moments[-1] + 1]
+        curve.plot(shown, error[: len(shown)], times[k], error[k], "o")
+        curve.set(xlabel="time", title="error at $x_b$")
+        frames.append(figure)
+    return frames
+
+
+CROSSING = (0.05**2 + 1.5) ** 0.5  # sigma_1 at which a_1 = a_2 for mu = (1, 2) and sigma_2 = 0.05
+
+
+def order_of_concepts(sigmas: Sequence[float]) -> dict[float, tuple[float, float]]:
+    """When each of two concepts is half learned, by the diversity sigma_1 of the first; set A, rates a."""
+    times, start = torch.linspace(0, 20, 401, dtype=torch.float64), 1e-3 * torch.eye(2, dtype=torch.float64)
+    found = {}
+    for sigma in sigmas:
+        rates = sb.Sim(SETS["A"], (sigma, 0.05), 2).rates
+        W = torch.stack(list(sb.two_layer_flow(start, rates, times)))
+        first, second = sb.learning_times(W, times, 2).tolist()
+        found[sigma] = (first, second)
+    return found
+
+
+def draw_order(found: dict[float, tuple[float, float]]) -> Figure:
+    """The two learning times against sigma_1, and the predicted crossing."""
+    figure, axis = plt.subplots(figsize=(5.8, 3))
+    first, second = zip(*found.values(), strict=True)
+    axis.plot(list(found), first, "o-", color=plotting.PALETTE["orange"])
+    axis.plot(list(found), second, "s-", color=plotting.PALETTE["blue"])
+    axis.axvline(CROSSING, color="black", ls=":")
+    axis.text(2.05, first[-1], "concept 1", color=plotting.PALETTE["orange"], va="center")
+    axis.text(2.05, second[-1], "concept 2", color=plotting.PALETTE["blue"], va="center")
+    axis.text(CROSSING - 0.03, max(first), "$a_1=a_2$", ha="right", va="top")
+    axis.set(
+        xlabel=r"diversity $\sigma_1$ of concept 1",
+        ylabel="half learned at time",
+        xlim=(0, 2.6),
+        ylim=(0, None),
+    )
+    return figure

@@ -1,0 +1,117 @@
+"""Swing-by in a small diffusion model: one run live and the stored rows of many, as notebook 11b shows them.
+
+The model and its classifier are `theory.two_concepts`; the question is that of arXiv 2410.08309.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from lcs_utils import plotting, store
+from lcs_utils.swing_by import two_concepts as tc
+from lcs_utils.theory_examples import progress
+
+NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
+HUES = {"00": "purple", "01": "sky", "10": "orange", "11": "vermilion"}
+FALL = 0.25  # of a share of 64 samples: four standard errors
+
+
+def live_run(
+    disks: tc.Disks, seed: int, steps: Sequence[int], count: int = 4
+) -> list[Float[Tensor, "n 3 h w"]]:
+    """`count` samples of the unseen 11 at each of `steps` of one training run."""
+    run = progress(tc.train(disks, seed, tuple(steps)), "checkpoints", len(steps))
+    return [tc.generate(net, disks, (1, 1), count=count) for _, _, net in run]
+
+
+def draw_run(disks: tc.Disks, steps: Sequence[int], drawn: Sequence[Tensor], seed: int) -> Figure:
+    """A row per sample, a column per step, and a drawn disk of the asked kind beside them."""
+    wanted = disks.images(torch.ones(len(drawn[0]), 2), torch.Generator().manual_seed(seed))
+    titles = [f"step {step}" for step in steps] + ["asked for"]
+    rows = list(zip(*drawn, wanted))
+    return plotting.image_grid(rows, [f"sample {i + 1}" for i in range(len(rows))], titles, cell=0.95)
+
+
+class Reading(NamedTuple):
+    """Shares of pure noise and of black images called a size or a color, and of drawn disks read right."""
+
+    noise: float
+    nothing: float
+    disks: float
+
+
+def null_reading(disks: tc.Disks, seed: int, count: int = 1000) -> Reading:
+    """The classifier's null, and what it must see: it may say "neither" (arXiv 2410.08309's cannot)."""
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(count, 3, disks.pixels, disks.pixels, generator=generator)
+    nothing = -torch.ones(1, 3, disks.pixels, disks.pixels)
+    called = [float((disks.classify(x) != tc.NEITHER).double().mean()) for x in (noise, nothing)]
+    labels = torch.tensor(tc.LABELS).repeat(count // 4, 1)
+    drawn = disks.images(disks.concepts(labels, generator), generator)
+    return Reading(*called, float(disks.classify(drawn).eq(labels).all(1).double().mean()))
+
+
+class Study(NamedTuple):
+    """Stored shares of samples with the right size and color, and with any disk, of every run."""
+
+    diversities: list[float]
+    labels: list[str]
+    seeds: list[int]
+    steps: list[int]
+    right: Float[Tensor, "diversities labels seeds steps"]
+    disk: Float[Tensor, "diversities labels seeds steps"]
+
+    @property
+    def end(self) -> Float[Tensor, "diversities labels"]:
+        """Mean share right at the last step."""
+        return self.right[..., -1].mean(2)
+
+    @property
+    def lost(self) -> Float[Tensor, "diversities seeds"]:
+        """The deepest fall of the unseen label below its best so far, in each run."""
+        unseen = self.right[:, self.labels.index("11")]
+        return (unseen.cummax(-1).values - unseen).amax(-1)
+
+    @property
+    def falls(self) -> list[int]:
+        """Runs that lose more than `FALL` of the unseen label on the way, by diversity."""
+        return (self.lost > FALL).sum(1).tolist()
+
+
+def study() -> Study:
+    """The stored rows of `python -m lcs_utils.swing_by.two_concepts`."""
+    rows = store.read_rows(tc.ROWS, tc.Accuracy)
+    diversities, seeds, steps, labels = (
+        sorted({getattr(row, key) for row in rows}) for key in ("diversity", "seed", "step", "label")
+    )
+    cell = {(row.diversity, row.label, row.seed, row.step): row for row in rows}
+    both, disk = torch.zeros(2, len(diversities), len(labels), len(seeds), len(steps), dtype=torch.float64)
+    for d, diversity in enumerate(diversities):
+        for c, label in enumerate(labels):
+            for k, seed in enumerate(seeds):
+                found = [cell[diversity, label, seed, step] for step in steps]
+                both[d, c, k] = torch.tensor([row.both for row in found])
+                disk[d, c, k] = torch.tensor([row.disk for row in found])
+    return Study(diversities, labels, seeds, steps, both, disk)
+
+
+def draw_study(found: Study) -> Figure:
+    """Shares right along training, a panel per diversity; the unseen label thick, its single runs gray."""
+    figure, axes = plt.subplots(1, len(found.diversities), figsize=(8.4, 3.3), sharey=True)
+    for axis, diversity, curves, disk in zip(axes, found.diversities, found.right, found.disk, strict=True):
+        unseen = found.labels.index("11")
+        axis.plot(found.steps, curves[unseen].T, color="0.65", lw=0.8)
+        for label, mean in zip(found.labels, curves.mean(1), strict=True):
+            thick = {"lw": 2.6} if label == "11" else {"ls": ":"}
+            axis.plot(found.steps, mean, label=NAMES[label], color=plotting.PALETTE[HUES[label]], **thick)
+        axis.plot(found.steps, disk[unseen].mean(0), "k--", lw=1, label="11: any disk")
+        axis.set(title=f"diversity {diversity:g}", xlabel="training step", ylim=(-0.02, 1.02))
+    axes[0].set_ylabel("size and color right\n(gray: single runs)")
+    lines, words = axes[0].get_legend_handles_labels()
+    figure.legend(lines, words, loc="outside lower center", ncols=5, fontsize=9, columnspacing=1.2)
+    return figure

@@ -1,0 +1,111 @@
+"""How often two linear layers swing by: random starts, two rates, four sets of signals (notebook 11).
+
+The error is that of arXiv 2410.08309 in units of ||x_b||^2; a fall counts from 0.001 on.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from lcs_utils import plotting
+from lcs_utils.swing_by import closed_form as sb
+from lcs_utils.theory_examples import progress
+from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
+
+KINDS = ("normal", "positive")  # U normal, or its absolute value, which makes all couplings positive
+FALL = 1e-3
+
+
+class Count(NamedTuple):
+    """Of some starts: how many errors ever rise, how many fall 1, 2, 3, 4 times, how many stay above 0.05."""
+
+    rising: int
+    descents: list[int]
+    stays: int
+
+
+class Starts(NamedTuple):
+    """Counts by (set, rate, kind of start), and an error curve with three descents."""
+
+    counts: dict[tuple[str, str, str], Count]
+    three: Float[Tensor, "times"]
+
+
+def _count(curves: Float[Tensor, "starts times"]) -> Count:
+    falls = Counter(sb.count_descents(curve, FALL) for curve in curves)
+    rising, stays = (sb.rise(curves) > FALL).sum(), (curves[:, -1] > 0.05).sum()
+    return Count(int(rising), [falls[k] for k in (1, 2, 3, 4)], int(stays))
+
+
+def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
+    """`starts` starts of each kind in `dim` dimensions, equal diversities 0.05, both rates, all four sets."""
+    kinds = [
+        sb.random_starts(starts, dim, 0.1, torch.Generator().manual_seed(seed), kind == "positive")
+        for kind in KINDS
+    ]
+    counts, triples = {}, []
+    for name, rate in progress([(name, rate) for name in SETS for rate in RATES], "settings"):
+        mu, power = SETS[name], RATES[rate]
+        sim = sb.Sim(mu, (0.05,) * len(mu), dim)
+        slowest = float(sim.rates[: len(mu)].min()) ** power
+        times = torch.linspace(0, 6 / slowest, 400, dtype=torch.float64)
+        flow = sb.two_layer_flow(torch.cat(kinds), sim.rates**power, times)
+        curves = sb.ood_loss(torch.stack([W @ sim.target for W in flow], 1), sim.target)  # [start time]
+        for kind, group in zip(KINDS, curves.split(starts), strict=True):
+            counts[name, rate, kind] = _count(group)
+            triples += [curve for curve in group if sb.count_descents(curve, FALL) == 3]
+    if not triples:
+        raise ValueError(f"none of the starts of seed {seed} descends three times")
+    return Starts(counts, max(triples, key=sb.rise))
+
+
+def own_settings(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
+    """The source's own settings, d = s and its diversities (its App. E): positive starts of sets B to D."""
+    moments = torch.cat([torch.zeros(1), torch.logspace(-4, 0, 250)]).double()
+    found = {}
+    for name, rate in progress([(name, rate) for name in "BCD" for rate in RATES], "the source's settings"):
+        mu, power = SETS[name], RATES[rate]
+        sim = sb.Sim(mu, OWN_SIGMA[: len(mu)], len(mu))
+        begin = sb.random_starts(starts, len(mu), 0.1, torch.Generator().manual_seed(seed), True)
+        times = moments * 12 / float(sim.rates.min()) ** power
+        flow = sb.two_layer_flow(begin, sim.rates**power, times)
+        found[name, rate] = _count(sb.ood_loss(torch.stack([W @ sim.target for W in flow], 1), sim.target))
+    return found
+
+
+def draw_starts(found: Starts) -> Figure:
+    """Starts whose error rises, by set and rate, for both kinds of starts; the sets are named below."""
+    figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
+    for axis, kind in zip(axes, KINDS, strict=True):
+        for rate, offset, color in (("a", -0.2, "blue"), ("a^2", 0.2, "orange")):
+            bars = [found.counts[name, rate, kind].rising for name in SETS]
+            label = f"rates ${rate}$"
+            place = torch.arange(len(bars)) + offset
+            drawn = axis.bar(place, bars, 0.38, label=label, color=plotting.PALETTE[color])
+            axis.bar_label(drawn, padding=2)
+        axis.set(
+            title=f"{kind} starts",
+            ylim=(0, 22.5),
+            yticks=range(0, 21, 5),
+            xticks=range(len(SETS)),
+            xticklabels=list(SETS),
+        )
+        axis.grid(False)
+    axes[0].set_ylabel("starts of 20 whose error rises")
+    axes[0].legend(loc="upper left")
+    sets = [f"{name}: ({', '.join(f'{m:g}' for m in mu)})" for name, mu in SETS.items()]
+    figure.supxlabel("signals μ,  " + ",   ".join(sets), fontsize=10)
+    return figure
+
+
+def draw_three(curve: Float[Tensor, "times"]) -> Figure:
+    """The error of one start that descends three times."""
+    figure, axis = plt.subplots(figsize=(5, 2.8))
+    axis.semilogx(torch.arange(1, len(curve)) / len(curve), curve[1:])
+    axis.set(xlabel="share of the training time", ylabel="error at $x_b$", ylim=(0, None))
+    return figure

@@ -1,0 +1,116 @@
+"""The denoising error of trained nets on held-out renders, by noise level: how good a recipe is, without
+drawing a sample.
+
+python -m lcs_utils.training errors exp1 exp2 --preset small
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, nets
+from lcs_utils.clevr import conditions
+from lcs_utils.clevr.annotations import labels
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.diffusion import Denoiser, from_uint8
+from lcs_utils.evaluation.family_grids import HELD_OUT
+from lcs_utils.experiments import PRESETS, Experiment, of_row
+
+SIGMAS = (0.05, 0.2, 0.8, 2.0, 8.0)
+SCENES, BATCH = 256, 16
+
+
+def held_out(
+    exp: Experiment, resolution: int, scenes: int = SCENES
+) -> tuple[Float[Tensor, "scenes 3 side side"], Tensor]:
+    """Renders in [-1, 1] of scenes as the net was trained on, but never those, and the condition of each,
+    one draw of its labels.
+
+    Scenes of every number of objects of the experiment, in turn (App. E.1).
+    """
+    low, high = exp.objects
+    drawn = [sample_scene(HELD_OUT, i, low + i % (high - low + 1)) for i in range(scenes)]
+    shown = from_uint8(render(drawn, resolution)).permute(0, 3, 1, 2).contiguous()
+    locations, colors, _ = (torch.from_numpy(column) for column in labels(drawn, max(high, 1)).values())
+    labeled = conditions.choose_labels(colors >= 0, exp.labels, torch.Generator().manual_seed(HELD_OUT))
+    told = (
+        conditions.color_counts(colors.long(), labeled)
+        if exp.condition == "color"
+        else conditions.location_grid(locations, labeled)
+    )
+    return shown, told
+
+
+@torch.no_grad()
+def denoising_error(
+    denoise: Denoiser, x0: Tensor, cond: Tensor, sigmas: Sequence[float] = SIGMAS
+) -> Iterator[float]:
+    """sqrt of the mean of (D(x0 + sigma eps) - x0)^2 over images and pixels of [-1, 1], at one noise level
+    after the other.
+
+    The noise is one draw per image, the same at every level and for every net.
+    """
+    eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(HELD_OUT))
+    for sigma in sigmas:
+        squares = 0.0
+        for x, e, c in zip(x0.split(BATCH), eps.split(BATCH), cond.split(BATCH), strict=True):
+            x0_hat = denoise(x + sigma * e, torch.full((len(x),), sigma), c)
+            squares += float((x0_hat - x).double().square().sum())
+        yield (squares / x0.numel()) ** 0.5
+
+
+def shrunk(x_t: Tensor, sigma: Tensor, cond: Tensor, sigma_data: float) -> Tensor:
+    """c_skip x_t, what a net that says nothing would give (EDM, eq. 7): the null beside every error."""
+    return x_t * (sigma_data**2 / (sigma_data**2 + sigma**2))[:, None, None, None]
+
+
+def line(name: str, numbers: Sequence[str], errors: Sequence[float]) -> str:
+    """A row of the table of errors, in Markdown."""
+    return "| " + " | ".join([name, *numbers, *(f"{e:.4f}" for e in errors)]) + " |"
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.training errors", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("nets", nargs="+", help="checkpoints")
+    parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
+    parser.add_argument("--scenes", type=int, default=SCENES)
+    args = parser.parse_args(arguments)
+    try:
+        if args.scenes < 1:
+            raise ValueError(f"--scenes must be at least 1, got {args.scenes}")
+        measured = [
+            (name, nets.verified_row(name, args.preset), checkpoints.load(name, args.preset))
+            for name in args.nets
+        ]
+        trained = [of_row(row) for _, row, _ in measured]
+    except (ValueError, nets.CheckpointError) as error:
+        parser.error(str(error))
+    print(line("net", ["images", "images/s", *(f"sigma {s:g}" for s in SIGMAS)], ()))
+    print("|" + "---|" * (3 + len(SIGMAS)))
+    for (name, row, pipeline), (exp, _) in zip(measured, trained, strict=True):
+        x0, cond = held_out(exp, pipeline.config.resolution, args.scenes)
+        bar = tqdm(
+            denoising_error(pipeline.denoiser, x0, cond),
+            total=len(SIGMAS),
+            desc=name,
+            unit="level",
+            leave=False,
+        )
+        speed = f"{row['images'] / row['seconds']:.0f}" if row["seconds"] else "?"
+        print(line(name, [f"{row['images']:,}", speed], list(bar)), flush=True)
+
+        def null(x_t, sigma, c, wide=pipeline.config.sigma_data):
+            return shrunk(x_t, sigma, c, wide)
+
+        print(line(f"{name}'s c_skip x alone", ["", ""], list(denoising_error(null, x0, cond))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

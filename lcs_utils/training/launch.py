@@ -1,0 +1,33 @@
+"""Several processes of one machine for one training, started without a launcher of its own to wrap their
+words in tracebacks.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+
+from torch import multiprocessing
+
+
+def _process(rank: int, work: Callable, words: list[str], count: int, port: int) -> None:
+    """One of the processes, told what torchrun would tell it."""
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+    os.environ.update({name: str(value) for name, value in (address | place).items()})
+    work(words)
+
+
+def launch(work: Callable[[list[str]], None], words: list[str], count: int) -> None:
+    """Call `work(words)`, a module's function, in `count` processes of this machine that know each other, on
+    a GPU each or through gloo on processors.
+
+    When one ends badly the others are ended, and this process exits with its status.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    try:
+        multiprocessing.spawn(_process, (work, list(words), count, port), nprocs=count)
+    except multiprocessing.ProcessExitedException as error:  # it has said why
+        sys.exit(error.exit_code if error.exit_code > 0 else 128 - error.exit_code)

@@ -1,0 +1,93 @@
+"""The two steps before and after a training as commands, for graphs of jobs: its scenes, its measures.
+
+    python -m lcs_utils.training scenes exp1 --preset paper --part 1/8   # what its net is trained on
+    python -m lcs_utils.training measure exp1 exp2/unit --preset paper   # counts, sample sheet, locality
+
+Counts are of every K and family of locations (`training_queue.todo`); what was measured already is kept.
+"""
+
+import argparse
+
+import torch
+
+from lcs_utils import nets, paths
+from lcs_utils.clevr.card import parse_counts, parse_part
+from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
+from lcs_utils.experiments import EXPERIMENTS, Preset, experiment, preset, scene_counts
+from lcs_utils.training.data import render_scenes, verify_once
+from lcs_utils.training.queue import device, measure, todo
+
+ALONG = (range(1, 7), 32)  # K and samples of the nets along a training
+PRESET = "tiny, small, paper, or a trial of one, as tiny_2000"
+
+
+def snapshots(net: str, size: Preset) -> list[str]:
+    """The nets that were kept along a training, as NET@IMAGES, in its order."""
+    folder = paths.RUNS / size.name / "training" / net
+    found = [path.parent.name for path in folder.glob(f"{net}@*/row.json")]
+    return sorted(found, key=lambda name: int(name.partition("@")[2]))
+
+
+def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> None:
+    """Count and keep all of a net, of NET/CHANGE at the paper's locations, and of the nets along its
+    training; `ks` and `samples` in place of the usual ones.
+
+    Raises ValueError for an unknown name, CheckpointError for a net that is missing or altered.
+    """
+    base, change = changes.split(net)
+    exp = nets.trained(base)
+    if ks is None and samples is None and not change:
+        measure(exp, net, size)
+    else:
+        for family, (usual, number) in todo(exp).items():
+            chosen = [k for k in usual if ks is None or k in ks]
+            if not change or family == "test":
+                length_generalization.measure(
+                    net, chosen, samples or number, size.name, family=family, device=device()
+                )
+        if todo(exp) and not change:
+            net_locality.measure(net, size.name, device())
+    for along in snapshots(net, size):
+        few, number = ALONG
+        counted = color_generalization if exp.condition == "color" else length_generalization
+        counted.measure(
+            along, [k for k in few if ks is None or k in ks], samples or number, size.name, device=device()
+        )
+        net_locality.measure(along, size.name, device())
+
+
+def main(arguments=None) -> None:
+    """The words after `python -m lcs_utils.training`: scenes or measure, and what follows."""
+    parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    scenes = commands.add_parser("scenes", help="render what a net is trained on")
+    scenes.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}")
+    scenes.add_argument("--workers", type=int, default=1, help="processes that render")
+    scenes.add_argument("--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard")
+    measures = commands.add_parser("measure", help="count what nets draw, and how local they are")
+    measures.add_argument("nets", nargs="+", help="checkpoints, or CHECKPOINT/CHANGE")
+    measures.add_argument(
+        "--locations", type=parse_counts, help="how many (K), as 4, 0-12 or 1,4 (default: all)"
+    )
+    measures.add_argument("--samples", type=int, help="of each K (default: 64, of local nets 24)")
+    measures.add_argument("--threads", type=int, help="CPU threads")
+    for command in (scenes, measures):
+        command.add_argument("--preset", default="tiny", help=PRESET)
+    args = parser.parse_args(arguments)
+    try:
+        size = preset(args.preset)
+        if args.command == "scenes":
+            exp = experiment(args.experiment)
+            folder = render_scenes(exp, size, args.workers, args.part)
+            if args.part == (1, 1):
+                verify_once(folder, scene_counts(exp))
+            print(f"{paths.shown(folder)} is there")
+            return
+        if args.samples is not None and args.samples < 1:
+            raise ValueError(f"--samples must be at least 1, got {args.samples}")
+        if args.threads:
+            torch.set_num_threads(args.threads)
+        for net in args.nets:
+            measure_net(net, size, args.locations, args.samples)
+    except (ValueError, RuntimeError, OSError, nets.CheckpointError) as error:
+        parser.exit(2, f"{parser.prog} {args.command}: {error}\n")

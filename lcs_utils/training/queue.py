@@ -1,0 +1,324 @@
+"""The queue of nets: the next ones trained for a given time, each gone on with where it stopped, measured
+and kept.
+
+    python -m lcs_utils.training queue --hours 2.5 --preset small --threads 1
+    python -m lcs_utils.training queue --dry-run
+
+A net is finished when it has seen the images asked for and its row, loss curve and card, counts, locality
+rows and sample sheet are in data/, for a commit to keep. One process a core or a GPU: several share the
+queue, none waits for another.
+"""
+
+import argparse
+import math
+import os
+import shlex
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from lcs_utils import checkpoints, nets, paths, store
+from lcs_utils.evaluation import (
+    changes,
+    color,
+    color_generalization,
+    length_generalization,
+    net_locality,
+)
+from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, rows_path
+from lcs_utils.experiments import ON_A_GPU, PRESETS, QUEUE, Experiment, Preset, experiment, preset
+from lcs_utils.resumable import read_state
+from lcs_utils.training import loop as training
+from lcs_utils.training.data import load_data
+from lcs_utils.training.state import about, check_same
+
+COUNTED = {"test": range(13), "spread": range(1, 10), "crowded": range(13)}  # K by family of locations
+LOCAL_COUNTED = {"test": range(1, 10), "spread": range(1, 10)}  # of local nets
+COLOR_FAMILIES = ("colors", "subsets", "repeated")
+SAMPLES, LOCAL_SAMPLES = 64, 24  # of each K; a local net takes ten times as long for one
+SHORTEST = 60.0  # seconds: with less time left no net is begun
+NO_TIME = "no time was left"
+
+
+class TimeUp(BaseException):
+    """The time given is over. No Exception, as KeyboardInterrupt is none: nothing that retries must swallow
+    it.
+    """
+
+
+class Standing(NamedTuple):
+    """Where a net of the queue stands: images seen of those asked for, processor seconds of an image, what
+    is not yet measured.
+    """
+
+    seen: int
+    asked: int
+    pace: float | None
+    unmeasured: tuple[str, ...] = ()
+
+    @property
+    def trained(self) -> bool:
+        return self.seen >= self.asked
+
+
+def device() -> str:
+    """Where this machine trains and samples."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def todo(exp: Experiment) -> dict[str, tuple[range, int]]:
+    """By family of conditions the K to count and the samples of each (App. E.2, E.4); empty where nothing is
+    told.
+    """
+    if exp.labels == "none":
+        return {}
+    if exp.condition == "color":
+        return {family: (range(1, color.LARGEST_K + 1), SAMPLES) for family in COLOR_FAMILIES}
+    if exp.radius is not None:
+        return {family: (ks, LOCAL_SAMPLES) for family, ks in LOCAL_COUNTED.items()}
+    return {family: (ks, SAMPLES) for family, ks in COUNTED.items()}
+
+
+def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) -> tuple[str, ...]:
+    """What data/ lacks of a net whose weights are here: the kept row, families of its counts, its
+    locality.
+    """
+    weights, lacking = changes.weights(name, size.name), []
+    kept = paths.CHECKPOINTS / size.name / name / "row.json"
+    if size.name in paths.SHIPPED and not (kept.exists() and weights in kept.read_text()):
+        lacking.append("row")
+    now = (name, weights, length_generalization.counter_hash(size.resolution) if todo(exp) else "", *STANDARD)
+    rows = color_generalization.read(size.name) if exp.condition == "color" else rows
+    mine = [r for r in rows if (r.net, r.weights, r.counted_by, r.seed, r.solver, r.steps) == now]
+    for family, (ks, samples) in todo(exp).items():
+        there = {(r.k, r.sample) for r in mine if r.family == family}
+        if any((k, i) not in there for k in ks for i in range(samples)):
+            lacking.append(f"counts of family {family}")
+    if todo(exp):
+        found = [row for row in net_locality.read(size.name) if (row.net, row.weights) == (name, weights)]
+        if len(found) < net_locality.IMAGES * len(net_locality.SIGMAS):
+            lacking.append("locality")
+    return tuple(lacking)
+
+
+def standing(exp: Experiment, seed: int, size: Preset, rows: Iterable[Row]) -> Standing:
+    """Where the net stands. A kept row of as many images is a finished net, also when its weights are not
+    here.
+
+    Raises ValueError for a state that is broken or of another training, CheckpointError for altered weights.
+    """
+    name, asked = exp.net(seed), size.length(exp)
+    folder = training.state_folder(name, size)
+    here = training.is_trained(exp, size, seed)
+    try:
+        row = nets.row(name, size.name)
+    except nets.CheckpointError:
+        row = {"images": 0, "seconds": 0}
+    pace = row["seconds"] / row["images"] if row["images"] else None
+    if row["images"] >= asked:
+        return Standing(row["images"], asked, pace, unmeasured(exp, name, size, rows) if here else ())
+    if not (folder / "state.pt").exists():  # a row of fewer images, whose state is gone, is no beginning
+        return Standing(0, asked, pace)
+    check_same(folder, about(exp, size, seed))
+    seen, seconds = read_state(folder / "state.pt")["seen"].tolist()
+    return Standing(
+        min(int(seen), asked - 1), asked, seconds / seen if seen else pace
+    )  # without its checkpoint not trained
+
+
+def measure(exp: Experiment, name: str, size: Preset) -> None:
+    """Measure and keep all of a trained net that is missing; what is there already is left. Raises as the
+    measures do.
+    """
+    if size.name in paths.SHIPPED and nets.folder(name, size.name).is_relative_to(paths.RUNS):
+        checkpoints.keep(name, size.name)
+    if not todo(exp):
+        print(f"{name} is told nothing: there is nothing to count, and no locality", flush=True)
+    counted = color_generalization if exp.condition == "color" else length_generalization
+    for family, (ks, samples) in todo(exp).items():
+        counted.measure(name, ks, samples, size.name, family=family, device=device())
+    if todo(exp):
+        net_locality.measure(name, size.name, device())
+
+
+@contextmanager
+def until(end: float) -> Iterator[None]:
+    """Raise TimeUp inside when time.time() reaches `end`: for work that keeps what is done as it goes, as
+    scenes and counts.
+    """
+
+    def stop(*_):
+        raise TimeUp
+
+    if end < math.inf:
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, max(end - time.time(), 1e-3))
+    try:
+        yield
+    finally:
+        if end < math.inf:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+
+def command(exp: Experiment, seed: int, size: Preset, threads: int | None, snapshots: bool) -> str:
+    """The command that trains this net alone."""
+    words = ["python", "-m", "lcs_utils.training", exp.name, "--preset", size.name]
+    if size.length(exp) != preset(size.name).length(exp):
+        words += ["--images", str(size.length(exp) // exp.times)]
+    words += ["--seed", str(seed)] if seed else []
+    words += ["--snapshots"] if snapshots else []
+    return shlex.join(words + (["--threads", str(threads)] if threads else []))
+
+
+def advance(
+    exp: Experiment, seed: int, size: Preset, end: float, threads: int | None = None, snapshots: bool = False
+) -> str:
+    """Train and measure one net until `end`, as time.time(); says in words what is left of it or wrong with
+    it, "" when nothing is.
+
+    Raises ValueError where no other net could be trained either (a full disk).
+    """
+    name, out_of_time = exp.net(seed), "stopped while rendering or measuring; what was done is kept"
+    try:
+        with store.exclusive(training.state_folder(name, size) / "state.pt", wait=False):
+            try:
+                now = standing(exp, seed, size, read_rows(rows_path(size.name)))
+            except (ValueError, nets.CheckpointError) as error:
+                return str(error)
+            if not now.trained:
+                if end - time.time() < SHORTEST:
+                    return NO_TIME
+                with until(end):
+                    data = load_data(
+                        exp, size, torch.device(device()), threads or len(os.sched_getaffinity(0))
+                    )
+                told = command(exp, seed, size, threads, snapshots)
+                if not training.run(
+                    exp, size, seed, command=told, data=data, snapshots=snapshots, deadline=end
+                ):
+                    return "stopped, its state saved"
+            elif not now.unmeasured:
+                return ""
+            try:
+                with until(end):
+                    measure(exp, name, size)
+            except (ValueError, nets.CheckpointError) as error:
+                return f"trained, but not measured: {error}"
+    except BlockingIOError:
+        return "another process is at work on it"
+    except (TimeUp, FloatingPointError) as error:
+        return str(error) or out_of_time
+    return ""
+
+
+def plan(size: Preset) -> Iterator[tuple[Experiment, int, Standing | str]]:
+    """The queue in its order: each net and where it stands, or what is wrong with it."""
+    rows = read_rows(rows_path(size.name))
+    for name, seed in QUEUE:
+        exp = experiment(name)
+        try:
+            yield exp, seed, standing(exp, seed, size, rows)
+        except (ValueError, nets.CheckpointError) as error:
+            yield exp, seed, str(error)
+
+
+def describe(size: Preset) -> list[str]:
+    """A line for each net of the queue: images seen and asked for, about how long the rest takes by the
+    seconds that rows keep.
+    """
+    lines, found = [], list(plan(size))
+    paces: dict[int | None, list[float]] = {}  # by radius
+    for exp, _, now in found:
+        if isinstance(now, Standing) and now.pace:
+            paces.setdefault(exp.radius, []).append(now.pace)
+    for exp, seed, now in found:
+        if isinstance(now, str):
+            words = now
+        elif now.trained:
+            words = f"to measure: {', '.join(now.unmeasured)}" if now.unmeasured else "finished"
+        else:
+            others = paces.get(exp.radius, [])
+            pace = now.pace or (sum(others) / len(others) if others else None)
+            left = (
+                f"about {(now.asked - now.seen) * pace / 3600:.1f} hours left"
+                if pace
+                else "how long is not known yet"
+            )
+            gpu = "; waits for a GPU" if exp.name in ON_A_GPU and device() == "cpu" else ""
+            words = f"{now.seen:,} of {now.asked:,} images, {left}{gpu}"
+        lines.append(f"{exp.net(seed):20} {words}")
+    return lines
+
+
+def work(size: Preset, hours: float, threads: int | None = None, snapshots: bool = False) -> dict[str, str]:
+    """Train and measure the queue's nets in order for so many hours; what is left, by net, in words. Raises
+    as `advance`.
+    """
+    end, left = time.time() + hours * 3600, {}
+    for name, seed in QUEUE:
+        exp = experiment(name)
+        if time.time() >= end:
+            words = NO_TIME
+        elif name in ON_A_GPU and device() == "cpu":
+            words = "waits for a GPU"
+        else:
+            words = advance(exp, seed, size, end, threads, snapshots)
+            print(f"{exp.net(seed)}: {words or 'finished'}", flush=True)
+        if words:
+            left[exp.net(seed)] = words
+    return left
+
+
+def main(arguments=None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.training queue",
+        description=__doc__.splitlines()[0],
+        epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names.",
+    )
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=math.inf,
+        help="stop by itself after so long (default: when it is through)",
+    )
+    parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
+    parser.add_argument("--images", type=int, help="of whole-image nets, instead of the preset's number")
+    parser.add_argument("--patch-images", type=int, help="of local nets, instead of the preset's number")
+    parser.add_argument(
+        "--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES"
+    )
+    parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="list the queue and where each net stands, and do nothing"
+    )
+    args = parser.parse_args(arguments)
+    try:
+        size = preset(args.preset)
+        size = replace(
+            size, images=args.images or size.images, patch_images=args.patch_images or size.patch_images
+        )
+        if min(size.images, size.patch_images) < size.batch or not args.hours > 0:
+            raise ValueError(f"need --hours > 0 and at least one batch of {size.batch} images, got {args}")
+        if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+            raise ValueError(
+                "the queue trains in one process; start it once for each GPU instead of through accelerate"
+            )
+    except ValueError as error:
+        parser.error(str(error))
+    if args.dry_run:
+        return print("\n".join(describe(size)))
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    try:
+        left = work(size, args.hours, args.threads, args.snapshots)
+    except ValueError as error:
+        parser.error(str(error))
+    print("left in the queue:" if left else "the queue is through", flush=True)
+    for name, words in left.items():
+        print(f"{name:20} {words}")

@@ -1,0 +1,228 @@
+"""What a training run consists of: EDM2's objective, the averaged net, the optimizer, how the learning rate
+and average go,
+and what is kept of a run beside its state: what it is, and its loss curve.
+"""
+
+import copy
+import csv
+import ctypes
+import inspect
+import json
+import math
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lcs_utils.experiments import Experiment, Preset
+from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
+from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.resumable import Resumable
+from lcs_utils.training.data import Batch, condition_dim
+
+SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
+RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
+LOG_EVERY = 50  # steps of one line of the loss curve
+
+
+class Log(NamedTuple):
+    """One training step: images seen so far, loss, weighted denoising error without the log-variance,
+    learning rate.
+    """
+
+    images: int
+    loss: float
+    error: float
+    lr: float
+
+
+class Objective(nn.Module):
+    """Net and log-variance as one module, so that accelerate wraps both: noisy batch -> (loss, plain
+    error), [batch].
+    """
+
+    def __init__(self, net: EDM2UNet, sigma_data: float):
+        super().__init__()
+        self.net, self.log_variance, self.sigma_data = net, LogVariance(), sigma_data
+
+    def forward(self, x_t, sigma, batch: Batch):
+        inputs = {} if batch.valid is None else {"valid": batch.valid}
+        x0_hat = precondition(self.net, x_t, sigma, batch.cond, self.sigma_data, **inputs)
+        if batch.valid is not None:  # pixels outside the image are known to be 0 and do not count
+            x0_hat = x0_hat * batch.valid
+        return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma), self.sigma_data)
+
+
+def learning_rate(images_seen: int, total: int, peak: float) -> float:
+    """EDM2's ramp-up and 1/sqrt decay, with a linear cooldown to 0 over the last quarter (Choice: runs are
+    short).
+    """
+    progress = images_seen / total
+    decay = 1 / math.sqrt(max(progress / CONSTANT, 1))
+    return peak * min(progress / RAMP, 1) * decay * min((1 - progress) / COOLDOWN, 1)
+
+
+def ema_exponent(sigma_rel: float) -> float:
+    """gamma of the power-function EMA whose relative width is `sigma_rel` (EDM2, eq. 126's inverse)."""
+    t = sigma_rel**-2
+    return float(np.roots([1, 7, 16 - t, 12 - t]).real.max())
+
+
+@dataclass(frozen=True, kw_only=True)
+class State(Resumable):
+    """A denoiser's training. `recent` [LOG_EVERY 4] are the steps since the loss curve's last line, as Log;
+    NaN where there is none.
+    """
+
+    ADDED: ClassVar[tuple[str, ...]] = ("recent",)
+    objective: Objective
+    ema: EDM2UNet
+    recent: Tensor
+
+    @property
+    def log(self) -> list[Log]:
+        """The steps in `recent`."""
+        return [Log(int(images), *rest) for images, *rest in self.recent.tolist() if images == images]
+
+    def keep_log(self, steps: list[Log]) -> None:
+        """Put `steps` into `recent`."""
+        self.recent.fill_(math.nan)
+        self.recent[: len(steps)] = torch.tensor(steps, dtype=torch.float64).reshape(-1, len(Log._fields))
+
+
+def start(exp: Experiment, size: Preset, seed: int, device: torch.device, process: int = 0) -> State:
+    """A fresh run: weights from `seed`, data from (seed, process)."""
+    torch.manual_seed(seed)
+    config = size.net if exp.radius is None else size.patch_net
+    net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), normalize_label=exp.normalize_label, **config)
+    objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
+    generator = torch.Generator(device).manual_seed(seed * 1000 + process)
+    return State(
+        objective=objective,
+        ema=copy.deepcopy(net).eval(),
+        optimizer=optimizer,
+        generator=generator,
+        seen=torch.zeros(2, dtype=torch.float64),
+        recent=torch.full((LOG_EVERY, len(Log._fields)), math.nan, dtype=torch.float64),
+    )
+
+
+def about(exp: Experiment, size: Preset, seed: int) -> dict:
+    """What a run is, but for its length: a state of another one is not gone on with."""
+    other = "patch_net" if exp.radius is None else "net"
+    how = {
+        name: value
+        for name, value in asdict(size).items()
+        if name not in ("images", "patch_images", "name", "at_once", other)
+    }
+    what = {name: value for name, value in asdict(exp).items() if name != "times"}
+    return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
+
+
+def _completed(described: dict) -> dict:
+    """`described` with the defaults of what it does not mention: a state of before a setting existed was
+    trained with its default.
+    """
+    settings = [
+        f
+        for kind in (Experiment, Preset)
+        for f in fields(kind)
+        if f.default is not MISSING and f.name != "at_once"
+    ]
+    config = {
+        n: p.default
+        for n, p in inspect.signature(EDM2UNet.__init__).parameters.items()
+        if p.default is not p.empty
+    }
+    nets = {name: config | described[name] for name in ("net", "patch_net") if name in described}
+    defaults = {f.name: f.default for f in settings if f.name != "times"}
+    return json.loads(json.dumps(defaults | described | nets))
+
+
+def check_same(folder: Path, now: dict) -> None:
+    """Raise ValueError, naming what differs, when `folder` holds the state of another run (states of old
+    have no such file).
+
+    The number of processes may differ: they share the same batches, only their draws are others.
+    """
+    then = read_json(folder / "run.json")
+    if then is not None:
+        then.pop("processes", None)
+        unused = {
+            "net",
+            "patch_net",
+        } - now.keys()  # states of before name the net that they did not train as well
+        then, now = (
+            _completed({key: value for key, value in then.items() if key not in unused}),
+            _completed(now),
+        )
+        differing = [
+            f"{k}: {then.get(k)!r} there, {now.get(k)!r} here"
+            for k in {**then, **now}
+            if then.get(k) != now.get(k)
+        ]
+        if differing:
+            raise ValueError(
+                f"{folder} holds the state of another training ({'; '.join(differing)}); choose another "
+                "name or folder"
+            )
+
+
+def processes_of(folder: Path, now: int) -> list[int]:
+    """The numbers of processes that trained the state in `folder`, in order, `now` the last; files of before
+    they said so mean 1.
+    """
+    before = (read_json(folder / "run.json") or {}).get("processes", [1])
+    started = (folder / "state.pt").exists()
+    return [*before, now] if started and before[-1] != now else before if started else [now]
+
+
+def read_json(path: Path) -> dict | None:
+    """What a file beside a state says; None without the file. Raises ValueError, with the remedy, when it
+    is broken.
+    """
+    try:
+        value = json.loads(path.read_text())
+        if not isinstance(value, dict):
+            raise ValueError("no JSON object")
+        return value
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # of bytes that are no text too
+        raise ValueError(
+            f"{path} is broken ({error}); remove it to go on from the state beside it unchecked"
+        ) from None
+
+
+def read_loss(path: Path) -> list[Log]:
+    """The loss curve beside a state. Raises ValueError, with the remedy, when it is missing or broken."""
+    try:
+        with open(path, newline="") as file:
+            header, *lines = csv.reader(file)
+        if tuple(header) != Log._fields:
+            raise ValueError(f"its first line is {','.join(header)!r}")
+        return [Log(int(images), *map(float, rest)) for images, *rest in lines]
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        reason = "is missing" if isinstance(error, FileNotFoundError) else f"is broken ({error})"
+        raise ValueError(
+            f"{path} {reason}; write the one line {','.join(Log._fields)} there to go on without the curve "
+            "so far, "
+            f"or remove {path.parent} to train from the start"
+        ) from None
+
+
+def keep_memory() -> None:
+    """Have the C library keep freed memory instead of handing it back: a training step asks for the same
+    again at once.
+
+    Choice: otherwise every step asks the system for fresh pages, which costs time.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; others have none
+    if mallopt is not None:
+        trim_threshold, mmap_max = -1, -4  # malloc.h
+        mallopt(mmap_max, 0)
+        mallopt(trim_threshold, -1)

@@ -1,0 +1,85 @@
+"""Color rates beside their null: a net that listens, one that draws as many objects of random colors, and
+what is drawn of them.
+"""
+
+import numpy as np
+import pytest
+
+from lcs_utils.evaluation import color, color_figures, color_rates, feature_predictions, sizes
+from lcs_utils.evaluation.color import Ceiling, ColorRow, encode
+from lcs_utils.stats import Interval, as_dicts
+
+KS = range(1, 9)
+
+
+def planted(net, listens, family="subsets", samples=64):
+    """As many objects as asked for, each of its own color with chance `listens`, otherwise of any."""
+    rng, rows = np.random.default_rng(0), []
+    for k in KS:
+        for i, asked in enumerate(color.conditions(family, k, samples).int().numpy()):
+            wanted = np.repeat(np.arange(8), asked)
+            shown = np.where(rng.random(k) < listens, wanted, rng.integers(8, size=k))
+            found = np.bincount(shown, minlength=8)
+            right = int(np.minimum(found, asked).sum())
+            how = (net, "a", "b", 0, "dpmpp_2m", 14, k, i, k, right, 1.0, family, "tiny")
+            rows.append(ColorRow(*how, encode(asked), encode(found)))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def rows():
+    nets = (("color_1-3", 1.0), ("color_single_1-3", 0.0))
+    return [row for net, listens in nets for f in color.FAMILIES for row in planted(net, listens, f)]
+
+
+def test_a_net_that_listens_stands_above_its_null_and_one_that_does_not_in_it(rows):
+    hears, deaf = (color_rates.of_net(rows, net) for net in ("color_1-3", "color_single_1-3"))
+    assert (hears.k.value, hears.k_null.value) == (8, 0) and hears.k.capped
+    assert deaf.k.value <= 1 and deaf.k_null.value == 0
+    for k in (2, 4, 6):
+        assert hears.at[k].right.own.value == 1 and hears.at[k].right.above.low > 0.2
+        at = deaf.at[k].right
+        assert at.above.low < 0 < at.above.high
+        assert at.own.low < deaf.at[k].chance < at.own.high  # as many randomly colored objects
+        assert hears.at[k].obeyed.low > k - 0.5 and deaf.at[k].obeyed.high < 1.5
+    assert hears.at[8].right.null is None  # all eight colors: no sample was asked for others
+
+
+def test_the_papers_list_borrows_its_null_from_random_subsets(rows):
+    listed = color_rates.of_net(rows, "color_1-3", "colors")
+    assert listed.k.value == 8 and listed.k_null.value == 0 and listed.at[3].right.null.value < 0.6
+    alone = color_rates.of_net([r for r in rows if r.family == "colors"], "color_1-3", "colors")
+    assert alone.k_null is None and alone.at[3].right.null is None  # nothing to borrow
+    many = color_rates.of_net(rows, "color_1-3", "repeated")
+    assert many.at[4].obeyed is None and many.at[4].right.null.value < 0.05 < many.at[4].chance
+
+
+def test_rows_that_are_not_there_are_named_with_their_command(rows):
+    with pytest.raises(ValueError, match="color_generalization color_1-5 --family subsets"):
+        color_rates.of_net(rows, "color_1-5")
+    with pytest.raises(ValueError, match="needs rows for k = 1"):
+        color_rates.of_net([row for row in rows if row.k > 2], "color_1-3")
+
+
+def test_figures_and_table_say_what_was_found(rows):
+    nets = color_figures.measured(lambda preset: rows if preset == "tiny" else planted("color_1-3", 1.0))
+    assert list(nets) == ["color_1-3, 64 px", "color_1-3", "color_single_1-3"]
+    found = {net: color_rates.of_net(rows, sizes.bare(net)) for net in nets}
+    listed = {net: color_rates.of_net(rows, sizes.bare(net), "colors") for net in nets}
+    sure = Interval(0.9, 0.8, 1.0)
+    figure = color_figures.draw_success(found, {k: Ceiling(sure, sure, sure) for k in KS})
+    assert [axes.get_title() for axes in figure.axes][2] == "objects drawn"
+    first = [cell.strip() for cell in color_figures.markdown(found, listed).splitlines()[2].split("|")]
+    assert first[1] == "all colors told, 1-3 objects, 64 px" and first[4] == "4"  # the paper's K
+    assert first[2].startswith("≥ 8 [8, 8]") and "(0" in first[2]  # ours, its null
+    said = as_dicts(found)
+    assert said["color_1-3"]["at"][2]["right"]["own"]["value"] == 1
+    same = {net: color_rates.of_net(rows, sizes.bare(net), "repeated") for net in nets}
+    panels = color_figures.draw_families({"random colors": found, "one color": same}).axes
+    assert [axes.get_title() for axes in panels] == ["random colors", "one color"]
+    told = {test.name: test.reached for test in feature_predictions.of_colors(found)}
+    assert told == {
+        "color_1-3, 64 px: K is the paper's, within one": False,  # eight, not four
+        "color_1-3: K is the paper's, within one": False,
+        "color_single_1-3: K of a net told one color": True,
+    }

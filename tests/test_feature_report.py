@@ -1,0 +1,126 @@
+"""What is said of feature rows: curves, predictions by name and figures, from planted rows with one fault
+each.
+"""
+
+import pytest
+import torch
+
+from lcs_utils.evaluation import feature_figures, feature_matrices, feature_predictions, feature_report
+from lcs_utils.evaluation.feature_matrices import CosineRow
+from lcs_utils.evaluation.net_features import KS, REMOVALS, FeatureRow
+
+LAYERS = ("encoder.0.scale", "encoder.1.scale", "decoder.0.scale", "denoiser")
+# additivity at K = 3, own share at K = 4, mean cosine of each net
+PLANTED = {"exp1": (0.9, 0.8, 0.2), "exp2": (-0.5, 0.3, 0.3), "untrained": (0.5, 0.5, 0.1)}
+
+
+def feature_rows(planted=PLANTED):
+    rows = []
+    for net, (added, own, cosine) in planted.items():
+        for layer in LAYERS:
+
+            def row(measure, k, value, control="", reading="flat", net=net, layer=layer):
+                how = ("tiny", net, "w", layer, reading, 2.0, "noise", "random", 16)
+                rows.append(FeatureRow(*how, measure, k, control, value, value - 0.1, value + 0.1))
+
+            for k in KS:
+                row("additivity", k, 1 - (1 - added) * (k - 1) / 2)
+                row("effect", k, 0.1 * k)
+            for k in REMOVALS:
+                row("own_share", k, own)
+            for control in ("", "permuted", "random"):
+                row("cosine_abs", 1, cosine if not control else 0.05, control)
+            row("overlap", 1, 0.5)
+            row("overlap", 1, 0.6, "rotated")
+            for control in ("", "permuted"):
+                row("probe", 6, 0.9 if not control else 0.5, control, "mean")
+    for way, effect in (("add", 0.1), ("remove", 0.7)):
+        for control in feature_report.CAUSAL:
+            value = {"": effect, "condition": 1.0}.get(control, 0.0)
+            for name, shown in (("effect", value), ("leak", 0.1)):
+                how = ("tiny", "exp1", "w", "decoder.0.scale", "flat", 0.0, "samples", "first", 16)
+                rows.append(FeatureRow(*how, f"{way}_{name}", 3, control, shown, shown, shown))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return feature_rows()
+
+
+def test_predictions_are_reached_or_missed_by_name(rows):
+    tests = feature_predictions.of_features(rows, "exp1", "exp2")
+    tests += feature_predictions.of_causes(rows, "exp1", ["decoder.0.scale"])
+    missed = [test.name for test in tests if not test.reached]
+    assert missed == [
+        "exp1: cosines of eq. (3) smaller than an untrained net's",
+        "exp1: adding a direction draws its object",
+    ]
+    for net, planted, name in (
+        ("exp1", (0.7, 0.8, 0.2), "exp1: the denoiser adds three conditions"),
+        ("untrained", (0.9, 0.5, 0.1), "exp1: the denoiser adds three conditions"),  # nothing was learned
+        ("exp2", (0.5, 0.3, 0.3), "exp2: the denoiser does not add three"),
+        ("exp2", (-0.5, 0.6, 0.3), "exp2: removing one of four does not"),
+        ("exp1", (0.9, 0.5, 0.2), "exp1: removing one of four moves along its own direction"),
+    ):
+        worse = feature_rows(PLANTED | {net: planted})
+        failed = [t.name for t in feature_predictions.of_features(worse, "exp1", "exp2") if not t.reached]
+        assert name in failed
+    said = feature_predictions.markdown(tests)
+    assert said.count("**missed**") == 2 and said.count("| reached |") == len(tests) - 2
+
+
+def test_a_direction_that_changes_the_rest_causes_nothing(rows):
+    def leaking(row):
+        grown = row.measure == "remove_leak" and not row.control
+        return row._replace(value=0.9) if grown else row
+
+    spilled = [leaking(row) for row in rows]
+    removed = feature_predictions.of_causes(spilled, "exp1", ["decoder.0.scale"])[1]
+    assert not removed.reached and "the rest 0.90" in removed.found
+    with pytest.raises(ValueError, match="feature_causal exp2"):
+        feature_predictions.of_causes(rows, "exp2", ["decoder.0.scale"])
+
+
+def test_curves_tables_and_figures_show_what_has_rows(rows):
+    curves = feature_report.curves(rows, kind="location")
+    assert [(curve.net, curve.trained) for curve in curves] == [("exp1", 3), ("exp2", 3), ("untrained", None)]
+    assert feature_report.curves(rows, kind="color") == []
+    assert feature_report.markdown(rows, curves).count("\n") == 5
+    assert "–" not in feature_report.by_noise(rows, curves)
+    figure = feature_figures.draw_additivity(rows, curves, KS)
+    assert [axes.get_title() for axes in figure.axes][2] == "denoiser D"
+    assert len(feature_figures.draw_own_share(rows, curves, REMOVALS).axes) == 3
+    assert len(feature_figures.draw_causal(rows, {"exp1": "Exp. 1"}, ["decoder.0.scale"]).axes) == 2
+    with pytest.raises(ValueError, match="feature_causal exp2 --layers decoder.0.scale"):
+        feature_figures.draw_causal(rows, {"exp2": "Exp. 2"}, ["decoder.0.scale"])
+    k = {"exp1": 7, "exp2": 1}
+    values = feature_report.measures_of(rows, k)
+    assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}
+    ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
+    assert len(feature_figures.draw_against_k(values, k, ranks).axes) == 3
+
+
+def test_matrices_are_stored_pair_by_pair():
+    rows = [
+        CosineRow("tiny", "exp1", "w", layer, side, 2.0, "noise", 16, control, i, j, value)
+        for layer, side, value in (
+            ("decoder.10.scale", 8, 0.4),
+            ("decoder.2.scale", 8, 0.2),
+            ("denoiser", 0, 0.1),
+        )
+        for control in ("", "permuted", "random")
+        for j in range(8)
+        for i in range(j)
+    ]
+    found = feature_matrices.matrices(rows, "exp1")
+    assert list(found) == ["decoder.2.scale", "decoder.10.scale", "denoiser"]  # in the order of the net
+    assert torch.equal(found["denoiser"], found["denoiser"].T) and float(found["denoiser"][3, 3]) == 1
+    columns = feature_report.by_layer(rows, "exp1")
+    assert columns[0].caption == "decoder 2\n8 px" and columns[-1].control == "random"
+    mean = feature_report.averaged(rows, "exp1", columns[-1])
+    assert feature_report.off_diagonal(mean) == pytest.approx((0.3, 0.3))
+    figure = feature_figures.draw_cosines(rows, {"exp1": "Exp. 1"}, columns, {"exp1": range(1, 9)})
+    assert len(figure.axes) == 6  # three matrices, two controls and the bar
+    with pytest.raises(ValueError, match="feature_matrices exp2"):
+        feature_matrices.matrices(rows, "exp2")

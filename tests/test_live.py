@@ -1,0 +1,101 @@
+"""The live page without a browser: its noise, its graphs, what it says and does when something is missing."""
+
+import base64
+import gzip
+import re
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from lcs_utils import checkpoints, locality
+from lcs_utils.live import export, page, runtime, stored, words
+from lcs_utils.live.nets import NETS
+from lcs_utils.live.noise import normal
+
+
+def test_noise_is_standard_normal_and_follows_its_seed():
+    drawn = normal(3, 100_000).numpy()
+    assert stats.kstest(drawn, "norm").pvalue > 0.01 and stats.kstest(drawn * 1.02, "norm").pvalue < 0.01
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.01
+    assert abs(np.corrcoef(drawn, normal(4, 100_000).numpy())[0, 1]) < 0.01
+    assert torch.equal(normal(3, 2, 5).flatten(), normal(3, 10))
+    with pytest.raises(ValueError, match="seed must be 0"):
+        normal(-1, 3)
+
+
+@pytest.mark.parametrize("place", [0, 2], ids=["whole", "patches"])
+def test_a_graph_computes_what_the_net_computes_and_keeps_its_weights_small(place):
+    net = NETS[place]
+    inputs = [normal(k, *shape.shape) for k, shape in enumerate(export.denoiser(load(net)).example)]
+    inputs[1] = inputs[1].abs() + 0.1
+    if place:
+        inputs[3] = torch.ones_like(inputs[3])
+    inputs[2] = (inputs[2] > 1.5).float()
+    pipeline = load(net)
+    pipeline.net.register_to_config(dtype_inside="float32")
+    given = {"valid": inputs[3]} if place else {}
+    with torch.no_grad():
+        expected = export.precondition(pipeline.net, *inputs[:3], pipeline.config.sigma_data, **given)
+        found = export.denoiser(pipeline)(*inputs)
+    assert (found - expected).abs().max() < 1e-4
+    kept = sum(p.numel() * p.element_size() for p in pipeline.net.parameters())
+    assert kept < 2.1 * sum(p.numel() for p in pipeline.net.parameters()), "weights are not in half precision"
+
+
+def load(net):
+    return checkpoints.load(net.name, net.preset)
+
+
+def test_without_node_the_runtime_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime.paths, "RUNS", tmp_path)
+    monkeypatch.setattr(runtime.shutil, "which", lambda name: None)
+    with pytest.raises(runtime.RuntimeMissing, match="apt install nodejs npm"):
+        runtime.archive()
+
+
+def test_other_bytes_than_the_chosen_version_s_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime.paths, "RUNS", tmp_path)
+    kept = tmp_path / "npm" / f"{runtime.PACKAGE}-{runtime.VERSION}.tgz"
+    kept.parent.mkdir()
+    kept.write_bytes(b"something else")
+    with pytest.raises(runtime.RuntimeMissing, match="remove it, build again"):
+        runtime.archive()
+
+
+TOLD = {
+    "start": {"counts": {net.key: 3 for net in NETS}},
+    "scene": {"sigmas": [1.0, 2.0]},
+    "counter": "0" * 12,
+}
+
+
+def test_without_a_runtime_the_page_is_written_with_pictures(tmp_path, monkeypatch):
+    def missing():
+        raise runtime.RuntimeMissing("Node is missing")
+
+    monkeypatch.setattr(page.runtime, "load", missing)
+    monkeypatch.setattr(page, "known", lambda: (TOLD | {}, {net.key: b"PNG" for net in NETS}))
+    assert page.write(tmp_path) == "Node is missing"
+    live = tmp_path / page.PLACE
+    assert '"files": null' in (live / "stored.js").read_text() and not (live / "binary.js").exists()
+    text = (tmp_path / "index.md").read_text()
+    assert "{{" not in text and all(f"{net.preset}/{net.name}" in text for net in NETS)
+
+
+def test_a_packed_file_comes_back_and_a_template_wants_every_value():
+    script = page.packed("net", b"weights")
+    name, content = re.fullmatch(r'window.LCS.put\("(\w+)", "(.*)"\);\n', script).groups()
+    assert name == "net" and gzip.decompress(base64.b64decode(content)) == b"weights"
+    assert page.filled("{{a}} and {{b}}", {"a": 1, "b": "x"}) == "1 and x"
+    with pytest.raises(KeyError):
+        page.filled("{{a}}", {})
+
+
+def test_the_null_of_a_local_net_is_its_window_s():
+    assert 1 / stored.K <= words.alike(None) < words.alike(3) < words.alike(2) == 1
+    cells, side = stored.cells_of(stored.K), 32
+    only_first = torch.zeros(stored.K, side, side)
+    only_first[0] = 1
+    assert locality.conditional_locality(only_first, cells, 16, 2) < words.alike(None) + 0.1

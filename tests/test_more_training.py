@@ -1,0 +1,66 @@
+"""What training buys, from planted rows of a net that learns to show what it is asked for."""
+
+import numpy as np
+import pytest
+
+from lcs_utils.evaluation import more_training
+from lcs_utils.evaluation.rows import Row, encode
+
+KS, SAMPLES = range(1, 8), 16
+
+
+def planted(net, right):
+    """A share `right` of the samples shows just what was asked, the others as many objects anywhere."""
+    rng, rows = np.random.default_rng(0), []
+    for k in KS:
+        for i in range(SAMPLES):
+            asked = rng.random((k, 2)) * 0.8 + 0.1
+            drawn = asked if rng.random() < right else rng.random((k, 2)) * 0.8 + 0.1
+            how = (
+                net,
+                "w",
+                "c",
+                0,
+                "dpmpp_2m",
+                14,
+                k,
+                i,
+                k,
+                k,
+                float(rng.random() < right),
+                "spread",
+                "small",
+            )
+            rows.append(Row(*how, encode(asked), encode(drawn)))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def learns():
+    stages = {"exp1@25024": 0.0, "exp1@100032": 0.6, "exp1@200000": 1.0}
+    return [row for net, right in stages.items() for row in planted(net, right)]
+
+
+def test_a_net_that_learns_rises_above_its_null(learns):
+    found = more_training.along_training(learns, "exp1", "small")
+    assert list(found) == [25024, 100032, 200000]
+    placed = [of.at[5].placed.own.value for of in found.values()]
+    assert placed == sorted(placed) and placed[0] < 0.2 and placed[-1] == 1
+    first, last = found[25024], found[200000]
+    assert last.at[5].placed.above.low > 0.5 and first.at[5].placed.above.low <= 0
+    assert (first.k.placed.value, last.k.placed.value) == (0, max(KS)) and last.k.placed_null.value == 0
+
+
+def test_figure_and_tables_show_every_stage(learns):
+    found = {"64 px": more_training.along_training(learns, "exp1", "small")}
+    assert more_training.markdown(found).count("| 64 px |") == 3
+    assert len(more_training.draw(found).axes) == len(more_training.SHOWN) + 3
+    said = more_training.numbers(found)["64 px"][200000]
+    assert said["K"]["own"]["value"] == max(KS) and said["samples of each K"] == SAMPLES
+    table = more_training.by_label({"exp1": {1: found["64 px"][200000]}})
+    assert table.splitlines()[2].startswith("| exp1, within one cell | ≥ 7")
+
+
+def test_nets_that_were_not_measured_are_named_with_the_command(learns):
+    with pytest.raises(ValueError, match="length_generalization exp2 --preset small --family spread"):
+        more_training.along_training(learns, "exp2", "small")

@@ -1,0 +1,121 @@
+"""A user's own experiments, told of places and of colors, trained for a moment, go through every measure."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+import torch
+
+from lcs_utils import checkpoints, nets, paths
+from lcs_utils.clevr import dataset
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.evaluation import (
+    against_null,
+    color,
+    color_generalization,
+    length_generalization,
+    locality_figures,
+    locality_rates,
+    net_locality,
+    rates,
+    table_figures,
+    tables,
+    verdicts,
+)
+from lcs_utils.evaluation.obeyed import conditions_obeyed
+from lcs_utils.evaluation.rows import Sampler, read_rows, rows_path
+from lcs_utils.experiments import EXPERIMENTS, Experiment, preset
+from lcs_utils.training.data import Data
+from lcs_utils.training.loop import run
+
+MINE = Experiment("mine", objects=(2, 4), labels="random")  # the README's
+COLORS = Experiment("mine_color", objects=(1, 2), condition="color")
+SMALL = {"channels": 8, "channel_mult": [1], "num_blocks": 1, "attention_levels": [], "unshuffle": 2}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A home of data and runs of its own, with the two nets and rows of both."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        shipped = paths.CHECKPOINTS
+        for name, place in {
+            "RUNS": "runs",
+            "DATA": "data",
+            "COUNTS": "counts",
+            "CHECKPOINTS": "nets",
+        }.items():
+            patch.setattr(paths, name, home / place)
+        (home / "nets").mkdir()
+        (home / "nets" / "counter").symlink_to(shipped / "counter")
+        patch.setattr(net_locality, "SIGMAS", (0.5, 2.0))
+        patch.setattr(net_locality, "IMAGES", 2)
+        size = replace(preset("tiny"), images=320, net=SMALL | {"dtype_inside": "float32"})
+        for exp in (MINE, COLORS):
+            low, high = exp.objects
+            scenes = [sample_scene(0, i, low + i % (high - low + 1), visibility=False) for i in range(32)]
+            known = dataset.labels(scenes, high)
+            arrays = (render(scenes, 32).transpose(0, 3, 1, 2), known["locations"], known["colors"])
+            assert run(exp, size, data=Data(*(torch.from_numpy(a.copy()) for a in arrays)))
+        yield home
+
+
+def test_nothing_is_known_of_them_but_what_their_rows_say(home):
+    assert not {"mine", "mine_color"} & set(EXPERIMENTS)
+    assert nets.parse("mine") == nets.Net(MINE) and nets.parse("mine_color_seed2@640/unit") == nets.Net(
+        COLORS, "tiny", 2, 640, "unit"
+    )
+    assert nets.listed() == ["mine", "mine_color"]
+    with pytest.raises(ValueError, match="unknown experiment 'yours'"):
+        nets.parse("yours")
+
+
+def test_a_net_told_of_places(home):
+    for family in ("test", "spread"):
+        length_generalization.measure("mine", range(1, 7), 2, family=family)
+    net_locality.measure("mine")
+    counted = read_rows(rows_path())
+    assert len(counted) == 24
+    assert rates.largest_k(counted, "mine").value <= 6
+    assert against_null.of_nets(counted, ["mine"]).k.placed.value <= 6
+    assert 0 <= conditions_obeyed(counted, "mine", 4).obeyed.value <= 4
+    assert locality_rates.measured_nets(counted) == ["mine"]
+    found = locality_rates.against_k(counted, ["mine"])
+    assert 0 < found.locality["mine"].value < 1
+    words = " ".join(
+        text.get_text() for axes in locality_figures.draw_against_k(found).axes for text in axes.texts
+    )
+    assert "mine" in words
+    (cell,) = tables.cells(counted, ["mine"])
+    assert cell.trained_on == "2-4" and cell.paper is None
+    table_figures.draw_tables([cell])
+    assert "# Verdicts" in verdicts.page(counted)  # a net that no claim is about leaves it whole
+
+
+def test_a_net_told_of_colors(home):
+    color_generalization.measure("mine_color", range(1, 4), 2)
+    net_locality.measure("mine_color")
+    counted = color_generalization.read()
+    assert [row.k for row in counted] == [1, 1, 2, 2, 3, 3]
+    assert rates.largest_k(counted, "mine_color", family="colors").value <= 3
+    assert 0 <= color.conditions_obeyed(counted, 2).value <= 2
+    with open(net_locality.path()) as file:
+        lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    mine = [line for line in lines if line["net"] == "mine_color"]
+    assert len(mine) == 4 and all(float(line["window"]) > 0 and line["within_2"] == "nan" for line in mine)
+    assert "mine_color" not in locality_rates.measured_nets(read_rows(rows_path()))
+
+
+def test_a_net_of_the_other_kind_is_refused_before_any_sampling(home, monkeypatch):
+    monkeypatch.setattr(checkpoints.ConditionalPipeline, "__call__", None)
+    with pytest.raises(ValueError, match="mine takes conditions of 256 numbers, colors are 8"):
+        color_generalization.measure("mine", [1], 2)
+    with pytest.raises(
+        ValueError, match="mine_color takes conditions of 8 numbers, the test locations give 256"
+    ):
+        length_generalization.measure("mine_color", [1], 2)
+    with pytest.raises(
+        ValueError, match="unknown family of color conditions 'test'; allowed: colors, subsets"
+    ):
+        color_generalization.measure("mine_color", [1], 2, family="test", sampler=Sampler(0, "heun", 4))

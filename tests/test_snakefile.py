@@ -1,0 +1,103 @@
+"""The graph: whole at the paper's size, run through on a few images, and what each kind of job asks a cluster
+for.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+import yaml
+
+from lcs_utils import notebooks, paths
+from lcs_utils.evaluation.changes import CHANGES, split
+from lcs_utils.experiments import EXPERIMENTS, QUEUE, experiment
+from lcs_utils.training.queue import COUNTED
+
+
+def snakemake(runs, *words, profile="local"):
+    """Snakemake in the repository with all that it makes in `runs`; (exit status, all it said)."""
+    command = [sys.executable, "-m", "snakemake", "--profile", f"profiles/{profile}", "--nolock", *words]
+    env = os.environ | {"LCS_RUNS": str(runs), "PYTHONPATH": str(paths.ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=paths.ROOT, env=env, capture_output=True, text=True, timeout=900)
+    return done.returncode, done.stdout + done.stderr
+
+
+def status():
+    listed = ["git", "status", "--porcelain", "--ignored"]
+    lines = subprocess.run(listed, cwd=paths.ROOT, capture_output=True, text=True).stdout.splitlines()
+    return [line for line in lines if ".snakemake" not in line and "__pycache__" not in line]
+
+
+def jobs(said):
+    """{rule: its jobs} of a dry run."""
+    table = said.partition("Job stats:")[2].partition("total ")[0]
+    return {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, flags=re.M)}
+
+
+def test_the_paper_goes_from_scenes_to_figures(tmp_path):
+    failed, said = snakemake(
+        tmp_path,
+        "-n",
+        "--cores",
+        "64",
+        "--resources",
+        "gpu=8",
+        "--config",
+        "preset=paper",
+        "gpus=8",
+        "max_runtime=600",
+    )
+    assert not failed, said[-2000:]
+    found, nets = jobs(said), {experiment(name).net(seed) for name, seed in QUEUE} | set(EXPERIMENTS)
+    assert found["render_part"] == 3 * 32 and found["render_scenes"] == 3 and found["train_counter"] == 1
+    assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 8
+    assert all(found[f"notebook_{name}"] == 1 for name in notebooks.names())
+    asked = {name: text for name, text in re.findall(r"^rule (\w+):\n((?:    .*\n)+)", said, flags=re.M)}
+    assert "gpu=" not in asked[f"notebook_{notebooks.names()[0]}"] and "gpu=" not in asked["render_part"]
+    for wanted in ("gpu=8", "nodes=1", "runtime=600"):  # 90 hours on 8 GPUs: in two jobs of ten hours
+        assert wanted in asked["train_net"], asked["train_net"]
+    assert all("nodes=1" in asked[name] for name in ("render_scenes", "measure_net", "train_counter"))
+
+
+def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
+    before = status()
+    few = ["preset=tiny", "images=64", "nets=exp1", "notebooks=none", "locations=1", "samples=8"]
+    failed, said = snakemake(tmp_path, "--cores", "1", "--config", *few)
+    assert not failed, said[-3000:]
+    here = tmp_path / "tiny_64"
+    for made in (
+        "data/clevr32/manifest.json",
+        "checkpoints/exp1/row.json",
+        "length_generalization.csv",
+        "locality.csv",
+        "sheets/exp1.png",
+    ):
+        assert (here / made).exists(), (made, said[-3000:])
+    rows = (here / "length_generalization.csv").read_text().splitlines()
+    assert sum(line.startswith("exp1,") for line in rows) == len(COUNTED) * 8  # K = 1 of each family
+    assert status() == before
+
+
+def test_a_wrong_setting_is_named(tmp_path):
+    failed, said = snakemake(tmp_path, "-n", "-q", "--config", "nets=exp9")
+    assert failed and "unknown nets exp9; allowed: all, none, exp1" in said
+
+
+def test_the_graph_knows_what_changed_nets_take():
+    text = (paths.ROOT / "Snakefile").read_text()
+    changes = dict(re.findall(r'"(\w+/\w+)": \(([^)]*)\)', text))
+    assert len(changes) == 8
+    for net, also in changes.items():
+        assert tuple(re.findall(r"\w+", also)) == split(net)[1].also
+    assert {net.partition("/")[2] for net in changes} == set(CHANGES)
+
+
+def test_the_slurm_profile_asks_for_an_account_and_a_partition_and_names_rules_that_exist():
+    text = (paths.ROOT / "profiles" / "slurm" / "config.yaml").read_text()
+    profile = yaml.safe_load(text)
+    assert profile["slurm-status-command"] == "squeue" and profile["default-resources"]["nodes"] == 1
+    assert re.findall(r"\b[A-Z]{4,}\b", re.sub("#.*|LCS_RUNS", "", text)) == ["ACCOUNT", "PARTITION"]
+    rules = set(re.findall(r"^rule (\w+):", (paths.ROOT / "Snakefile").read_text(), flags=re.M))
+    example = yaml.safe_load("\n".join(re.findall(r"^# (set-\w+:|  \w+: .*)$", text, flags=re.M)))
+    assert {name for kind in example.values() for name in kind} <= rules and len(example) == 2

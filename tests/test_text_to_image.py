@@ -1,0 +1,177 @@
+"""An SDXL-class pipeline as our denoiser: equal to its scheduler's own prediction, its words found and taken
+away one by one.
+"""
+
+import pytest
+import torch
+
+from lcs_utils import diffusion, locality
+from lcs_utils.text_to_image import adapter, attention, standin
+
+PROMPT = "a red cube on the left and a blue sphere"
+SMALL = standin.Size((16, 16), (2, 2), (1, 1), (8, 8), 16, 1, 16)
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    return standin.untrained(SMALL)
+
+
+@pytest.fixture(scope="module")
+def denoiser(pipeline):
+    return adapter.PromptDenoiser(pipeline, 32, 32)
+
+
+@pytest.fixture()
+def x_t(denoiser):
+    return 3 * torch.randn(denoiser.latent_shape, generator=torch.Generator().manual_seed(0))
+
+
+def test_it_predicts_what_the_scheduler_does(pipeline, denoiser, x_t):
+    cond, scheduler = denoiser.condition(PROMPT), pipeline.scheduler
+    embeds, _, pooled, _ = pipeline.encode_prompt(PROMPT, do_classifier_free_guidance=False)
+    size = torch.tensor([[32.0, 32, 0, 0, 32, 32]])
+    scheduler.set_timesteps(6)
+    for i, t in enumerate(scheduler.timesteps[:4]):
+        with torch.no_grad():
+            scheduler._step_index = i
+            more = {"text_embeds": pooled, "time_ids": size}
+            scaled = scheduler.scale_model_input(x_t[None], t)
+            eps = pipeline.unet(scaled, t, encoder_hidden_states=embeds, added_cond_kwargs=more).sample
+            theirs = scheduler.step(eps, t, x_t[None]).pred_original_sample
+            sigma = scheduler.sigmas[i : i + 1].float()
+            torch.testing.assert_close(denoiser(x_t[None], sigma, cond[None]), theirs, atol=2e-4, rtol=1e-4)
+            other = denoiser(x_t[None], sigma, denoiser.condition("a green cylinder")[None])
+            assert float((other - theirs).abs().max()) > 1e-3  # the prompt is heard
+
+
+def test_euler_steps_along_it_draw_what_the_pipeline_does(pipeline, denoiser, x_t):
+    pipeline.scheduler.set_timesteps(5)
+    sigmas, first = pipeline.scheduler.sigmas.clone(), pipeline.scheduler.init_noise_sigma
+    steps = dict(height=32, width=32, num_inference_steps=5, guidance_scale=1.0, output_type="latent")
+    theirs = pipeline(PROMPT, latents=x_t[None] * sigmas[0] / first, **steps).images
+    cond, ours = denoiser.condition(PROMPT)[None], x_t[None] * sigmas[0]
+    with torch.no_grad():
+        for sigma, following in zip(sigmas, sigmas[1:]):
+            score = diffusion.score(denoiser, ours, sigma[None], cond)
+            ours = ours - score * sigma * (following - sigma)
+    torch.testing.assert_close(ours, theirs, atol=5e-3, rtol=1e-3)
+
+
+def test_words_know_their_tokens(pipeline, denoiser):
+    words = denoiser.words("a red cube, and a blue sphere")
+    assert [word.text for word in words] == ["a", "red", "cube", "and", "a", "blue", "sphere"]
+    ids = pipeline.tokenizer("a red cube, and a blue sphere").input_ids
+    for word in words:
+        said = pipeline.tokenizer.decode([ids[i] for i in word.tokens]).strip()
+        assert said == word.text
+    assert words[3].tokens == (5,)  # the comma is a token of its own
+
+
+@pytest.mark.parametrize("ablate", list(adapter.ABLATIONS))
+def test_a_word_is_taken_away(denoiser, x_t, ablate):
+    """eq. (10) of all words in one batch equals one by one; only what is said to change does."""
+    cond, without = denoiser.condition(PROMPT), denoiser.without_words(PROMPT, ablate=ablate)
+    assert list(without) == ["a", "red", "cube", "on", "the", "left", "and", "blue", "sphere"]
+    heard = locality.condition_influence(denoiser, x_t, 2.0, cond, without)
+    assert heard.shape == (len(without), *x_t.shape[1:]) and float(heard.amin(0).max()) > 0
+    few = {word: without[word] for word in ("red", "sphere")}
+    alone = locality.condition_influence(denoiser, x_t, 2.0, cond, few, chunk=1)
+    torch.testing.assert_close(alone, heard[[1, 8]], atol=1e-5, rtol=1e-4)
+    tokens, width = 48, 2 * SMALL.text
+    embeds = (without["red"] - cond)[: tokens * width].unflatten(0, (tokens, width)).abs().amax(1)
+    pooled = (without["red"] - cond)[tokens * (width + 1) :].abs().max()
+    hidden = (without["red"] == 0)[tokens * width : tokens * (width + 1)].nonzero().flatten().tolist()
+    assert hidden == ([2] if ablate == "attention" else [])
+    changed = embeds.nonzero().flatten().tolist()
+    if ablate == "embedding":
+        assert changed == [2] and pooled == 0
+    elif ablate == "attention":
+        assert changed == [] and pooled == 0
+    elif ablate == "pooled":
+        assert changed == [] and pooled > 0
+    else:
+        assert min(changed) == 2 and len(changed) > 1 and pooled > 0  # all later tokens move
+    assert adapter.PromptDenoiser(denoiser.pipeline, 32, 32).condition(PROMPT).equal(cond)
+
+
+def test_eq_9_is_differentiated_and_the_net_stays_as_it_was(denoiser, x_t):
+    cond, hooks = denoiser.condition(PROMPT), len(denoiser.pipeline.unet._forward_hooks)
+    influence = locality.pixel_influence(denoiser, x_t, 2.0, cond, [(3, 4), (8, 8)])
+    assert influence.shape == (2, *x_t.shape[1:]) and float(influence.min()) > 0
+    assert len(denoiser.pipeline.unet._forward_hooks) == hooks
+    assert all(p.grad is None for p in denoiser.pipeline.unet.parameters())
+
+
+def test_a_word_is_dominant_where_it_doubles_the_next():
+    red, blue = torch.tensor([[4.0, 1.0], [1.0, 1.9]]), torch.tensor([[1.0, 2.0], [1.0, 1.0]])
+    assert adapter.dominant({"red": red, "blue": blue}) == [["red", "blue"], ["", ""]]
+    with pytest.raises(ValueError, match="one of several, got red"):
+        adapter.dominant({"red": red})
+
+
+def test_a_saved_folder_is_loaded_and_says_the_same(pipeline, denoiser, x_t, tmp_path):
+    pipeline.save_pretrained(tmp_path / "model", safe_serialization=True)
+    again = adapter.PromptDenoiser(adapter.load_sdxl(str(tmp_path / "model"), None), 32, 32)
+    cond, sigma = denoiser.condition(PROMPT)[None], torch.tensor([2.0])
+    torch.testing.assert_close(again.condition(PROMPT)[None], cond)
+    torch.testing.assert_close(again(x_t[None], sigma, cond), denoiser(x_t[None], sigma, cond))
+    (tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors").unlink()
+    with pytest.raises(OSError):
+        adapter.load_sdxl(str(tmp_path / "model"), None)
+
+
+def test_bad_input_is_one_clear_sentence(pipeline, denoiser, x_t):
+    with pytest.raises(ValueError, match="does not know '7'"):
+        denoiser.condition("7 cubes")
+    with pytest.raises(ValueError, match="green not in .*; its words are a, red, cube"):
+        denoiser.without_words(PROMPT, ["green"])
+    with pytest.raises(ValueError, match="'letters'; allowed: word, embedding, attention, pooled"):
+        denoiser.without_words(PROMPT, ablate="letters")
+    with pytest.raises(ValueError, match="has 62 tokens, this model takes 48"):
+        denoiser.condition("a red cube " * 20)
+    with pytest.raises(ValueError, match="multiple of the VAE's 2, got 33"):
+        adapter.PromptDenoiser(pipeline, 33, 32)
+    with pytest.raises(TypeError, match="must be a StableDiffusionXLPipeline"):
+        adapter.PromptDenoiser(pipeline.unet, 32, 32)
+    with pytest.raises(ValueError, match="this net knows sigma from"):
+        denoiser(x_t[None], torch.tensor([90.0]), denoiser.condition(PROMPT)[None])
+    with pytest.raises(ValueError, match="got 7"):
+        denoiser(x_t[None], torch.tensor([2.0]), torch.zeros(1, 7))
+    with pytest.raises(ValueError, match="letters a to z, got Red"):
+        standin.tokenizer(["Red"])
+    with pytest.raises(ValueError, match="on a processor SDXL runs in float32, got float16"):
+        adapter.load_sdxl(dtype="float16")
+
+
+def test_attention_maps_are_the_shares_that_the_net_uses(denoiser, x_t):
+    """All tokens' maps sum to one at every place, the net's answer stays, and a hidden token gets nothing."""
+    unet, cond, sigma = denoiser.pipeline.unet, denoiser.condition(PROMPT)[None], torch.tensor([2.0])
+    before, plain = unet.attn_processors, denoiser(x_t[None], sigma, cond)
+    with attention.attention_maps(unet, range(48)) as maps:
+        seen = denoiser(x_t[None], sigma, cond)
+    torch.testing.assert_close(seen, plain, atol=1e-5, rtol=1e-5)
+    assert unet.attn_processors == before and len(maps) == len(attention.cross_attentions(unet))
+    for (map_,) in maps.values():
+        torch.testing.assert_close(map_.sum(1), torch.ones_like(map_[:, 0]))
+    hidden = denoiser.without_words(PROMPT, ["red"], "attention")["red"][None]
+    with attention.attention_maps(unet, [2, 3], "mid_block") as maps:
+        denoiser(x_t[None], sigma, hidden)
+    assert all(name.startswith("mid_block.") for name in maps)
+    assert all(float(of[0][:, 0].max()) == 0 < float(of[0][:, 1].min()) for of in maps.values())
+
+
+def test_attention_maps_keep_gradients_and_processors_come_back(denoiser, x_t):
+    unet, x = denoiser.pipeline.unet, x_t[None].clone().requires_grad_()
+    with attention.attention_maps(unet, [2], "up_blocks") as maps:
+        denoiser(x, torch.tensor([2.0]), denoiser.condition(PROMPT)[None])
+    next(iter(maps.values()))[0].sum().backward()
+    assert float(x.grad.abs().max()) > 0
+    before = unet.attn_processors
+    with pytest.raises(RuntimeError, match="stopped"), attention.attention_maps(unet, [2]):
+        raise RuntimeError("stopped")
+    assert unet.attn_processors == before
+    with pytest.raises(ValueError, match="no cross-attention in 'top'; there are some in .*mid_block"):
+        attention.cross_attentions(unet, "top")
+    with pytest.raises(ValueError, match="no tokens were asked for"), attention.attention_maps(unet, []):
+        pass

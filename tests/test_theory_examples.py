@@ -1,0 +1,174 @@
+"""What notebooks 01, 02 and 11 compute: at another seed than theirs, with the cases that must fail."""
+
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+from lcs_utils import theory_examples
+from lcs_utils.swing_by import two_concepts
+from lcs_utils.theory import results
+from lcs_utils.theory_examples import (
+    feature_maps,
+    nine_squares,
+    noise,
+    squares,
+    swing_by,
+    swing_by_diffusion,
+    swing_by_starts,
+    toy_clevr,
+)
+
+SEED = 7
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def test_lemma_1_holds_for_every_set_and_a_wrong_law_shows(monkeypatch):
+    cpc = squares.three_squares()
+    gaps = squares.lemma_1_gaps(cpc, 2, SEED)
+    assert set(gaps) == {"{}", "a", "b", "c", "ab", "ac", "bc", "abc"}
+    assert max(float(gap.max()) for gap in gaps.values()) < 1e-10
+    monkeypatch.setattr(results, "full_joint", lambda p: cpc(["a"]).joint())  # whatever was asked
+    assert float(squares.lemma_1_gaps(cpc, 2, SEED)["bc"].max()) > 0.1
+
+
+def test_the_structure_of_fig_3_and_a_map_of_owners_that_is_wrong():
+    found = squares.structure(squares.three_squares(), 0.5, SEED)
+    assert found.outside < 1e-12
+    assert found._replace(owner=found.owner.roll(1, 1)).outside > 1e-3
+    figure = squares.draw_structure(found)
+    assert [axis.get_title() for axis in figure.axes[1:4]] == list(found.probes)
+
+
+def test_where_lemma_1_breaks():
+    breaks = squares.breaks(squares.three_squares(), 4, SEED)
+    assert max(breaks.lemma) < 1e-10 and max(breaks.misread) > 0.01
+    assert breaks.product.gap < 1e-6 and breaks.shared_light.gap > 0.1
+
+
+def test_windows_grow_and_one_pixel_less_would_miss_more():
+    found = squares.growing_windows((0.2, 2.0), SEED, pixels=24, draws=50)
+    assert found.radii[0] < found.radii[1] and max(found.missed) < 0.03
+    place = torch.arange(24)
+    cov = 0.9 ** (place[:, None] - place).abs().double()
+    row = squares.gaussian(torch.zeros(24).double(), cov)
+    assert results.window_error(row, 2.0, found.radii[1] - 1) > 0.01
+
+
+def test_the_power_above_hides_digits_only():
+    assert [squares.power_above(gap) for gap in (3e-14, 1e-3, 0.2)] == pytest.approx([1e-13, 1e-3, 1.0])
+
+
+def test_nine_squares_grow_from_two():
+    found = nine_squares.grow(SEED, counts=(2, 9), samples=4, steps=8)
+    assert found.divergence[9] < 0.5 and found.color_error < 0.3
+    assert found._replace(tints=found.tints.roll(1, 0)).color_error > 0.3  # each in its own color
+    titles = [axis.get_title() for axis in nine_squares.draw_grown(found).axes[:2]]
+    assert titles == ["2 conditions\n(seen)", "9 conditions\n(never seen)"]
+
+
+def test_what_is_no_composition_is_wrong_at_seen_counts_too():
+    off = nine_squares.fitted_at_counts(SEED, draws=4000)
+    assert max(off["CPC"]) < 0.03 and min(off["shared light"][1], off["spill"][1]) > 0.1
+    assert len(nine_squares.draw_fitted(off).axes[0].texts) == 1 + len(off)  # every line is labeled
+
+
+def test_sums_of_scores_are_exact_only_without_correlation():
+    gaps = nine_squares.against_sums(2, SEED)
+    assert max(local for each in gaps.values() for local, _ in each.values()) < 1e-10
+    assert gaps["independent"][3][1] < 1e-10 < 0.01 < gaps["correlated"][2][1]
+
+
+def test_claim_1_and_a_rate_that_is_twice_too_fast(monkeypatch):
+    assert noise.claim_1_by_noise(0.4, [0.5], SEED).gap < 1e-6
+    claim_1 = results.claim_1
+    monkeypatch.setattr(
+        results, "claim_1", lambda *of: results.Sides(claim_1(*of).left, 2 * claim_1(*of).right)
+    )
+    assert noise.claim_1_by_noise(0.4, [0.5], SEED).gap > 0.4
+
+
+def test_noise_shrinks_the_errors_and_no_coupling_leaves_none():
+    assert bool((noise.lemma_3_by_noise(0.4, [0.1, 1.0, 10.0]).diff(dim=0) < 0).all())
+    assert noise.lemma_2_by_coupling([0.0])[0].divergence < 1e-12
+    couplings, lemmas = [0.1, 0.2], noise.lemma_2_by_coupling([0.1, 0.2])
+    assert len(noise.coupling_frames(couplings, lemmas)) == 2
+
+
+def test_the_angle_test_is_necessary_and_not_sufficient():
+    off = {name: (c - torch.eye(3).double()).abs().max() for name, c in feature_maps.angles().items()}
+    assert max(off["CPC"], off["shared light"]) < 1e-12 and min(off["spill"], off["CPC, sheared"]) > 0.2
+    assert feature_maps.dependence_under_light() > 0.1
+    figure = feature_maps.draw_angles(feature_maps.angles())
+    assert [text.get_text() for text in figure.axes[0].texts[:3]] == ["1", "0", "0"]
+
+
+def test_corollary_1_at_another_seed():
+    found = feature_maps.corollary_1(SEED)
+    assert max(found.gaps.values()) < 1e-6 < 0.1 < found.pixel_blocks
+
+
+def test_the_sweep_ends_where_a_window_holds_two_labels():
+    found = toy_clevr.sweep([2, 7], SEED, samples=1)
+    assert found.placed[2] == 9 and found.placed[7] <= 3
+    assert found.scene.shape == (3, 16, 16)
+
+
+def test_the_concepts_change_order_where_their_rates_are_equal():
+    a = swing_by.sb.Sim(swing_by.SETS["A"], (swing_by.CROSSING, 0.05), 2).rates
+    assert float(a[0]) == pytest.approx(float(a[1]))
+    order = swing_by.order_of_concepts((1.1, 1.35))
+    assert order[1.1][0] > order[1.1][1] and order[1.35][0] < order[1.35][1]
+
+
+def test_two_layers_turn_and_one_does_not():
+    found = swing_by.trajectories()
+    assert found.rises[swing_by.ONE] == 0 < 0.02 < found.rises[swing_by.TWO]
+    assert found.descents[swing_by.ONE] == 1 and found.descents[swing_by.TWO] == 2
+    second, peak, first = found.order(swing_by.TWO)
+    assert second < peak < first
+
+
+def test_one_layer_by_three_ways():
+    found = swing_by.one_layer(SEED)
+    assert found.gap_descent < 0.01 and found.gap_sgd < 0.1 and swing_by.terms_gap(SEED) < 1e-12
+
+
+def test_starts_are_counted_by_what_their_errors_do():
+    t = torch.linspace(0, 1, 101, dtype=torch.float64)
+    turning = 1 - t + 0.4 * torch.sin(2 * torch.pi * t) ** 2  # falls, rises, falls, rises, falls
+    found = swing_by_starts._count(torch.stack([1 - t, turning, 0.5 + 0.5 * (1 - t)]))
+    assert (found.rising, found.stays) == (1, 1) and found.descents[0] == 2
+
+
+def test_a_study_without_three_descents_says_so(monkeypatch):
+    monkeypatch.setattr(swing_by_starts, "SETS", {"A": (1.0, 2.0)})
+    with pytest.raises(ValueError, match="none of the starts of seed 0 descends three times"):
+        swing_by_starts.random_starts(0, starts=1, dim=2)
+
+
+def test_the_classifier_needs_its_way_out(monkeypatch):
+    disks = two_concepts.Disks(diversity=0.3)
+    null = swing_by_diffusion.null_reading(disks, SEED, count=64)
+    assert null.noise < 0.05 and null.nothing == 0 and null.disks > 0.95
+    monkeypatch.setattr(two_concepts, "UNEXPLAINED", float("inf"))
+    assert swing_by_diffusion.null_reading(disks, SEED, count=64).noise > 0.4
+
+
+def test_falls_are_losses_of_the_unseen_label():
+    found = swing_by_diffusion.study()
+    assert found.right.shape == found.disk.shape == (3, 4, 5, len(found.steps))
+    unseen = found.labels.index("11")
+    found.right[0, unseen] = 0.0
+    found.right[0, unseen, :2, 3] = 0.9  # two runs gain it and lose it
+    assert found.falls[0] == 2 and float(found.lost[0, 0]) == pytest.approx(0.9)
+
+
+def test_bars_are_quiet_where_builds_ask_for_it(monkeypatch, capsys):
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    assert list(theory_examples.progress([1, 2], "words")) == [1, 2]
+    assert not capsys.readouterr().err
