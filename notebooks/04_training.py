@@ -9,12 +9,13 @@
 # %% [markdown]
 # # 4 · Training: EDM2's recipe, and the nets of this companion
 #
-# **Claim** (App. E.1): one network and one recipe, EDM2 with weights renormalized *after* each step, train every
-# experiment; experiments differ in the labels they see (Exp. 1, 2) and in how far the net sees (Exp. 3). Here that is exact for
-# Exp. 1 and 2 only: our Exp. 3 net is also smaller (0.70 M weights against 2.93 M) and saw more images (800,000 against 176,000).
+# **Claim** (App. E.1): one network and one recipe, EDM2 with weights renormalized *after* each
+# step, train every experiment; experiments differ in the labels they see (Exp. 1, 2) and in how far
+# the net sees (Exp. 3). Here that is exact for Exp. 1 and 2 only: our Exp. 3 net is also smaller
+# and saw more images (the table of nets says how many).
 #
-# Trains a tiny net live, then shows the loss curves of the shipped ones. Preset `tiny`: under a minute on two CPU
-# cores; preset `paper`: the same, once its nets exist (an estimated 90 H200-hours each).
+# Trains a tiny net live, then shows the loss curves of the shipped ones. Preset `tiny`: under a
+# minute on two idle cores; preset `paper`: the same, once its nets exist.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -29,10 +30,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from accelerate import Accelerator
-from lcs_utils import checkpoints, experiments, notebooks, plotting, training
+from IPython.display import Markdown
+
+# %%
+from lcs_utils import nets
+from lcs_utils import checkpoints, experiments, notebooks, plotting
+from lcs_utils.training import loop as training
 from lcs_utils.clevr import conditions, scenes
 from lcs_utils.clevr.render import render
 from lcs_utils.diffusion import karras_sigmas, loss_weight, sample, training_sigmas
+from lcs_utils.evaluation import strips, training_sets
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import MPConv
 
@@ -48,29 +55,31 @@ for exp in experiments.FIGURE_1 + experiments.FIGURE_4:
 
 # %% [markdown]
 # ## Where the noise levels fall
-# $\ln\sigma\sim\mathcal N(-0.8, 1.6^2)$, stratified, and the weight $\lambda(\sigma)$ that makes every level's loss
-# start at the same size. Which objects stand where is decided at high noise.
+# $\ln\sigma\sim\mathcal N(-0.8, 1.6^2)$ as in EDM2, stratified, and the weight $\lambda(\sigma)$
+# that makes every level's loss start at the same size. Which objects stand where is decided at high
+# noise.
 
 # %%
 sigmas = training_sigmas(4096, torch.Generator().manual_seed(seed))
 figure, axes = plt.subplots(figsize=(5, 2.6))
-axes.hist(sigmas.log10().numpy(), bins=60, color=plotting.COLORS["sky"])
+axes.hist(sigmas.log10().numpy(), bins=60, color=plotting.PALETTE["sky"])
 axes.set(xlabel=r"$\log_{10}\sigma$", ylabel="noise levels drawn")
 right = axes.twinx()
 grid = torch.logspace(-3, 2, 100)
-right.semilogy(grid.log10(), loss_weight(grid), color=plotting.COLORS["vermilion"])
-right.set_ylabel(r"weight $\lambda(\sigma)$", color=plotting.COLORS["vermilion"]);
-
+right.semilogy(grid.log10(), loss_weight(grid), color=plotting.PALETTE["vermilion"])
+right.set_ylabel(r"weight $\lambda(\sigma)$", color=plotting.PALETTE["vermilion"])
 # %% [markdown]
 # ## A tiny net, trained live
-# Rendered scenes with one object, the same loop as the real runs. `training_loop` is a generator: the caller owns the
-# progress bar, the log and the checkpoints.
+# Rendered scenes with one object, the same loop as the real runs. `training_loop` is a generator:
+# the caller owns the progress bar, the log and the checkpoints.
 
 # %%
 scene_list = [scenes.sample_scene(seed, i, 1) for i in range(1000)]
 images = torch.from_numpy(render(scene_list, 32, antialias=2).transpose(0, 3, 1, 2).copy())
 locations = torch.from_numpy(np.stack([scenes.project(s) for s in scene_list])).float()
 data = training.Data(images, locations, torch.zeros(len(images), 1, dtype=torch.int8))
+
+# %%
 net_config = dict(channels=16, channel_mult=[1, 2], num_blocks=1, attention_levels=[], unshuffle=4)
 tiny = replace(experiments.preset("tiny"), net=net_config, images=live_images, learning_rate=0.02)
 exp = replace(experiments.EXP1, name="tiny", objects=(1, 1))
@@ -86,11 +95,13 @@ cond = torch.stack([conditions.test_condition(1)] * 6)
 steps = list(sample(EDMDenoiser(state.ema, tiny.sigma_data), noise, karras_sigmas(12), cond, "dpmpp_2m"))
 rows = [[step.x0_hat[i] for step in steps[::2]] for i in range(2)]
 columns = [f"σ = {step.sigma:.2g}" for step in steps[::2]]
-plotting.image_grid(rows, column_labels=columns, title="what the tiny net believes as the noise goes down", cell=1.1);
-
+plotting.image_grid(
+    rows, column_labels=columns, title="what the tiny net believes as the noise goes down", cell=1.1
+)
 # %% [markdown]
-# After a few seconds it knows the floor, not yet objects, and leaves noise at low levels. Weights stay on the sphere: magnitudes
-# cannot grow, so the learning rate means the same everywhere in the net and all through the run.
+# After a few seconds it knows the floor, not yet objects, and leaves noise at low levels. Weights
+# stay on the sphere: magnitudes cannot grow, so the learning rate means the same everywhere in the
+# net and all through the run.
 
 # %%
 weights = [m.weight.detach().flatten(1) for m in state.objective.modules() if isinstance(m, MPConv)]
@@ -99,29 +110,32 @@ print("every weight has unit RMS to 3 digits:", largest < 1e-3)
 
 # %% [markdown]
 # ## The nets that this companion ships
-# Each checkpoint folder holds its loss curve and a row that says how it came about: command, images seen, seconds.
+# Each checkpoint folder holds its loss curve and a row that says how it came about: command, images
+# seen, seconds.
 
 # %%
 names = [e.name for e in experiments.FIGURE_1 + experiments.FIGURE_4]
-rows = {name: checkpoints.row(name, preset) for name in names}
-for name, row in rows.items():
-    span = "-".join(map(str, dict.fromkeys(row["objects"])))
-    radius = "whole image" if row["radius"] is None else f"r = {row['radius']}"
-    print(f"{name:7s} {row['parameters'] / 1e6:.2f} M  {row['resolution']} px  {span:4s}objects  labels: {row['labels']:7s}"
-          f"{radius:12s} {row['images']:>9,} images  error {row['error']:.3g}")
+rows = {name: nets.row(name, preset) for name in names}
+Markdown(training_sets.nets(rows))
 
 # %%
 figure, axes = plt.subplots(figsize=(5.5, 3.4))
 curves = {name: checkpoints.loss_curve(name, preset) for name in names}
 for (name, curve), style in zip(curves.items(), ["-", "-", "-", "--", "--"], strict=True):
-    color = plotting.EXPERIMENT_COLORS[name[:4]]
     smooth = np.convolve(curve["error"], np.ones(9) / 9, mode="valid")
-    axes.plot(np.array(curve["images"][8:]) / 1000, smooth, style, color=color, label=f"Exp. {name[3]}" + ", one object" * ("_" in name))
+    look = {"color": plotting.color_of(name), "ls": style}
+    label = f"Exp. {name[3]}" + ", one object" * ("_" in name)
+    axes.plot(np.array(curve["images"][8:]) / 1000, smooth, label=label, **look)
 axes.set(xlabel="training images (thousands)", ylabel="weighted denoising error", yscale="log")
-axes.legend(ncols=2)
-values = {name: {key: [float(f"{v:.4g}") for v in curve[key]] for key in curve} for name, curve in curves.items()}
-plotting.save_figure(figure, "loss_curves", preset, values, seed, [f"data/checkpoints/tiny/{name}" for name in names]);
+legend = axes.legend(ncols=2)
 
+# %%
+values = {
+    name: {key: [float(f"{v:.4g}") for v in of] for key, of in curve.items()}
+    for name, curve in curves.items()
+}
+files = [checkpoints.kept(name, preset) for name in names]
+path = plotting.save_figure(figure, "loss_curves", preset, values, seed, strips.behind(*files))
 # %% [markdown]
 # ## The claim, checked
 
@@ -131,10 +145,16 @@ for name, curve in curves.items():
     assert curve["error"][-1] < 0.5 * curve["error"][0], name
 exp1, exp2 = rows["exp1"], rows["exp2"]
 assert {k for k in ("objects", "radius", "resolution", "parameters") if exp1[k] != exp2[k]} == set()
-print("Exp. 1 and Exp. 2 are the same net on the same scenes; their labels:", exp1["labels"], "and", exp2["labels"])
+print(
+    "Exp. 1 and Exp. 2 are the same net on the same scenes; their labels:",
+    exp1["labels"],
+    "and",
+    exp2["labels"],
+)
 
 # %% [markdown]
-# **What to look for**: Exp. 2's error ends above Exp. 1's: told of one object in three, it must guess the rest.
-# Errors of patch nets (Exp. 3) are per patch and compare only with each other. **What differs from the paper**: size
-# (32 px, 3 M parameters, pixel-unshuffle, minutes to an hour on one CPU core instead of EDM2-XS on GPUs); stratified noise levels;
-# a linear cooldown. Retrain with `python -m lcs_utils.training exp1`, or at the paper's size with `--preset paper`.
+# **What to look for**: Exp. 2 is told of one object in three and must guess the rest: does its
+# error end above Exp. 1's? Errors of patch nets (Exp. 3) are per patch and compare only with each
+# other. **What differs from the paper**: size (32 px, pixel-unshuffle, a processor core instead of
+# EDM2-XS on GPUs); stratified noise levels; a linear cooldown. Retrain with `python -m
+# lcs_utils.training exp1`, or at the paper's size with `--preset paper`.

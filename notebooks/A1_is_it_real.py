@@ -9,49 +9,56 @@
 # %% [markdown]
 # # A1 · Is it real? What is measured, against chance and against the eye
 #
-# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 to 07 call success would a net get that does not
-# listen, and does the counter see what an eye sees?
+# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 to 07 call
+# success would a net get that does not listen, and does the counter see what an eye sees?
 #
-# The null of a net is the net itself: its own pictures that were asked for something else, judged at these cells. A net that does not
-# listen scores the same on both, wherever it crowds its objects. Objects are assigned to asked cells one to one, within one cell and in
-# the very cell. Besides the paper's 12 locations, which lie close together in the middle, every sample is asked for K cells of its own at
-# random, at least three apart, where training scenes stand (family `spread`). Intervals cover noise and conditions.
+# The null of a net is the net itself: its own pictures that were asked for something else, judged
+# at these cells. A net that does not listen scores the same on both, wherever it crowds its
+# objects. Objects are assigned to asked cells one to one, within one cell and in the very cell.
+# Besides the paper's 12 locations, which lie close together in the middle, every sample is asked
+# for K cells of its own at random, at least three apart, where training scenes stand (family
+# `spread`). Intervals cover noise and conditions.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
 
 # %%
 from IPython.display import Markdown
-from lcs_utils import notebooks, paths, plotting
-from lcs_utils.evaluation import hand_counts
+from lcs_utils import notebooks, plotting
+from lcs_utils.evaluation import hand_counts, strips
 from lcs_utils.evaluation.is_it_real import draw, is_it_real, markdown
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
-seed = STANDARD[0]  # of the stored samples
+seed = STANDARD.seed  # of the stored samples
 
 # %%
 names = {"exp1": "Exp. 1, all labels", "exp2": "Exp. 2, one label", "exp3": "Exp. 3, local net"}
-nets = {words: [name] for name, words in names.items()}  # of other trainings the weights are not kept, so no null
+nets = {
+    words: [name] for name, words in names.items()
+}  # of other trainings the weights are not kept, so no null
 stored = read_rows(rows_path(preset))
 real = is_it_real(stored, nets, hand_counts.read_counts(), seed)
 
 # %% [markdown]
 # ## Number and places and their null, cells filled above it, and the eye
-# By the paper's rule but for looks (`rates.number_and_places`). Dotted: the null. Purple: the share of samples that look right to the
-# counter, which no longer accepts speckle. Third row: cells filled minus the null's, and in gray what there is room for above it, since at large K a net that was
-# asked for something else also fills many. Last row: objects in the samples that somebody counted by looking.
+# By the paper's rule but for looks (`rates.number_and_places`). Dotted: the null. Purple: the share
+# of samples that look right to the counter, which no longer accepts speckle. Third row: cells
+# filled minus the null's, and in gray what there is room for above it, since at large K a net that
+# was asked for something else also fills many. Last row: objects in the samples that somebody
+# counted by looking.
 
 # %%
-files = [path.relative_to(paths.ROOT) for path in (rows_path(preset), hand_counts.COUNTS) if path.is_relative_to(paths.ROOT)]
-plotting.save_figure(draw(real), "is_it_real", preset, real.numbers(), seed, files);
-
+files = strips.behind(rows_path(preset), hand_counts.COUNTS)
+path = plotting.save_figure(draw(real), "is_it_real", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
-# The null in brackets, and behind it what the net fills of those of the paper's locations that it was not asked for. *Objects that obey*: those that stand where they stand because they were asked for there. Objects near asked cells,
-# minus those near cells that other samples were asked for, over the share of cells that conditions do not have in common. A dash: objects
-# stand near asked cells so often anyway that nothing can be said.
+# The null in brackets, and behind it what the net fills of those of the paper's locations that it
+# was not asked for. *Objects that obey*: those that stand where they stand because they were asked
+# for there. Objects near asked cells, minus those near cells that other samples were asked for,
+# over the share of cells that conditions do not have in common. A dash: objects stand near asked
+# cells so often anyway that nothing can be said.
 
 # %%
 Markdown(markdown(real))
@@ -62,4 +69,4 @@ Markdown(markdown(real))
 # %%
 one, two = (real.measured["spread"][label][1].at for label in list(nets)[:2])
 assert all(one[k].filled.above.low > max(0, two[k].filled.above.high) for k in (4, 5, 6))
-print("Beyond training Exp. 1 places more objects than its null, and further above it than Exp. 2, at K = 4, 5 and 6.")
+print("At K = 4, 5, 6 Exp. 1 places more than its null, further above it than Exp. 2 above its own.")
