@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 
 from matplotlib.figure import Figure
 
+from lcs_utils.compact_png import compact
+
 WORDS: WeakKeyDictionary[Figure, str] = WeakKeyDictionary()
 LONGEST = 600  # characters: a screen reader reads an alternative text in one go
 
@@ -51,10 +53,9 @@ def shown(figure: Figure, shell) -> tuple[dict, dict]:
     if png is None:  # no words, or no PNGs are wanted: as ever
         return {}, {}
     data, metadata = png if isinstance(png, tuple) else (png, {})
-    bundle = {"image/png": data}
+    raw = compact(base64.b64decode(data) if isinstance(data, str) else data)
+    encoded = base64.b64encode(raw).decode()
+    bundle = {"image/png": encoded if isinstance(data, str) else raw}
     if os.environ.get("JPY_SESSION_NAME"):  # Jupyter's server tells its kernels the notebook's name
-        encoded = data if isinstance(data, str) else base64.b64encode(data).decode()
-        bundle["text/html"] = (
-            f'<img alt="{html.escape(words)}" src="data:image/png;base64,{encoded.strip()}">'
-        )
+        bundle["text/html"] = f'<img alt="{html.escape(words)}" src="data:image/png;base64,{encoded}">'
     return bundle, {"image/png": {**metadata, "alt": words}}

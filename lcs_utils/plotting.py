@@ -2,6 +2,7 @@
 numbers.
 """
 
+import io
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
 from lcs_utils import alt_text, notebooks, paths, printing, provenance, store
+from lcs_utils.compact_png import compact
 from lcs_utils.nets import trained
 
 # Okabe & Ito (2008): told apart by color-blind readers and in gray print.
@@ -331,7 +333,9 @@ def save_figure(
             kept.touch()  # a rule that makes them sees that they were made
         return target
     metadata = {"Software": None, **({"Description": alt} if alt else {})}
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
     with store.atomic_path(target) as temporary:
-        figure.savefig(temporary, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
+        temporary.write_bytes(compact(drawn.getvalue()))
         store.write_json(target.with_suffix(".json"), record)
     return target

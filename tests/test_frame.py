@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # place here and in CONTRIBUTING's tree.
 LEVELS = (
     {"paths", "checks"},
-    {"store", "stats", "diffusion"},
+    {"store", "stats", "diffusion", "compact_png"},
     {"provenance", "resumable", "clevr", "alt_text", "printing"},
     {"notebooks", "experiments"},
     {"theory", "models", "locality", "features", "nets"},

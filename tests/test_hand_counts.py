@@ -133,4 +133,4 @@ def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
 
 def test_sheets_show_numbers_only():
     page = hc.sheet([torch.zeros(3, 32, 32)] * 7, first=20)
-    assert page.size == (5 * 232 + 8, 2 * (224 + 22 + 8) + 8)
+    assert page.size == (5 * 328 + 8, 2 * (320 + 22 + 8) + 8)

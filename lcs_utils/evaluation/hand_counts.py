@@ -1,11 +1,12 @@
 """Objects counted by looking, blind to net and K; how far the counter agrees: Cohen's kappa, confusion
 (App. E.2).
 
-    python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets exp1 exp2 --k 0-9 --samples 10
+    python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets exp1 "exp1, 64 px" render --k 0-9
     python -m lcs_utils.evaluation.hand_counts record runs/sheets answers.txt --counted-by "who or what"
     python -m lcs_utils.evaluation.hand_counts agreement
 
-`sheets` draws numbered, enlarged samples in random order; `record` stores a text file of lines `number
+`sheets` draws numbered, enlarged samples in random order, with renders and spoiled renders among them as
+controls (`controls`); `record` stores a text file of lines `number
 count [?]`, where `?` says that the image does not look like CLEVR. In a notebook,
 `widgets.hand_count.HandCounter` asks one by one.
 """
@@ -26,14 +27,14 @@ from torch import Tensor
 from lcs_utils import nets, paths, store
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import changes
+from lcs_utils.evaluation import changes, controls, sizes
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
 from lcs_utils.plotting import to_uint8
 
 COUNTS = paths.COUNTS / "hand_counts.csv"
-COLUMNS, ROWS, ZOOM = 5, 4, 7  # of a sheet
+COLUMNS, ROWS, SIDE = 5, 4, 320  # of a sheet, and of a picture on it, px
 
 
 class Shown(NamedTuple):
@@ -67,13 +68,23 @@ def choose(
     """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be
     read off it.
 
-    `way` is the samples' own seed, solver and steps. Raises ValueError for no K or no samples.
+    `way` is the samples' own seed, solver and steps; a net's name may say its size (`sizes.sized`), and a
+    name of `controls.CONTROLS` is no net. Raises ValueError for no K or no samples.
     """
     if samples < 1 or not ks:
         raise ValueError(f"need one or more K and samples, got {list(ks)} and {samples}")
-    weights = {net: changes.weights(net, preset) for net in nets}
-    found = [Shown(net, weights[net], k, i, *way) for net in nets for k in ks for i in range(samples)]
+    found = []
+    for name in nets:
+        if controls.is_control(name):
+            own = controls.way()
+        else:
+            own = (changes.weights(sizes.bare(name), _preset(name, preset)), *way)
+        found += [Shown(name, own[0], k, i, *own[1:]) for k in ks for i in range(samples)]
     return [found[i] for i in np.random.default_rng(order).permutation(len(found))]
+
+
+def _preset(name: str, preset: str) -> str:
+    return sizes.preset_of(name) if "," in name else preset
 
 
 def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
@@ -99,12 +110,16 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
         wanted[group] = max(wanted.get(group, 0), s.sample + 1)
     drawn = {}
     for group, n in wanted.items():
-        drawn[group] = _on_sheet(group, n, preset)
+        name, weights, k, seed, solver, steps = group
+        if controls.is_control(name):
+            drawn[group] = list(controls.images(name, k, n))
+            continue
+        net, of = sizes.bare(name), _preset(name, preset)
+        drawn[group] = _on_sheet((net, *group[1:]), n, of)
         if drawn[group] is None:
-            net, weights, k, seed, solver, steps = group
-            denoise, side = changes.denoiser(net, preset)
+            denoise, side = changes.denoiser(net, of)
             place = lg.samples_path(
-                net, preset, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights
+                net, of, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights
             )
             drawn[group] = [
                 x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part
@@ -112,9 +127,9 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
     return [drawn[(s.net, s.weights, s.k, s.seed, s.solver, s.steps)][s.sample] for s in shown]
 
 
-def sheet(images: list[Tensor], first: int, zoom: int = ZOOM) -> Image.Image:
-    """Images enlarged `zoom` times, COLUMNS beside each other, each with its number and nothing else."""
-    side, gap, head = images[0].shape[-1] * zoom, 8, 22
+def sheet(images: list[Tensor], first: int, side: int = SIDE) -> Image.Image:
+    """Images enlarged to `side` px, COLUMNS beside each other, each with its number and nothing else."""
+    gap, head = 8, 22
     rows = math.ceil(len(images) / COLUMNS)
     page = Image.new("RGB", (COLUMNS * (side + gap) + gap, rows * (side + head + gap) + gap), "white")
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(18)

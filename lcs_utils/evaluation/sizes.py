@@ -21,6 +21,14 @@ def size_of(name: str) -> str:
     return name.partition(", ")[2] or SIZES["tiny"]
 
 
+def preset_of(name: str) -> str:
+    """The preset of a sized name. Raises ValueError for another size."""
+    size = size_of(name)
+    if size not in SIZES.values():
+        raise ValueError(f"sizes are {' and '.join(SIZES.values())}, got {name!r}")
+    return next(preset for preset, of in SIZES.items() if of == size)
+
+
 def of_both(read: Callable[[str], Iterable[Any]]) -> list[Any]:
     """The rows of both presets that `read(preset)` gives, their nets named with their size."""
     return [row._replace(net=sized(row.net, preset)) for preset in SIZES for row in read(preset)]

@@ -12,6 +12,8 @@ import numpy as np
 import traitlets
 from PIL import Image
 
+from lcs_utils.compact_png import compact
+
 MIME = (
     "application/vnd.lcs.frames+json"  # all frames of a slider, for pages without a kernel (`lcs_utils.site`)
 )
@@ -98,7 +100,7 @@ def frame_slider(
     if not frames or len(frames) != len(labels):
         raise ValueError(f"need one label for each frame, got {len(frames)} frames and {len(labels)} labels")
     shown = len(frames) // 2 if shown is None else range(len(frames))[shown]
-    pictures = [png_bytes(frame) for frame in frames]
+    pictures = [compact(png_bytes(frame)) for frame in frames]
     widget = FrameSlider(frames=pictures, labels=list(labels), description=description, shown=shown)
     stored = {"description": description, "labels": list(labels), "shown": shown}
     stored["frames"] = [base64.b64encode(picture).decode() for picture in pictures]

@@ -1,0 +1,158 @@
+"""What somebody who looks sees, and what the counter says of the same pictures: nets among renders, clean
+and spoiled (App. E.2).
+
+    found = compare(hand_counts.read_counts(), LABELS)
+    draw(found)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation import controls, hand_counts
+from lcs_utils.evaluation.hand_counts import Agreement, HandCount
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
+from lcs_utils.evaluation.sizes import SIZES
+from lcs_utils.plotting import PALETTE
+from lcs_utils.stats import Interval, as_dicts, interval
+
+SPANS = {"K = 1–3": range(1, 4), "K = 4–6": range(4, 7), "K = 7–9": range(7, 10)}
+LABELS = {
+    "render, 64 px": "clean renders",
+    "spoiled, 64 px": "spoiled renders",
+    "exp1, 64 px": "Exp. 1, 64 px",
+    "exp2, 64 px": "Exp. 2, 64 px",
+    "exp3_r2, 64 px": "Exp. 3, 64 px",
+    "exp1, 32 px": "Exp. 1, 32 px",
+}
+NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}
+
+
+class Seen(NamedTuple):
+    """Pictures that were looked at: the share that looks right, blind and to the counter; objects, by the
+    counter less by eye, and by eye less asked for.
+    """
+
+    samples: int
+    eye: Interval
+    counter: Interval
+    bias: Interval
+    extras: Interval
+
+
+class Compared(NamedTuple):
+    """{label: {span of K: Seen}}, and the agreement of all pictures, with its two kappas."""
+
+    seen: dict[str, dict[str, Seen]]
+    all: Agreement
+    kappa_looks: float
+    kappa_counts: float
+
+    def numbers(self) -> dict[str, Any]:
+        """As dicts by words, for JSON."""
+        said = {label: as_dicts(spans) for label, spans in self.seen.items()}
+        return {"seen": said, "kappa": {"looks wrong": self.kappa_looks, "count": self.kappa_counts}}
+
+
+def rows() -> list[Row]:
+    """The counter's rows of both sizes at the paper's list, their nets named with the size, and of the
+    controls.
+    """
+    found = [
+        row._replace(net=f"{row.net}, {size}")
+        for preset, size in SIZES.items()
+        for row in read_rows(rows_path(preset))
+        if row.family == "test"
+    ]
+    return found + controls.read()
+
+
+def compare(
+    hands: Sequence[HandCount], labels: Mapping[str, str] = LABELS, stored: Sequence[Row] | None = None
+) -> Compared:
+    """Eye against counter for the nets and controls of `labels` {sized name: label} that were looked at.
+
+    Raises ValueError where none was.
+    """
+    mine = [hand for hand in hands if hand.shown.net in labels]
+    found = hand_counts.agreement(mine, rows() if stored is None else list(stored))
+    seen: dict[str, dict[str, Seen]] = {}
+    for name, label in labels.items():
+        for span, ks in SPANS.items():
+            pairs = [(hand, row) for hand, row in found.pairs if row.net == name and row.k in ks]
+            if not pairs:
+                continue
+            eye, counter, bias, extras = np.array(
+                [
+                    (
+                        hand.plausible,
+                        row.plausibility >= PLAUSIBLE,
+                        row.count - hand.count,
+                        hand.count - row.k,
+                    )
+                    for hand, row in pairs
+                ],
+                float,
+            ).T
+            seen.setdefault(label, {})[span] = Seen(
+                len(pairs),
+                interval(eye, share=True),
+                interval(counter, share=True),
+                interval(bias),
+                interval(extras),
+            )
+    counts, looks = hand_counts.kappa(found.counts), hand_counts.kappa(found.plausible)
+    return Compared(seen, found, looks, counts)
+
+
+def draw(found: Compared) -> Figure:
+    """Left, who looks right: filled by eye, hollow to the counter; right, objects by the counter less by eye.
+
+    A row per net and control, a mark per span of K; bars: 95 % over pictures.
+    """
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.75 * len(found.seen) + 1.6), sharey=True)
+    shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
+    for y, spans in enumerate(found.seen.values()):
+        for i, (span, color) in enumerate(shades.items()):
+            if span not in spans:
+                continue
+            at, of = y + 0.24 * (i - 1), spans[span]
+            for axes, value, fill in (
+                (panels[0], of.eye, color),
+                (panels[0], of.counter, "white"),
+                (panels[1], of.bias, color),
+                (panels[2], of.extras, color),
+            ):
+                own = at + 0.08 * (fill == "white")
+                axes.plot([value.low, value.high], [own, own], color=color, lw=1, alpha=0.6)
+                axes.plot(value.value, own, "o", ms=5, color=color, mfc=fill)
+    panels[0].set(title="share that looks right:\nfilled by eye, hollow to the counter", xlim=(-0.04, 1.04))
+    panels[1].set(title="objects, by the counter\nless by eye")
+    panels[2].set(title="objects by eye,\nless asked for")
+    for axes in panels[1:]:
+        axes.axvline(0, color="0.5", lw=1, ls="--")
+    panels[0].set_yticks(range(len(found.seen)), list(found.seen))
+    panels[0].invert_yaxis()
+    lines = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
+    figure.legend(lines, list(shades), loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def markdown(found: Compared) -> str:
+    """The same as a table, and the agreement in a sentence."""
+    lines = [
+        "| | pictures | look right, by eye | to the counter | counter less eye | by eye, less asked for |",
+        "|---|---|---|---|---|---|",
+    ]
+    for label, spans in found.seen.items():
+        for span, of in spans.items():
+            lines.append(
+                f"| {label}, {span} | {of.samples} | {of.eye.value:.2f} | {of.counter.value:.2f} "
+                f"| {of.bias.value:+.2f} | {of.extras.value:+.2f} |"
+            )
+    n = len(found.all.pairs)
+    said = f"{n} pictures. Cohen's kappa of looks wrong or not: {found.kappa_looks:.2f}; of the count: "
+    return "\n".join(lines) + f"\n\n{said}{found.kappa_counts:.2f}.\n"

@@ -1,0 +1,103 @@
+"""Pictures that somebody who looks sees among the nets' samples, blind: clean renders and spoiled ones
+(App. E.2).
+
+Without them "looks wrong" has no scale: how many renders look wrong, and how many spoiled ones pass?
+"""
+
+import argparse
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lcs_utils import paths, store
+from lcs_utils.checks import check_choice, check_count
+from lcs_utils.clevr.render import LOOK
+from lcs_utils.counter import corruptions_graded, scenes
+from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.diffusion import from_uint8
+from lcs_utils.evaluation import length_generalization, sizes
+from lcs_utils.evaluation.rows import Row
+
+CONTROLS = {"render": "clean renders", "spoiled": "renders with a fault of gross strength"}
+ROWS = paths.COUNTS / "small" / "controls.csv"
+SEED = 5  # neither the counter's training nor its test has these scenes
+SIDES = {"32 px": 32, "64 px": 64}
+FAULTS = ("speckle", "confetti", "noise", "ringed", "faded", "ragged")
+
+
+def is_control(name: str) -> bool:
+    """Whether a name, with its size or without, is of CONTROLS."""
+    return sizes.bare(name) in CONTROLS
+
+
+def way() -> tuple[str, int, str, int]:
+    """What stands where a net has weights, seed, solver and steps."""
+    return f"look {LOOK}", SEED, "render", 0
+
+
+def images(name: str, k: int, n: int) -> Float[Tensor, "n 3 side side"]:
+    """The first `n` pictures of a control with `k` objects, at CLEVR's distances, in [-1, 1].
+
+    The i-th spoiled one has the i-th of FAULTS, going on to the next where that fault changes nothing
+    visible. Raises ValueError for another name, size or count.
+    """
+    kind = check_choice("a control", sizes.bare(name), CONTROLS)
+    side = SIDES[check_choice("the size", sizes.size_of(name), SIDES)]
+    check_count("k", k)
+    clean = _rendered(k, check_count("n", n, 1), side)
+    if kind == "render":
+        return from_uint8(clean.images)
+    return torch.cat([_spoiled(clean, i, k) for i in range(n)])
+
+
+@cache
+def _rendered(k: int, n: int, side: int) -> scenes.Labeled:
+    return scenes.held_out("clevr", k, n, side, SEED)
+
+
+def _spoiled(clean: scenes.Labeled, i: int, k: int) -> Float[Tensor, "1 3 side side"]:
+    x, centers = from_uint8(clean.images[i : i + 1]), torch.from_numpy(clean.centers[i : i + 1])
+    floor = from_uint8(_rendered(0, 1, x.shape[-1]).images)
+    generator = torch.Generator().manual_seed(1000 * k + i)
+    for at in range(len(FAULTS)):
+        name = FAULTS[(i + k + at) % len(FAULTS)]
+        grade = corruptions_graded.GRADED[name]
+        strength = grade.gross + (grade.most - grade.gross) * torch.rand(1, 1, 1, 1, generator=generator)
+        worn = corruptions_graded.worn(name, x, floor, centers, generator, strength)
+        if worn.known:
+            return worn.images
+    raise ValueError(f"no fault of {', '.join(FAULTS)} shows on picture {i} of {k} objects")
+
+
+def rows(name: str, ks: Sequence[int], n: int, counter: ObjectCounter) -> list[Row]:
+    """What the counter says of the first `n` pictures of a control at every count of `ks`, as rows."""
+    weights, seed, solver, steps = way()
+    key = {"net": name, "weights": weights, "seed": seed, "solver": solver, "steps": steps}
+    found = []
+    for k in ks:
+        where = torch.full((n, k, 2), 0.5)  # nobody asked for places
+        found += length_generalization.count_rows(images(name, k, n), counter, k, where, **key)
+    return found
+
+
+def read() -> list[Row]:
+    """The stored rows of both controls at 64 px. Warns and raises as `store.read_rows`."""
+    return store.read_rows(ROWS, Row)
+
+
+def main(arguments=None) -> None:
+    program = "python -m lcs_utils.evaluation.controls"
+    parser = argparse.ArgumentParser(prog=program, description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=8, help="pictures of each count of 1 to 9 objects")
+    args = parser.parse_args(arguments)
+    counter = ObjectCounter.from_pretrained(counter_folder(64))
+    found = [row for kind in CONTROLS for row in rows(f"{kind}, 64 px", range(1, 10), args.samples, counter)]
+    store.write_rows(ROWS, f"{program} --samples {args.samples}", Row, found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Looking blind among controls: controls are what they say, the same pictures again; agreement on planted
+judgements.
+"""
+
+import pytest
+import torch
+
+from lcs_utils.evaluation import by_eye, controls
+from lcs_utils.evaluation import hand_counts as hc
+from lcs_utils.evaluation.rows import Row
+
+
+def test_controls_are_the_same_pictures_again_and_spoiled_ones_differ_visibly():
+    clean, spoiled = (controls.images(f"{kind}, 32 px", 2, 3) for kind in controls.CONTROLS)
+    assert clean.shape == spoiled.shape == (3, 3, 32, 32)
+    assert torch.equal(clean[:2], controls.images("render", 2, 2))  # the first ones, whatever was asked for
+    assert torch.equal(spoiled[:2], controls.images("spoiled", 2, 2))
+    assert ((clean - spoiled).abs().amax((1, 2, 3)) > 0.1).all()
+    for name in ("samples", "render, 16 px"):
+        with pytest.raises(ValueError, match=name.partition(", ")[2] or name):
+            controls.images(name, 2, 1)
+
+
+def test_sheets_mix_nets_of_two_sizes_and_controls():
+    shown = hc.choose(["exp1", "exp1, 64 px", "render, 64 px"], [2], 2)
+    assert {s.net for s in shown} == {"exp1", "exp1, 64 px", "render, 64 px"}
+    assert len({s.weights for s in shown}) == 3
+    sides = {s.net: image.shape[-1] for s, image in zip(shown, hc.images_of(shown), strict=True)}
+    assert sides == {"exp1": 32, "exp1, 64 px": 64, "render, 64 px": 64}
+    page = hc.sheet(hc.images_of(shown), 0)
+    assert page.width == hc.COLUMNS * (hc.SIDE + 8) + 8
+
+
+def planted(bias=0, looks=1.0, eye=1):
+    shown = [
+        hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in by_eye.LABELS for k in (2, 5) for i in (0, 1)
+    ]
+    hands = [hc.HandCount(s, s.k, eye, "me") for s in shown]
+    told = [Row(s.net, s.weights, "c", 0, "heun", 2, s.k, s.sample, s.k + bias, s.k, looks) for s in shown]
+    return by_eye.compare(hands, stored=told)
+
+
+def test_planted_judgements_come_back():
+    same, more = planted(), planted(bias=1, looks=0.1)
+    assert set(same.seen) == set(by_eye.LABELS.values()) and set(same.seen["clean renders"]) == {
+        "K = 1–3",
+        "K = 4–6",
+    }
+    of = more.seen["Exp. 1, 64 px"]["K = 1–3"]
+    assert (of.samples, of.eye.value, of.counter.value, of.bias.value, of.extras.value) == (2, 1, 0, 1, 0)
+    assert same.kappa_counts == 1 and more.kappa_counts < 0.2
+    assert "| Exp. 1, 64 px, K = 1–3 | 2 | 1.00 | 0.00 | +1.00 | +0.00 |" in by_eye.markdown(more)
+    assert more.numbers()["seen"]["clean renders"]["K = 4–6"]["bias"]["value"] == 1
+    with pytest.raises(ValueError, match="none of 0 hand counts"):
+        by_eye.compare([], stored=[])

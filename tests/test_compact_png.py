@@ -1,0 +1,48 @@
+"""Small PNGs: lines get a palette, photographs keep every pixel, words stay."""
+
+import io
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from PIL import Image, PngImagePlugin
+
+from lcs_utils import plotting
+from lcs_utils.compact_png import UNSEEN, compact
+
+
+def png(array, **options):
+    written = io.BytesIO()
+    Image.fromarray(array).save(written, "PNG", **options)
+    return written.getvalue()
+
+
+def pixels(data):
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"), int)
+
+
+def test_lines_get_a_palette_and_photographs_keep_every_pixel():
+    plotting.use_style()
+    figure, axes = plt.subplots()
+    axes.plot([1, 3, 2])
+    drawn = io.BytesIO()
+    figure.savefig(drawn, metadata={"Description": "a line"})
+    small = compact(drawn.getvalue())
+    assert len(small) < len(drawn.getvalue()) / 2 and Image.open(io.BytesIO(small)).mode == "P"
+    assert np.abs(pixels(small) - pixels(drawn.getvalue())).mean() < UNSEEN
+    assert Image.open(io.BytesIO(small)).info["Description"] == "a line"
+    assert compact(drawn.getvalue()) == small == compact(small)
+    noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    assert (pixels(compact(png(noise))) == noise).all()
+
+
+def test_what_shows_through_stays_and_other_files_are_named():
+    glass = np.full((4, 4, 4), 100, np.uint8)
+    assert compact(png(glass)) == png(glass)
+    about = PngImagePlugin.PngInfo()
+    about.add_text("k", "[1]")
+    assert Image.open(io.BytesIO(compact(png(glass[..., :3], pnginfo=about)))).info["k"] == "[1]"
+    with pytest.raises(ValueError, match="6 bytes are no PNG"):
+        compact(b"GIF89a")
+    with pytest.raises(TypeError, match="the bytes of a PNG"):
+        compact("x")
