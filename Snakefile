@@ -20,8 +20,9 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebooks, paths
-from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, PRESETS, QUEUE, RADIUS_SWEEP, TABLE_1, TABLE_2
-from lcs_utils.experiments import experiment, preset, scene_counts
+from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, experiment, scene_counts
+from lcs_utils.presets import PRESETS, preset
+from lcs_utils.training.order import QUEUE
 
 
 def chosen(key, everything, usual):

@@ -9,9 +9,10 @@ import time
 
 import torch
 
-from lcs_utils.experiments import EXP3, PRESETS, preset
+from lcs_utils.experiments import EXP3
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.presets import PRESETS, preset
 from lcs_utils.training.data import condition_dim
 
 

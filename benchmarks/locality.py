@@ -21,7 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from lcs_utils import checkpoints, locality
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.models.fused import fused
-from lcs_utils.models.unet import HALF_IS_SLOW
+from lcs_utils.models.precision import HALF_IS_SLOW
 
 LATTICE = [(2 * i, 2 * j) for i in range(16) for j in range(16)]
 SIGMA = 2.0

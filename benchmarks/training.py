@@ -15,8 +15,11 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from lcs_utils.clevr.conditions import GRID_SIZE
-from lcs_utils.experiments import EXP1, EXP3, PRESETS, preset
-from lcs_utils.models.unet import EDM2UNet, dtype_on, renormalize_
+from lcs_utils.experiments import EXP1, EXP3
+from lcs_utils.models.magnitude_preserving import renormalize_
+from lcs_utils.models.precision import dtype_on
+from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.presets import PRESETS, preset
 from lcs_utils.training.data import condition_dim
 from lcs_utils.training.state import keep_memory
 

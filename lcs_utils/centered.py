@@ -18,8 +18,10 @@ from lcs_utils import paths
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import scene_at
-from lcs_utils.experiments import Experiment, Preset, preset
-from lcs_utils.training.loop import Data, run
+from lcs_utils.experiments import Experiment
+from lcs_utils.presets import Preset, preset
+from lcs_utils.training.loop import Data
+from lcs_utils.training.run import run
 
 SPREAD = {"centered": 0.04, "scattered": 0.3}  # the center is uniform within 0.5 +- this, in image widths
 IMAGES, SCENES = 72_000, 8_192

@@ -11,9 +11,9 @@ from matplotlib.colors import FuncNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from lcs_utils import locality
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import Denoiser
+from lcs_utils.locality_profile import Profile, profile
 from lcs_utils.plotting import image_grid, to_uint8
 from lcs_utils.widgets import maps
 from lcs_utils.widgets.drawing import Sheet, heat
@@ -119,7 +119,7 @@ def _boxed(
     return sheet.array()
 
 
-def fig12(profiles: Mapping[str, Sequence[locality.Profile]]) -> tuple[list, list[str]]:
+def fig12(profiles: Mapping[str, Sequence[Profile]]) -> tuple[list, list[str]]:
     """Two rows per net, its first image over noise: denoised, where the middle looks, with the 90 % square;
     row labels (Fig. 12).
     """
@@ -135,16 +135,16 @@ def fig12(profiles: Mapping[str, Sequence[locality.Profile]]) -> tuple[list, lis
 
 def middle_profiles(
     denoise: Denoiser, images: Sequence[Tensor], sigmas: Sequence[float], seed: int = 0
-) -> list[locality.Profile]:
+) -> list[Profile]:
     """What the middle pixel of each image looks at over noise, told nothing (Fig. 12)."""
     found = []
     for i, x0 in enumerate(images):
         eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(seed + i))
         middle = [(x0.shape[-2] // 2, x0.shape[-1] // 2)]
-        found.append(locality.profile(denoise, x0, eps, sigmas, torch.zeros(GRID_SIZE**2), {}, middle))
+        found.append(profile(denoise, x0, eps, sigmas, torch.zeros(GRID_SIZE**2), {}, middle))
     return found
 
 
-def middle_sides(profiles: Sequence[locality.Profile]) -> Float[Tensor, "images sigmas"]:
+def middle_sides(profiles: Sequence[Profile]) -> Float[Tensor, "images sigmas"]:
     """The sides of the 90 % squares around the middle pixel, in pixels (Fig. 12)."""
     return torch.stack([profile.windows[:, 0] for profile in profiles]).double()

@@ -2,12 +2,11 @@
 2, 10, 12).
 
 It is D that is differentiated, not the score. A score (D - x_t) / sigma^2 has -1 / sigma^2 on the diagonal
-of its
-Jacobian, which at high noise outweighs all else: it would look perfectly local for every distribution.
+of its Jacobian, which at high noise outweighs all else: it would look perfectly local for every distribution.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -250,47 +249,3 @@ def conditional_locality(
     )
     counted = influence.double() * (far.amin(0) <= around)
     return float((counted * (far <= reach)).sum() / counted.sum())
-
-
-class Profile(NamedTuple):
-    """One image over a grid of noise levels: what the denoiser sees, says, and where it looks; `removed`
-    are the k.
-    """
-
-    sigmas: tuple[float, ...]
-    x_t: Float[Tensor, "sigmas channels height width"]
-    x0_hat: Float[Tensor, "sigmas channels height width"]
-    pixels: Float[Tensor, "sigmas targets height width"]
-    windows: Int[Tensor, "sigmas targets"]
-    conditions: Float[Tensor, "sigmas removed height width"]
-    removed: tuple[Any, ...]
-
-
-def profile(
-    denoise: Denoiser,
-    x0: Float[Tensor, "channels height width"],
-    eps: Float[Tensor, "channels height width"],
-    sigmas: Sequence[float],
-    cond: Any,
-    without: Mapping[Any, Any],
-    targets: Targets,
-    chunk: int = CHUNK,
-) -> Profile:
-    """Eqs. (9), (10), the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be
-    empty.
-    """
-    check_call("denoise", denoise)
-    check_tensor("x0", x0, ("channels", "height", "width"), False, "float")
-    check_tensor("eps", eps, x0.shape, False, "float")
-    sigmas = [check_number("sigma", sigma, 0, above=True) for sigma in check_list("sigmas", sigmas, 1)]
-    rows = []
-    for sigma in sigmas:
-        x_t = x0 + sigma * eps
-        with torch.no_grad():
-            x0_hat = denoise(x_t[None], x_t.new_full((1,), float(sigma)), batched(cond))[0]
-        pixels = pixel_influence(denoise, x_t, sigma, cond, targets, chunk)
-        empty = x_t.new_zeros(0, *x_t.shape[1:])
-        conditions = condition_influence(denoise, x_t, sigma, cond, without, chunk) if without else empty
-        rows.append((x_t, x0_hat, pixels, locality_window(pixels, targets), conditions))
-    x_t, x0_hat, pixels, windows, conditions = (torch.stack(column) for column in zip(*rows))
-    return Profile(tuple(map(float, sigmas)), x_t, x0_hat, pixels, windows, conditions, tuple(without))

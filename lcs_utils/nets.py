@@ -8,7 +8,8 @@ from pathlib import Path
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_text, shown
-from lcs_utils.experiments import EXPERIMENTS, Experiment, of_row
+from lcs_utils.experiments import EXPERIMENTS, Experiment
+from lcs_utils.presets import of_row
 
 WEIGHTS = "net/diffusion_pytorch_model.safetensors"
 NAME = re.compile(r"(?P<base>.+?)(_seed(?P<seed>\d+))?(@(?P<images>\d+))?(/(?P<change>\w+))?")

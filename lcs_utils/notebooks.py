@@ -44,7 +44,7 @@ TOLD = "does not hold: "  # what a claim that fails prints where claims are told
 
 
 def known(preset: str) -> bool:
-    """Whether `preset` is one of ours, or a trial of one, as tiny_2000 (`experiments.preset`)."""
+    """Whether `preset` is one of ours, or a trial of one, as tiny_2000 (`presets.preset`)."""
     return re.fullmatch(rf"({'|'.join(PRESETS)})(_[1-9]\d*)?", preset) is not None
 
 

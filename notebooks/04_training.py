@@ -33,15 +33,14 @@ from accelerate import Accelerator
 from IPython.display import Markdown
 
 # %%
-from lcs_utils import nets
-from lcs_utils import checkpoints, experiments, notebooks, plotting
-from lcs_utils.training import loop as training
+from lcs_utils import checkpoints, experiments, nets, notebooks, plotting, presets
 from lcs_utils.clevr import conditions, scenes
 from lcs_utils.clevr.render import render
 from lcs_utils.diffusion import karras_sigmas, loss_weight, sample, training_sigmas
 from lcs_utils.evaluation import strips, training_sets
+from lcs_utils.models.magnitude_preserving import MPConv
 from lcs_utils.models.precond import EDMDenoiser
-from lcs_utils.models.unet import MPConv
+from lcs_utils.training import data as training_data, loop, state as states
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -77,15 +76,15 @@ right.set_ylabel(r"weight $\lambda(\sigma)$", color=plotting.PALETTE["vermilion"
 scene_list = [scenes.sample_scene(seed, i, 1) for i in range(1000)]
 images = torch.from_numpy(render(scene_list, 32, antialias=2).transpose(0, 3, 1, 2).copy())
 locations = torch.from_numpy(np.stack([scenes.project(s) for s in scene_list])).float()
-data = training.Data(images, locations, torch.zeros(len(images), 1, dtype=torch.int8))
+data = training_data.Data(images, locations, torch.zeros(len(images), 1, dtype=torch.int8))
 
 # %%
 net_config = dict(channels=16, channel_mult=[1, 2], num_blocks=1, attention_levels=[], unshuffle=4)
-tiny = replace(experiments.preset("tiny"), net=net_config, images=live_images, learning_rate=0.02)
+tiny = replace(presets.preset("tiny"), net=net_config, images=live_images, learning_rate=0.02)
 exp = replace(experiments.EXP1, name="tiny", objects=(1, 1))
 accelerator = Accelerator(cpu=True)
-state = training.start(exp, tiny, seed, accelerator.device)
-logs = list(training.training_loop(state, data, exp, tiny, accelerator))
+state = states.start(exp, tiny, seed, accelerator.device)
+logs = list(loop.training_loop(state, data, exp, tiny, accelerator))
 live = np.array([log.error for log in logs]).reshape(-1, 20).mean(1)
 print("steps:", len(logs), " the error fell below 60% of its first steps:", bool(live[-1] < 0.6 * live[0]))
 

@@ -43,7 +43,7 @@ real = is_it_real(stored, nets, hand_counts.read_counts(), seed)
 
 # %% [markdown]
 # ## Number and places and their null, cells filled above it, and the eye
-# By the paper's rule but for looks (`rates.number_and_places`). Dotted: the null. Purple: the share
+# By the paper's rule but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
 # of samples that look right to the counter, which no longer accepts speckle. Third row: cells
 # filled minus the null's, and in gray what there is room for above it, since at large K a net that
 # was asked for something else also fills many. Last row: objects in the samples that somebody

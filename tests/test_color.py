@@ -8,7 +8,7 @@ import torch
 
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter.net import Counts
-from lcs_utils.evaluation import color, rates
+from lcs_utils.evaluation import color, rates, rules
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.experiments import Experiment
 
@@ -53,13 +53,13 @@ def test_success_follows_the_rules_of_places():
         (right[:3] + ["red", "red"], False),
     ):
         (row,) = rows_of(seen, asked)
-        assert rates.success(row, TOLD) is good and rates.paper_success(row, TOLD) is good
+        assert rules.success(row, TOLD) is good and rules.paper_success(row, TOLD) is good
     three = color.conditions("colors", 3, 1)
-    assert rates.success(rows_of(right[:3], three)[0], TOLD) and not rates.success(
+    assert rules.success(rows_of(right[:3], three)[0], TOLD) and not rules.success(
         rows_of(right[:2], three)[0], TOLD
     )
     (row,) = rows_of(["blue"] * 3, three)  # as many objects, of one color
-    assert (row.placed, row.extras) == (1, 2) and not rates.success(row, TOLD)
+    assert (row.placed, row.extras) == (1, 2) and not rules.success(row, TOLD)
 
 
 def test_families_ask_for_what_they_say():

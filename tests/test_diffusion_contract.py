@@ -23,7 +23,7 @@ from contract import (
 )
 from hypothesis import strategies as st
 
-from lcs_utils import checkpoints, diffusion, experiments, locality, nets
+from lcs_utils import checkpoints, diffusion, experiments, locality, locality_profile, nets, presets
 
 
 def shrink(x_t, sigma, cond):
@@ -247,7 +247,7 @@ TABLE = {
         },
     ),
     "profile": (
-        lambda **k: list(locality.profile(**k)),
+        lambda **k: list(locality_profile.profile(**k)),
         {
             "denoise": (st.just(shrink), NO_CALL),
             "x0": (image, NO_IMAGE),
@@ -276,7 +276,7 @@ TABLE = {
     ),
     "net": (lambda seed: len(experiments.EXP1.net(seed)), {"seed": (SEEDS, COUNT)}),
     "Preset": (
-        lambda **k: experiments.Preset(**k).images,
+        lambda **k: presets.Preset(**k).images,
         {
             "name": (st.just("mine"), ["", None, 3]),
             "resolution": (st.just(32), [*COUNT, 0]),
@@ -292,7 +292,7 @@ TABLE = {
         },
     ),
     "length": (
-        lambda exp: experiments.preset("tiny").length(exp),
+        lambda exp: presets.preset("tiny").length(exp),
         {"exp": (st.sampled_from(list(experiments.EXPERIMENTS.values())), [None, "exp1", 3])},
     ),
     "experiment": (
@@ -300,11 +300,11 @@ TABLE = {
         {"name": (st.sampled_from(list(experiments.EXPERIMENTS)), NAME)},
     ),
     "preset": (
-        lambda name: experiments.preset(name).images,
-        {"name": (st.sampled_from(list(experiments.PRESETS)), NAME)},
+        lambda name: presets.preset(name).images,
+        {"name": (st.sampled_from(list(presets.PRESETS)), NAME)},
     ),
     "of_row": (
-        lambda row: experiments.of_row(row)[1].images,
+        lambda row: presets.of_row(row)[1].images,
         {
             "row": (
                 st.sampled_from(list(experiments.EXPERIMENTS.values())).map(
@@ -367,4 +367,5 @@ def test_every_public_function_is_in_the_table():
         "keep",
         "data_index",
     }
-    assert missing(TABLE, (diffusion, locality, experiments, checkpoints), elsewhere) == (set(), set())
+    modules = (diffusion, locality, locality_profile, experiments, presets, checkpoints)
+    assert missing(TABLE, modules, elsewhere) == (set(), set())

@@ -6,8 +6,8 @@ from contract import COUNT, FLAG, INF, NAME, NAN, SEEDS, inside, missing, outsid
 from hypothesis import strategies as st
 
 from lcs_utils import nets, stats
-from lcs_utils.evaluation import families, placement, rates, rows
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation import families, placement, rates, rows, rules
+from lcs_utils.evaluation.rows import Row, by_k
 from lcs_utils.experiments import EXP1, EXPERIMENTS
 
 WORDS = st.lists(st.integers(0, 999), max_size=8).map(lambda v: " ".join(map(str, v[: len(v) // 2 * 2])))
@@ -150,23 +150,23 @@ TABLE = {
         {"net": (st.sampled_from(["exp1", "exp2/unit", "exp2_seed1", *EXPERIMENTS]), NO_NET)},
     ),
     "needed": (
-        rates.needed,
+        rules.needed,
         {"k": (st.integers(0, 12), COUNT), "trained_maximum": (st.integers(0, 6), COUNT)},
     ),
     "number_and_places": (
-        rates.number_and_places,
+        rules.number_and_places,
         {"row": (any_row, NO_ROW), "trained_on": (st.just(EXP1), NO_EXPERIMENT)},
     ),
     "paper_success": (
-        rates.paper_success,
+        rules.paper_success,
         {"row": (any_row, NO_ROW), "trained_on": (st.just(EXP1), NO_EXPERIMENT)},
     ),
     "success": (
-        rates.success,
+        rules.success,
         {"row": (any_row, NO_ROW), "trained_on": (st.just(EXP1), NO_EXPERIMENT)},
     ),
     "by_k": (
-        lambda rows, net, family: [*rates.by_k(rows, net, family)],
+        lambda rows, net, family: [*by_k(rows, net, family)],
         {"rows": (counted, NO_ROWS), "net": net, "family": (st.just("test"), NAME)},
     ),
     "measures": (
@@ -214,11 +214,11 @@ TABLE = {
         },
     ),
     "largest_k": (
-        lambda **k: rates.largest_k(**k),
+        lambda **k: rules.largest_k(**k),
         {
             "rows": (counted, NO_ROWS),
             "net": net,
-            "rule": (st.sampled_from([rates.OUR_RULE, rates.PAPER_RULE]), [None, "ours", 3]),
+            "rule": (st.sampled_from([rules.OUR_RULE, rules.PAPER_RULE]), [None, "ours", 3]),
             "family": (st.just("test"), NAME),
             "seed": seeds,
         },
@@ -283,4 +283,4 @@ def test_every_public_function_is_in_the_table():
         "read_rows",
         "write_rows",
     }
-    assert missing(TABLE, (rows, placement, rates, families), elsewhere) == (set(), set())
+    assert missing(TABLE, (rows, placement, rates, rules, families), elsewhere) == (set(), set())

@@ -10,8 +10,9 @@ from lcs_utils import features
 from lcs_utils.diffusion import karras_sigmas
 from lcs_utils.features import causal, contexts, directions, measures
 from lcs_utils.features.capture import NetResponse, Space, capture
-from lcs_utils.theory.cpc import ConditionalProjectiveComposition, FeatureCPC, LinearMap
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import gaussian
+from lcs_utils.theory.feature_cpc import FeatureCPC, LinearMap
 
 PIXELS, FEATURES = Space("pixels"), Space("features")
 BLOCKS, WIDTH = 4, 2

@@ -25,8 +25,9 @@ LEVELS = (
     {"store", "stats", "diffusion", "compact_png"},
     {"provenance", "resumable", "clevr", "alt_text", "printing"},
     {"notebooks", "experiments"},
+    {"presets"},
     {"theory", "models", "locality", "features", "nets"},
-    {"plotting"},
+    {"plotting", "locality_profile"},
     {"checkpoints", "swing_by", "text_to_image"},
     {"theory_examples"},
     {"counter", "widgets"},
@@ -225,6 +226,15 @@ def test_files_stay_small(path):
     assert lines <= 500, (
         f"{path.relative_to(paths.ROOT)} has {lines} lines; split it where the subject changes"
     )
+
+
+def test_the_tour_of_the_paper_is_short():
+    contributing = (paths.ROOT / "CONTRIBUTING.md").read_text()
+    steps = re.findall(r"^\| [^|`]+ \| (`[^|]+`) \|", contributing, flags=re.M)
+    files = [PACKAGE / name for step in steps for name in re.findall(r"`([^`]+)`", step)]
+    assert len(files) == 13
+    lines = {path.name: len(path.read_text().splitlines()) for path in files}
+    assert sum(lines.values()) < 1800, f"the tour has {sum(lines.values())} lines: {lines}"
 
 
 def test_no_file_knows_the_machine_it_was_made_on():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lcs_utils import nets, paths, stats
-from lcs_utils.evaluation import rates
+from lcs_utils.evaluation import rates, rules
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 
@@ -55,7 +55,7 @@ def test_the_papers_rule_allows_the_extras_that_its_tables_write():
     allowed = {}
     for net in ("exp1", "exp2", "exp3", "random_1-3", "drop_one_1-3"):
         shown = [Row(net, "0" * 12, "c" * 12, 0, "heun", 2, 2, 0, 2 + extra, 2, 1.0) for extra in range(5)]
-        allowed[net] = sum(rates.paper_success(row, nets.trained(net)) for row in shown) - 1
+        allowed[net] = sum(rules.paper_success(row, nets.trained(net)) for row in shown) - 1
     assert allowed == {"exp1": 0, "exp2": 2, "exp3": 2, "random_1-3": 0, "drop_one_1-3": 1}
 
 
@@ -97,29 +97,29 @@ def measured(net, shares, n=64):
 
 
 def test_known_rates_give_a_known_k():
-    assert rates.largest_k(measured("exp1", [1, 1, 1, 0.9, 0.8, 0.1, 0.9]), "exp1")[:3] == (
+    assert rules.largest_k(measured("exp1", [1, 1, 1, 0.9, 0.8, 0.1, 0.9]), "exp1")[:3] == (
         5,
         5,
         5,
     )  # every k <= K
-    assert rates.largest_k(measured("exp1", [0.2, 1, 1]), "exp1").value == 0
-    everything = rates.largest_k(measured("exp1", [1, 1, 1]), "exp1")
+    assert rules.largest_k(measured("exp1", [0.2, 1, 1]), "exp1").value == 0
+    everything = rules.largest_k(measured("exp1", [1, 1, 1]), "exp1")
     assert everything.value == 3 and everything.capped
-    assert not rates.largest_k(measured("exp1", [1, 1, 0]), "exp1").capped
-    unsure = rates.largest_k(measured("exp1", [1, 1, 1, 0.52, 0]), "exp1")
+    assert not rules.largest_k(measured("exp1", [1, 1, 0]), "exp1").capped
+    unsure = rules.largest_k(measured("exp1", [1, 1, 1, 0.52, 0]), "exp1")
     assert (unsure.value, unsure.low, unsure.high) == (4, 3, 4)
     gap = [row for row in measured("exp1", [1, 1, 1, 1]) if row.k != 3]
-    assert rates.largest_k(gap, "exp1").value == 2  # what was not measured did not succeed
+    assert rules.largest_k(gap, "exp1").value == 2  # what was not measured did not succeed
 
 
 def test_the_papers_rule_looks_at_eight_samples_and_asks_for_more_than_a_quarter():
     for good, expected in ((2, 0), (3, 1)):
         first = measured("exp1", [good / 8], n=8)
         more = [row._replace(sample=row.sample + 8) for row in measured("exp1", [1], n=56)]
-        assert rates.largest_k(first + more, "exp1", rates.PAPER_RULE).value == expected
-    wide = rates.largest_k(measured("exp1", [1, 0.3]), "exp1", rates.PAPER_RULE)
+        assert rules.largest_k(first + more, "exp1", rules.PAPER_RULE).value == expected
+    wide = rules.largest_k(measured("exp1", [1, 0.3]), "exp1", rules.PAPER_RULE)
     assert wide[:3] == (2, 1, 2)  # eight of 64 may find it or not
-    assert rates.largest_k(measured("exp1", [1, 0.3]), "exp1")[:3] == (1, 1, 1)
+    assert rules.largest_k(measured("exp1", [1, 0.3]), "exp1")[:3] == (1, 1, 1)
 
 
 def sample(net, k, count, placed):
@@ -130,7 +130,7 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
     exp1, exp2 = nets.trained("exp1"), nets.trained("exp2")
 
     def good(net, *numbers):
-        return rates.paper_success(sample(net, *numbers), nets.trained(net))
+        return rules.paper_success(sample(net, *numbers), nets.trained(net))
 
     assert good("exp1", 3, 3, 3) and not good("exp1", 3, 4, 3) and not good("exp1", 3, 3, 2)
     assert (
@@ -148,16 +148,16 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
 
 def test_success_is_every_cell_within_training_and_all_but_one_beyond_with_few_extras():
     def good(*numbers):
-        return rates.success(sample("exp1", *numbers), nets.trained("exp1"))
+        return rules.success(sample("exp1", *numbers), nets.trained("exp1"))
 
     assert good(3, 3, 3) and not good(3, 2, 2) and not good(1, 0, 0)
     assert (
         good(5, 4, 4) and not good(5, 3, 3) and not good(4, 3, 3)
     )  # beyond training, more than training showed
     assert good(9, 11, 9) and not good(9, 12, 9)  # three extras, trained on three
-    assert not rates.success(sample("exp1", 9, 9, 9)._replace(plausibility=0.1), nets.trained("exp1"))
-    assert rates.success(sample("exp1_1", 1, 1, 1), nets.trained("exp1_1"))
-    assert not rates.success(sample("exp1_1", 1, 2, 1), nets.trained("exp1_1"))
+    assert not rules.success(sample("exp1", 9, 9, 9)._replace(plausibility=0.1), nets.trained("exp1"))
+    assert rules.success(sample("exp1_1", 1, 1, 1), nets.trained("exp1_1"))
+    assert not rules.success(sample("exp1_1", 1, 2, 1), nets.trained("exp1_1"))
 
 
 def test_the_experiment_behind_a_net():
@@ -187,7 +187,7 @@ def test_missing_rows_are_named():
     with pytest.raises(ValueError, match="no rows for net 'exp1'; measure it: python -m"):
         rates.rates([], "exp1")
     with pytest.raises(ValueError, match=r"needs rows for k = 1, 2, ...; there are \[0, 2\]"):
-        rates.largest_k(rows("exp1", 0, 1, 4) + rows("exp1", 2, 1, 4), "exp1")
+        rules.largest_k(rows("exp1", 0, 1, 4) + rows("exp1", 2, 1, 4), "exp1")
     with pytest.raises(ValueError, match="at least one value"):
         stats.interval(np.empty(0))
 

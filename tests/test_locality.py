@@ -5,7 +5,7 @@ not local.
 import pytest
 import torch
 
-from lcs_utils import diffusion, locality
+from lcs_utils import diffusion, locality, locality_profile
 from lcs_utils.theory import blobs as toy
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 
@@ -46,7 +46,9 @@ def test_a_vector_condition_reaches_any_net_as_a_batch():
     x0, without = normal(C, H, W), locality.without_each(asked)
     found = [locality.pixel_influence(D, x0, 1.0, asked, TARGETS) for D in (strict, additive)]
     assert torch.equal(*found)
-    profile = locality.profile(strict, x0, normal(C, H, W, seed=5), (0.5, 2.0), asked, without, TARGETS)
+    profile = locality_profile.profile(
+        strict, x0, normal(C, H, W, seed=5), (0.5, 2.0), asked, without, TARGETS
+    )
     assert profile.conditions.shape == (2, 2, H, W)
 
 
@@ -196,13 +198,18 @@ def test_energy_is_of_squares_and_faint_wide_tails_count_in_absolute_values_only
 def test_profile_is_its_parts():
     x0, eps, cond = normal(C, H, W), normal(C, H, W, seed=7), torch.tensor([1.0, 0.0, 1.0])
     without = locality.without_each(cond)
-    found = locality.profile(additive, x0, eps, (0.1, 2.0), cond, without, TARGETS)
+    found = locality_profile.profile(additive, x0, eps, (0.1, 2.0), cond, without, TARGETS)
     assert found.sigmas == (0.1, 2.0) and found.removed == (0, 2)
     torch.testing.assert_close(found.x_t[1], x0 + 2 * eps)
     again = locality.condition_influence(additive, found.x_t[1], 2.0, cond, without)
     torch.testing.assert_close(found.conditions[1], again)
     assert found.windows.tolist() == [[1] * 4] * 2
-    assert locality.profile(additive, x0, eps, (0.1,), cond, {}, TARGETS).conditions.shape == (1, 0, H, W)
+    assert locality_profile.profile(additive, x0, eps, (0.1,), cond, {}, TARGETS).conditions.shape == (
+        1,
+        0,
+        H,
+        W,
+    )
 
 
 def test_wrong_use_says_what_is_wrong():

@@ -24,7 +24,17 @@ from contract import (
 from hypothesis import strategies as st
 
 from lcs_utils import diffusion
-from lcs_utils.models import ddpm, focus, fused, local_patch, pipeline, precond, unet
+from lcs_utils.models import (
+    ddpm,
+    focus,
+    fused,
+    local_patch,
+    magnitude_preserving,
+    pipeline,
+    precision,
+    precond,
+    unet,
+)
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import EDM2UNet
@@ -100,12 +110,15 @@ TABLE = {
             "head_channels": (st.sampled_from([2, 4]), [*COUNT, 0]),
             "unshuffle": (st.integers(1, 2), [*COUNT, 0]),
             "normalize_label": (st.booleans(), FLAG),
-            "dtype_inside": (st.sampled_from(list(unet.DTYPES)), NAME),
+            "dtype_inside": (st.sampled_from(list(precision.DTYPES)), NAME),
         },
     ),
     "dtype_on": (
-        lambda device, name: unet.dtype_on(device, name).itemsize,
-        {"device": (st.just(torch.device("cpu")), []), "name": (st.sampled_from(list(unet.DTYPES)), NAME)},
+        lambda device, name: precision.dtype_on(device, name).itemsize,
+        {
+            "device": (st.just(torch.device("cpu")), []),
+            "name": (st.sampled_from(list(precision.DTYPES)), NAME),
+        },
     ),
     "EDM2UNet.forward": (
         lambda **k: NET(**k),
@@ -300,5 +313,5 @@ def test_every_public_function_is_in_the_table():
         "Attention", "Block", "LogVariance", "SampleOutput", "FocusedDenoiser",
         "load_ddpm",  # from the hub
     }  # fmt: skip
-    modules = (ddpm, focus, fused, local_patch, pipeline, precond, unet)
+    modules = (ddpm, focus, fused, local_patch, magnitude_preserving, pipeline, precision, precond, unet)
     assert missing(TABLE, modules, elsewhere) == (set(), set())

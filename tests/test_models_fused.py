@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from lcs_utils.models import unet
+from lcs_utils.models import precision
 from lcs_utils.models.fused import fuse_, fused
-from lcs_utils.models.unet import EDM2UNet, dtype_on
+from lcs_utils.models.precision import dtype_on
+from lcs_utils.models.unet import EDM2UNet
 
 
 def net(dtype):
@@ -30,7 +31,7 @@ def net(dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype, monkeypatch):
-    monkeypatch.setattr(unet, "HALF_IS_SLOW", False)  # in bfloat16 on every processor
+    monkeypatch.setattr(precision, "HALF_IS_SLOW", False)  # in bfloat16 on every processor
     small, x, noise = net(dtype), torch.randn(2, 3, 8, 8), torch.tensor([0.1, -0.4])
     cond = torch.eye(4)[:2]
 
@@ -48,7 +49,7 @@ def test_fused_is_the_same_to_the_bit_in_value_and_gradient(dtype, monkeypatch):
 
 @pytest.mark.parametrize("slow, dtype", [(False, torch.bfloat16), (True, torch.float32)])
 def test_half_precision_is_used_where_the_processor_has_it(monkeypatch, slow, dtype):
-    monkeypatch.setattr(unet, "HALF_IS_SLOW", slow)
+    monkeypatch.setattr(precision, "HALF_IS_SLOW", slow)
     assert (
         dtype_on(torch.device("cpu"), "bfloat16") is dtype
         and dtype_on(torch.device("cuda"), "bfloat16") is torch.bfloat16

@@ -18,16 +18,17 @@ from lcs_utils.evaluation import (
     locality_figures,
     locality_rates,
     net_locality,
-    rates,
+    rules,
     table_figures,
     tables,
     verdicts,
 )
 from lcs_utils.evaluation.obeyed import conditions_obeyed
 from lcs_utils.evaluation.rows import Sampler, read_rows, rows_path
-from lcs_utils.experiments import EXPERIMENTS, Experiment, preset
+from lcs_utils.experiments import EXPERIMENTS, Experiment
+from lcs_utils.presets import preset
 from lcs_utils.training.data import Data
-from lcs_utils.training.loop import run
+from lcs_utils.training.run import run
 
 MINE = Experiment("mine", objects=(2, 4), labels="random")  # the README's
 COLORS = Experiment("mine_color", objects=(1, 2), condition="color")
@@ -77,7 +78,7 @@ def test_a_net_told_of_places(home):
     net_locality.measure("mine")
     counted = read_rows(rows_path())
     assert len(counted) == 24
-    assert rates.largest_k(counted, "mine").value <= 6
+    assert rules.largest_k(counted, "mine").value <= 6
     assert against_null.of_nets(counted, ["mine"]).k.placed.value <= 6
     assert 0 <= conditions_obeyed(counted, "mine", 4).obeyed.value <= 4
     assert locality_rates.measured_nets(counted) == ["mine"]
@@ -98,7 +99,7 @@ def test_a_net_told_of_colors(home):
     net_locality.measure("mine_color")
     counted = color_generalization.read()
     assert [row.k for row in counted] == [1, 1, 2, 2, 3, 3]
-    assert rates.largest_k(counted, "mine_color", family="colors").value <= 3
+    assert rules.largest_k(counted, "mine_color", family="colors").value <= 3
     assert 0 <= color.conditions_obeyed(counted, 2).value <= 2
     with open(net_locality.path()) as file:
         lines = list(csv.DictReader(line for line in file if not line.startswith("#")))

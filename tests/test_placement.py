@@ -11,7 +11,7 @@ import pytest
 
 from lcs_utils import nets, paths, stats
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
-from lcs_utils.evaluation import against_null, families, placement, rates
+from lcs_utils.evaluation import against_null, families, placement, rules
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 
 CELL = 1 / 16
@@ -128,7 +128,7 @@ def test_a_row_judged_by_the_rules_of_rates_is_judged_within_the_tolerance():
     off = pictured(asked, asked + CELL)  # all one cell off, diagonally
     one, exact = (placement.own([off], tolerance)[0] for tolerance in (1, 0))
     assert (one.placed, exact.placed) == (4, 0)
-    for rule in (rates.success, rates.paper_success):
+    for rule in (rules.success, rules.paper_success):
         assert rule(one, nets.trained("exp1")) and not rule(exact, nets.trained("exp1"))
 
 

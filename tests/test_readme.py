@@ -13,7 +13,7 @@ from lcs_utils import nets, notebooks, paths
 from lcs_utils.evaluation import readme
 from lcs_utils.evaluation.rows import read_rows, rows_path, told_path
 from lcs_utils.experiments import EXPERIMENTS
-from lcs_utils.training import loop as training
+from lcs_utils.training.command import chosen
 
 TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, flags=re.M | re.S)
@@ -53,7 +53,7 @@ def check(command, capsys):
         for option in (word for word in words if word.startswith("--")):
             assert option.split("=")[0] in shown, f"{words[2]} has no {option}"
         if words[2] == "lcs_utils.training" and not word:
-            assert training.chosen(words[3])
+            assert chosen(words[3])
         if words[2] == "lcs_utils.evaluation.length_generalization":
             assert nets.trained(words[3])
     elif words[0] == "snakemake":

@@ -11,7 +11,8 @@ import yaml
 
 from lcs_utils import notebooks, paths
 from lcs_utils.evaluation.changes import CHANGES, split
-from lcs_utils.experiments import EXPERIMENTS, QUEUE, experiment
+from lcs_utils.experiments import EXPERIMENTS, experiment
+from lcs_utils.training.order import QUEUE
 from lcs_utils.training.queue import COUNTED
 
 

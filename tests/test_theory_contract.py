@@ -20,7 +20,19 @@ from hypothesis import strategies as st
 
 from lcs_utils.swing_by import closed_form as swing_by
 from lcs_utils.swing_by import two_concepts
-from lcs_utils.theory import blobs, cpc, distributions, feature_space, lcs, local_denoiser, results
+from lcs_utils.theory import (
+    approximate_cpc,
+    blobs,
+    cpc,
+    distributions,
+    feature_cpc,
+    feature_space,
+    fitted_cpc,
+    lcs,
+    lcs_alternatives,
+    local_denoiser,
+    results,
+)
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 
 
@@ -47,14 +59,14 @@ def laws(n):
     return st.builds(mixture, SEEDS, st.just(n)) | (pair if n > 1 else st.nothing()) | normals(n)
 
 
-FAMILY, M = cpc.coupled_family(0.3, 0.2)
+FAMILY, M = approximate_cpc.coupled_family(0.3, 0.2)
 COMPOSITION = cpc.ConditionalProjectiveComposition(
     {"ab": (0, 2), "c": (1,)}, mixture(1, 4), {"ab": mixture(2, 2), "c": normal(3, 1)}
 )
 PLANE = cpc.ConditionalProjectiveComposition(
     {"u": (0,), "v": (1,)}, mixture(4, 2), {"u": mixture(5, 1), "v": normal(6, 1)}
 )
-FEATURES = cpc.FeatureCPC(PLANE, cpc.LinearMap([[1.0, 0.8], [-0.3, 1.5]]))
+FEATURES = feature_cpc.FeatureCPC(PLANE, feature_cpc.LinearMap([[1.0, 0.8], [-0.3, 1.5]]))
 SMALL = blobs.Blobs(grid_size=3, cell=1)
 IMAGES, GRIDS = torch.rand(4, 3, 4, 4, generator=seeded(0)) * 2 - 1, torch.eye(4)
 DISKS = two_concepts.Disks()
@@ -230,7 +242,7 @@ TABLE = {
         },
     ),
     "ideal": (
-        lambda family, M, J: cpc.ideal(family, M, J).mean,
+        lambda family, M, J: approximate_cpc.ideal(family, M, J).mean,
         {
             "family": (st.just(FAMILY), [None, "f", lambda J: 3]),
             "M": (st.just(M), PIXELS),
@@ -238,7 +250,7 @@ TABLE = {
         },
     ),
     "blockwise": (
-        lambda family, M, J: cpc.blockwise(family, M, J).mean,
+        lambda family, M, J: approximate_cpc.blockwise(family, M, J).mean,
         {
             "family": (st.just(FAMILY), [None, "f", lambda J: 3]),
             "M": (st.just(M), PIXELS),
@@ -246,7 +258,7 @@ TABLE = {
         },
     ),
     "approximate_cpc_errors": (
-        cpc.approximate_cpc_errors,
+        approximate_cpc.approximate_cpc_errors,
         {
             "family": (st.just(FAMILY), [None, "f"]),
             "M": (st.just(M), PIXELS),
@@ -255,7 +267,7 @@ TABLE = {
         },
     ),
     "coupled_family": (
-        lambda **dials: cpc.coupled_family(**dials)[0](frozenset([0])).mean,
+        lambda **dials: approximate_cpc.coupled_family(**dials)[0](frozenset([0])).mean,
         {
             "light": (st.floats(0, 9), [*NUMBER, -0.1]),
             "spill": (st.floats(-9, 9), NUMBER),
@@ -265,7 +277,7 @@ TABLE = {
         },
     ),
     "fit_cpc": (
-        lambda draws, M: cpc.fit_cpc(draws, M)([0]).mean,
+        lambda draws, M: fitted_cpc.fit_cpc(draws, M)([0]).mean,
         {
             "draws": (
                 st.builds(
@@ -288,7 +300,7 @@ TABLE = {
         },
     ),
     "LinearMap": (
-        lambda matrix, x: cpc.LinearMap(matrix).forward(x),
+        lambda matrix, x: feature_cpc.LinearMap(matrix).forward(x),
         {
             "matrix": (
                 st.builds(spread, SEEDS, st.just(2)),
@@ -306,7 +318,7 @@ TABLE = {
         },
     ),
     "CouplingMap": (
-        lambda scale, bend, z: cpc.CouplingMap(scale, bend).inverse(z),
+        lambda scale, bend, z: feature_cpc.CouplingMap(scale, bend).inverse(z),
         {
             "scale": (st.floats(-1, 1), [*NUMBER, 11.0]),
             "bend": (st.floats(-1, 1), NUMBER),
@@ -314,10 +326,13 @@ TABLE = {
         },
     ),
     "FeatureCPC": (
-        lambda features, transform: cpc.FeatureCPC(features, transform).sample(2, seeded(0)),
+        lambda features, transform: feature_cpc.FeatureCPC(features, transform).sample(2, seeded(0)),
         {
             "features": (st.just(PLANE), [None, "p", FAMILY, COMPOSITION]),
-            "transform": (st.just(cpc.CouplingMap()), [None, "A", torch.eye(2), cpc.LinearMap(torch.eye(3))]),
+            "transform": (
+                st.just(feature_cpc.CouplingMap()),
+                [None, "A", torch.eye(2), feature_cpc.LinearMap(torch.eye(3))],
+            ),
         },
     ),
     "lemma_1_subsets": (
@@ -329,7 +344,7 @@ TABLE = {
         },
     ),
     "inactive_block_subsets": (
-        lambda **k: torch.tensor(lcs.inactive_block_subsets(**k).N[0]),
+        lambda **k: torch.tensor(lcs_alternatives.inactive_block_subsets(**k).N[0]),
         {
             "M": (st.just({"ab": (0, 2), "c": (1,)}), PIXELS),
             "n": (st.integers(3, 6), [*COUNT, 2]),
@@ -337,7 +352,7 @@ TABLE = {
         },
     ),
     "window_subsets": (
-        lambda **k: torch.tensor(lcs.window_subsets(**k).N[0]),
+        lambda **k: torch.tensor(lcs_alternatives.window_subsets(**k).N[0]),
         {"n": (st.integers(1, 6), [*COUNT, 0]), "radius": (st.integers(0, 9), COUNT)},
     ),
     "local_conditional_score": (
@@ -359,7 +374,7 @@ TABLE = {
         },
     ),
     "sum_of_scores": (
-        lcs.sum_of_scores,
+        lcs_alternatives.sum_of_scores,
         {
             "family": (st.just(COMPOSITION), [None, "f"]),
             "x": (tensors(3, 4), bad_points(4)),
@@ -784,5 +799,6 @@ def test_every_public_function_is_in_the_table():
         "two_layer_velocity",
         "two_layer_velocity_autograd",
     }
-    modules = (distributions, cpc, lcs, results, feature_space, blobs, local_denoiser, swing_by, two_concepts)
-    assert missing(TABLE, modules, elsewhere) == (set(), set())
+    compositions = (cpc, approximate_cpc, fitted_cpc, feature_cpc, lcs, lcs_alternatives)
+    others = (distributions, results, feature_space, blobs, local_denoiser, swing_by, two_concepts)
+    assert missing(TABLE, compositions + others, elsewhere) == (set(), set())

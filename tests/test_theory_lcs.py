@@ -7,15 +7,13 @@ import torch
 
 from lcs_utils import diffusion
 from lcs_utils.theory import results
+from lcs_utils.theory.approximate_cpc import coupled_family
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition as CPC
-from lcs_utils.theory.cpc import coupled_family, fit_cpc
 from lcs_utils.theory.distributions import GaussianMixture, gaussian, kl
-from lcs_utils.theory.lcs import (
-    Subsets,
+from lcs_utils.theory.fitted_cpc import fit_cpc
+from lcs_utils.theory.lcs import Subsets, lemma_1_subsets, local_conditional_denoiser, local_conditional_score
+from lcs_utils.theory.lcs_alternatives import (
     inactive_block_subsets,
-    lemma_1_subsets,
-    local_conditional_denoiser,
-    local_conditional_score,
     local_conditional_score_reference,
     sum_of_scores,
     window_subsets,

@@ -8,15 +8,10 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import features
 from lcs_utils.theory import feature_space, results
-from lcs_utils.theory.cpc import (
-    ConditionalProjectiveComposition,
-    CouplingMap,
-    FeatureCPC,
-    LinearMap,
-    approximate_cpc_errors,
-    coupled_family,
-)
+from lcs_utils.theory.approximate_cpc import approximate_cpc_errors, coupled_family
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, gaussian, kl
+from lcs_utils.theory.feature_cpc import CouplingMap, FeatureCPC, LinearMap
 from lcs_utils.theory.lcs import lemma_1_subsets, local_conditional_score
 
 JS = [(), (0,), (1, 2), (0, 1, 2)]

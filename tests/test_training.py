@@ -17,10 +17,12 @@ from accelerate import Accelerator
 from lcs_utils import checkpoints, nets, paths
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.loading import load
-from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, PRESETS, Preset, experiment, preset
-from lcs_utils.models.unet import MPConv
-from lcs_utils.training import data as training_data
-from lcs_utils.training import loop as training
+from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, experiment
+from lcs_utils.models.magnitude_preserving import MPConv
+from lcs_utils.presets import PRESETS, Preset, preset
+from lcs_utils.training import command, images, loop, rendered
+from lcs_utils.training import run as training
+from lcs_utils.training.state import ema_exponent, learning_rate
 
 TINY_NET = dict(channels=16, channel_mult=[1], num_blocks=1, attention_levels=[], unshuffle=2)
 TINY = Preset(
@@ -54,7 +56,7 @@ torch.set_num_threads(1)
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from test_training import TINY, tiny_data
-from lcs_utils.training import loop as training
+from lcs_utils.training import run as training
 from lcs_utils.experiments import EXP3
 folder, slow = Path(sys.argv[1]), float(sys.argv[2])
 original = training.State.save
@@ -163,7 +165,7 @@ def test_scenes_of_any_number_of_objects_have_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     size = replace(TINY, resolution=16, per_count=2)
     for low, high, name in ((2, 2, "clevr16"), (2, 7, "clevr16_2-7")):
-        data = training_data.load_data(
+        data = rendered.load_data(
             replace(EXP1, name="mine", objects=(low, high)), size, torch.device("cpu"), 1
         )
         assert len(data.images) == 2 * (high - low + 1) and (tmp_path / "data" / name).exists()
@@ -185,9 +187,9 @@ def test_each_process_draws_its_own_data_after_a_resume_too(tmp_path, monkeypatc
         training.run(
             EXP1, replace(size, images=8 * 4), data=tiny_data(), folder=folder, output=tmp_path / "net"
         )
-        seen, draw = [], training.draw
+        seen, draw = [], loop.draw
         monkeypatch.setattr(Accelerator, "process_index", property(lambda self, process=process: process))
-        monkeypatch.setattr(training, "draw", lambda *args: seen.append(draw(*args)) or seen[-1])  # noqa: B023
+        monkeypatch.setattr(loop, "draw", lambda *args: seen.append(draw(*args)) or seen[-1])  # noqa: B023
         training.run(EXP1, size, data=tiny_data(), folder=folder, output=tmp_path / "net")
         monkeypatch.undo()
         drawn[process] = torch.cat([batch.cond for batch in seen])
@@ -200,8 +202,8 @@ def test_a_batch_in_pieces_is_the_same_step(exp):
     whole, pieces = (train(exp, replace(TINY, at_once=n), steps=3)[1] for n in (16, 3))
     for a, b in zip(whole, pieces, strict=True):
         assert a.loss == pytest.approx(b.loss, rel=1e-4) and a.error == pytest.approx(b.error, rel=1e-4)
-    batch = training.draw(tiny_data(), exp, 8, torch.Generator().manual_seed(0))
-    found = list(training.parts(batch, batch.x0, torch.arange(len(batch.x0)), 3))
+    batch = loop.draw(tiny_data(), exp, 8, torch.Generator().manual_seed(0))
+    found = list(loop.parts(batch, batch.x0, torch.arange(len(batch.x0)), 3))
     assert [len(x) for x, _, _ in found] == [3] * (len(batch.x0) // 3) + [len(batch.x0) % 3]
     assert torch.equal(torch.cat([part.cond for _, _, part in found]), batch.cond)
     assert all((part.valid is None) == (exp is EXP1) for _, _, part in found)
@@ -245,10 +247,11 @@ from dataclasses import replace
 from pathlib import Path
 from accelerate import PartialState
 from test_training import TINY, tiny_data
-from lcs_utils.training import loop as training
+from lcs_utils.training import loop
+from lcs_utils.training import run as training
 from lcs_utils.experiments import EXP1
-folder, rank, drawn, draw = Path(sys.argv[1]), PartialState(cpu=True).process_index, [], training.draw
-training.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
+folder, rank, drawn, draw = Path(sys.argv[1]), PartialState(cpu=True).process_index, [], loop.draw
+loop.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
 for images in (16, 32):  # the second run goes on from the first
     training.run(EXP1, replace(TINY, images=images), data=tiny_data(), folder=folder, output=folder / "net")
 torch.save(torch.cat([batch.cond for batch in drawn]), folder / f"drawn_{{rank}}.pt")
@@ -281,7 +284,7 @@ def train(exp, size=TINY, steps=60, seed=0):
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())  # as `run`
     state = training.start(exp, replace(size, images=size.batch * steps), seed, accelerator.device)
     logs = list(
-        training.training_loop(state, tiny_data(), exp, replace(size, images=size.batch * steps), accelerator)
+        loop.training_loop(state, tiny_data(), exp, replace(size, images=size.batch * steps), accelerator)
     )
     return state, logs
 
@@ -300,17 +303,17 @@ def test_a_few_steps_lower_the_error_and_keep_weights_on_the_sphere(exp):
 def test_images_on_disk_are_those_of_the_folder_and_move_to_the_device_where_they_fit(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     size = replace(TINY, resolution=16, per_count=3)
-    data = training_data.load_data(EXP1, size, torch.device("cpu"), 1)
+    data = rendered.load_data(EXP1, size, torch.device("cpu"), 1)
     arrays = load(dataset.default_folder(16, range(1, 4)))
     assert np.array_equal(data.locations, arrays["locations"], equal_nan=True) and np.array_equal(
         data.colors, arrays["colors"]
     )
     in_memory = training.Data(torch.from_numpy(arrays["images"]), data.locations, data.colors)
-    drawn = [training.draw(d, EXP1, 8, torch.Generator().manual_seed(3)) for d in (data, in_memory)]
+    drawn = [loop.draw(d, EXP1, 8, torch.Generator().manual_seed(3)) for d in (data, in_memory)]
     assert torch.equal(drawn[0].x0, drawn[1].x0) and torch.equal(drawn[0].cond, drawn[1].cond)
     n_bytes = arrays["images"].nbytes
-    assert torch.equal(training_data.within(data.images, n_bytes, torch.device("cpu")), in_memory.images)
-    assert training_data.within(data.images, n_bytes - 1, torch.device("cpu")) is data.images
+    assert torch.equal(images.within(data.images, n_bytes, torch.device("cpu")), in_memory.images)
+    assert images.within(data.images, n_bytes - 1, torch.device("cpu")) is data.images
 
 
 def test_a_nan_stops_the_run_before_it_spreads():
@@ -319,19 +322,17 @@ def test_a_nan_stops_the_run_before_it_spreads():
     with torch.no_grad():
         state.objective.net.out_gain.fill_(float("nan"))
     with pytest.raises(FloatingPointError, match="nan after 0 images"):
-        next(training.training_loop(state, tiny_data(), EXP1, TINY, accelerator))
+        next(loop.training_loop(state, tiny_data(), EXP1, TINY, accelerator))
 
 
 def test_schedule_and_ema():
     def lr(images):
-        return training.learning_rate(images, 1000, 1.0)
+        return learning_rate(images, 1000, 1.0)
 
     assert lr(0) == 0 and lr(30) == pytest.approx(1) and lr(250) == pytest.approx(1) and lr(1000) == 0
     assert lr(500) == pytest.approx(2**-0.5) and lr(900) < lr(750)
-    exponent = training.ema_exponent(0.05)  # EDM2 lists gamma = 16.97 for 0.05, 6.94 for 0.10
-    assert exponent == pytest.approx(16.97, abs=0.01) and training.ema_exponent(0.10) == pytest.approx(
-        6.94, abs=0.01
-    )
+    exponent = ema_exponent(0.05)  # EDM2 lists gamma = 16.97 for 0.05, 6.94 for 0.10
+    assert exponent == pytest.approx(16.97, abs=0.01) and ema_exponent(0.10) == pytest.approx(6.94, abs=0.01)
     # the profile of the weights t^gamma has relative standard deviation 0.05
     average, weights = 0.0, torch.arange(1, 5001, dtype=torch.float64)
     for t in weights.tolist():
@@ -341,9 +342,9 @@ def test_schedule_and_ema():
 
 def test_labels_are_what_the_policy_says():
     data, generator = tiny_data(), torch.Generator().manual_seed(0)
-    totals = {exp.name: training.draw(data, exp, 64, generator).cond.sum(1) for exp in (EXP1, EXP2)}
+    totals = {exp.name: loop.draw(data, exp, 64, generator).cond.sum(1) for exp in (EXP1, EXP2)}
     assert set(totals["exp2"].tolist()) == {1.0} and set(totals["exp1"].tolist()) == {2.0, 3.0}
-    patches = training.draw(data, EXP3, 64, generator)
+    patches = loop.draw(data, EXP3, 64, generator)
     assert patches.x0.shape == (128, 3, 14, 14) and patches.cond.shape == (128, 51)
 
 
@@ -354,7 +355,7 @@ def test_bad_names_list_the_allowed(capsys):
         preset("huge")
     for arguments in (["exp9"], ["exp1", "--preset", "huge"], ["exp1", "--images", "3"]):
         with pytest.raises(SystemExit) as stop:
-            training.main(arguments)
+            command.main(arguments)
         assert stop.value.code == 2
     assert "allowed" in capsys.readouterr().err
     with pytest.raises(nets.CheckpointError, match="no checkpoint 'nothing'.*there are"):

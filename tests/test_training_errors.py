@@ -11,7 +11,8 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.experiments import EXPERIMENTS
-from lcs_utils.training import loop as training
+from lcs_utils.training import command
+from lcs_utils.training import run as training
 from lcs_utils.training.errors import denoising_error, held_out, shrunk
 
 
@@ -66,7 +67,7 @@ def test_held_out_scenes_are_told_as_in_training_and_are_not_training_scenes():
 def test_a_row_of_the_table(tmp_path, capsys, name):
     place = tmp_path / "net"
     training.run(EXPERIMENTS[name], TINY, data=tiny_data(), folder=tmp_path, output=place)
-    training.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
+    command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
     header, _, row, null = capsys.readouterr().out.splitlines()
     assert header.startswith("| net | images | images/s | sigma 0.05 |") and row.startswith(
         f"| {place} | 480 |"
@@ -80,5 +81,5 @@ def test_bad_input_is_named(capsys):
         (["exp1", "--preset", "tiny", "--scenes", "0"], "--scenes must be"),
     ):
         with pytest.raises(SystemExit):
-            training.main(["errors", *words])
+            command.main(["errors", *words])
         assert message in capsys.readouterr().err

@@ -16,9 +16,12 @@ from test_training import TINY, tiny_data
 from lcs_utils import nets, paths, store
 from lcs_utils.clevr import dataset
 from lcs_utils.diffusion import add_noise, training_sigmas
-from lcs_utils.experiments import EXP1, EXP3, preset, scene_counts
+from lcs_utils.experiments import EXP1, EXP3, scene_counts
+from lcs_utils.presets import preset
+from lcs_utils.training import ahead, command, loop, rendered
 from lcs_utils.training import data as training_data
-from lcs_utils.training import loop as training
+from lcs_utils.training import run as training
+from lcs_utils.training.images import ImagesOnDisk
 from lcs_utils.training.launch import launch
 from lcs_utils.training.state import processes_of
 
@@ -69,7 +72,7 @@ def test_twenty_steps_with_batches_drawn_ahead_are_the_same_bytes(tmp_path, exp)
 def test_draws_are_those_of_one_loop_and_leave_the_generator_where_it_was():
     """Against the order in which training drew before: index and labels, noise levels, noise."""
     generators = [torch.Generator().manual_seed(3) for _ in range(2)]
-    made = training_data.draws(disk_data(), EXP1, 8, 4, generators[0], training.noisy)
+    made = ahead.draws(disk_data(), EXP1, 8, 4, generators[0], loop.noisy)
     for batch, sigma, x_t in made:
         plain = training_data.draw(tiny_data(), EXP1, 8, generators[1])
         levels = training_sigmas(8, generators[1])
@@ -77,7 +80,7 @@ def test_draws_are_those_of_one_loop_and_leave_the_generator_where_it_was():
         assert torch.equal(x_t, add_noise(plain.x0, levels, generators[1]))
         assert torch.equal(generators[0].get_state(), generators[1].get_state())
     with pytest.raises(ZeroDivisionError):  # what goes wrong ahead is raised here
-        list(training_data.draws(disk_data(), EXP1, 8, 2, generators[0], lambda *_: 1 / 0))
+        list(ahead.draws(disk_data(), EXP1, 8, 2, generators[0], lambda *_: 1 / 0))
 
 
 class Killed(BaseException):
@@ -144,7 +147,7 @@ def test_scenes_are_hashed_once_and_again_when_they_were_written(tmp_path, monke
     )
 
     def load():
-        return training_data.load_data(EXP1, size, torch.device("cpu"), 1)
+        return rendered.load_data(EXP1, size, torch.device("cpu"), 1)
 
     load(), load()
     assert hashed.count(True) == 1
@@ -162,7 +165,7 @@ def test_many_readers_give_the_images_asked_for():
     class Scenes:
         column = staticmethod(lambda name, index: index[:, None] * 2)
 
-    images = training_data.ImagesOnDisk(Scenes)
+    images = ImagesOnDisk(Scenes)
     index = torch.randperm(100, generator=torch.Generator().manual_seed(0))
     assert torch.equal(images[index], index[:, None] * 2) and torch.equal(
         images[index[:3]], index[:3, None] * 2
@@ -186,9 +189,9 @@ def test_many_readers_give_the_images_asked_for():
 def test_a_refusal_is_one_sentence_before_any_process_starts(words, variables, message, monkeypatch, capsys):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(training, "launch", lambda *_: pytest.fail("processes were started"))
+    monkeypatch.setattr(command, "launch", lambda *_: pytest.fail("processes were started"))
     with pytest.raises(SystemExit) as stop:
-        training.main([*words, "--again"])
+        command.main([*words, "--again"])
     error = capsys.readouterr().err
     assert stop.value.code == 2 and message in error and error.count("\n") == 1
 
@@ -224,9 +227,9 @@ def test_a_trial_is_narrow_short_and_apart():
     size = preset("tiny_2000")
     assert (size.images, size.patch_images, size.per_count, size.resolution) == (2000, 2000, 500, 32)
     assert size.net["channels"] < preset("tiny").net["channels"] and preset("paper_4096").batch == 2048
-    folder = training_data.scenes_folder(size, range(1, 4))
+    folder = rendered.scenes_folder(size, range(1, 4))
     assert folder == paths.RUNS / "tiny_2000" / "data" / "clevr32"
-    assert training_data.scenes_folder(preset("tiny"), range(1, 4)) == paths.RUNS / "data" / "clevr32"
+    assert rendered.scenes_folder(preset("tiny"), range(1, 4)) == paths.RUNS / "data" / "clevr32"
     for name in ("tiny_", "tiny_0", "tiny_x", "huge_2000"):
         with pytest.raises(ValueError, match="unknown preset"):
             preset(name)

@@ -14,9 +14,12 @@ from lcs_utils import nets, paths, store
 from lcs_utils.evaluation import color_generalization, length_generalization, net_locality
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.rows import STANDARD, Row, rows_path
-from lcs_utils.experiments import COLOR, EXPERIMENTS, ON_A_GPU, QUEUE, experiment, preset
-from lcs_utils.training import loop as training
+from lcs_utils.experiments import COLOR, EXPERIMENTS, experiment
+from lcs_utils.presets import preset
+from lcs_utils.training import command, loop
 from lcs_utils.training import queue as training_queue
+from lcs_utils.training import run as training
+from lcs_utils.training.order import ON_A_GPU, QUEUE
 from lcs_utils.training.queue import TimeUp, advance, describe, standing, until, work
 
 SIZE = replace(TINY, images=16, patch_images=24)
@@ -194,7 +197,7 @@ def test_a_full_disk_ends_the_queue_and_a_measure_that_cannot_be_taken_does_not(
         work(replace(SIZE, images=800), hours=1)
     monkeypatch.setattr(training_queue, "work", refuse)
     with pytest.raises(SystemExit) as stop:
-        training.main(["queue", "--preset", "tiny"])
+        command.main(["queue", "--preset", "tiny"])
     assert stop.value.code == 2 and "error: exp1 draws images" in capsys.readouterr().err
 
 
@@ -233,14 +236,14 @@ def test_time_is_up_inside_work_that_does_not_look_at_the_clock(queue, monkeypat
 def test_the_command_line(queue, capsys):
     for words in (["--hours", "0"], ["--images", "3"], ["--preset", "huge"]):
         with pytest.raises(SystemExit) as stop:
-            training.main(["queue", *words])
+            command.main(["queue", *words])
         assert stop.value.code == 2
     assert "need --hours > 0 and at least one batch" in capsys.readouterr().err
-    training.main(["queue", "--preset", "tiny", "--dry-run"])
+    command.main(["queue", "--preset", "tiny", "--dry-run"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["exp1", "exp3", "color_1-3", "exp1_seed1"] and queue == []
     assert "0 of 800,000 images" in lines[1]
-    training.main(["queue", "--preset", "tiny", "--hours", "1e-9"])
+    command.main(["queue", "--preset", "tiny", "--hours", "1e-9"])
     assert "left in the queue:\nexp1 " in capsys.readouterr().out
 
 
@@ -263,5 +266,5 @@ def test_the_color_nets_differ_from_each_other_in_one_field():
         replace(many, name=single.name, objects=(1, 1)),
     )
     assert many.condition == "color" and many.labels == "all"
-    batch = training.draw(tiny_data(), one, 64, torch.Generator().manual_seed(0))
+    batch = loop.draw(tiny_data(), one, 64, torch.Generator().manual_seed(0))
     assert batch.cond.shape == (64, 8) and set(batch.cond.sum(1).tolist()) == {1.0}

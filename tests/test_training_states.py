@@ -15,9 +15,11 @@ import torch
 from test_training import TINY, tiny_data
 
 from lcs_utils import checkpoints, nets, paths, store
-from lcs_utils.experiments import EXP1, EXP3, Experiment, Preset, of_row, preset
+from lcs_utils.experiments import EXP1, EXP3, Experiment
+from lcs_utils.presets import Preset, of_row, preset
 from lcs_utils.resumable import read_state
-from lcs_utils.training import loop as training
+from lcs_utils.training import command
+from lcs_utils.training import run as training
 from lcs_utils.training.data import Data
 from lcs_utils.training.state import about, check_same
 
@@ -156,14 +158,14 @@ def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_pa
 
 def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
-    monkeypatch.setattr(training, "is_trained", lambda *_: True)
+    monkeypatch.setattr(command, "is_trained", lambda *_: True)
     began = threading.Event()
     monkeypatch.setattr(training, "run", lambda *_, **__: began.set())
     state = training.state_folder("exp1", preset("tiny")) / "state.pt"
     state.parent.mkdir(parents=True)
     torch.save({"seen": torch.tensor([200_000.0, 1.0])}, state)
     with store.exclusive(state):
-        other = threading.Thread(target=training.main, args=(["exp1", "--again"],))
+        other = threading.Thread(target=command.main, args=(["exp1", "--again"],))
         other.start()
         assert not began.wait(1.0) and state.exists()
         with pytest.raises(BlockingIOError), store.exclusive(state, wait=False):
@@ -176,7 +178,7 @@ def test_a_deadline_stops_between_two_lines_of_the_log_and_the_net_ends_with_the
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
     assert run(straight, size=TINY)
     assert not run(stopped, size=TINY, deadline=0)
-    assert training.images_seen(stopped) == training.LOG_EVERY * TINY.batch and not (stopped / "net").exists()
+    assert command.images_seen(stopped) == training.LOG_EVERY * TINY.batch and not (stopped / "net").exists()
     assert run(stopped, size=TINY)
     for file in ("net/" + nets.WEIGHTS, "loss.csv"):
         assert (straight / file).read_bytes() == (stopped / file).read_bytes()
@@ -250,7 +252,7 @@ def test_a_state_and_a_row_of_before_the_rooms_are_read(tmp_path):
         torch.rand(12, 3, 2, generator=generator),
         torch.randint(0, 8, (12, 3), generator=generator),
     )
-    assert training.images_seen(tmp_path) == 160
+    assert command.images_seen(tmp_path) == 160
     assert training.run(exp, size, data=data, folder=tmp_path, output=tmp_path / "net")
     assert nets.verified_row(str(tmp_path / "net"))["images"] == 320
     curve = checkpoints.loss_curve(str(tmp_path / "net"))

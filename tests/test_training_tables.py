@@ -10,9 +10,10 @@ import torch
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr import conditions, labels
 from lcs_utils.evaluation import color_generalization, length_generalization
-from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, preset
-from lcs_utils.training import loop as training
-from lcs_utils.training import measures
+from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils.presets import preset
+from lcs_utils.training import command, measures
+from lcs_utils.training import run as training
 
 
 @pytest.fixture
@@ -51,17 +52,17 @@ def test_a_table_trains_its_nets_in_order_and_goes_on_after_a_stop(trained, tabl
     order, stop = trained
     stop[0] = nets[2].name
     with pytest.raises(KeyboardInterrupt):
-        training.main([table, "--preset", "tiny", "--images", "640"])
+        command.main([table, "--preset", "tiny", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets[:2]]
     stop[0] = None
-    training.main([table, "--preset", "tiny", "--images", "640"])
+    command.main([table, "--preset", "tiny", "--images", "640"])
     assert [name for name, *_ in order] == [e.name for e in nets]
     assert order[-1][1:] == (
         "tiny",
         640 * nets[-1].times,
         f"python -m lcs_utils.training {nets[-1].name} --preset tiny --images 640",
     )
-    training.main([table])
+    command.main([table])
     assert len(order) == len(nets)
 
 
@@ -69,10 +70,10 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     trained, monkeypatch, capsys
 ):
     order, _ = trained
-    training.main(["exp1"])
-    training.main(["exp1", "--missing"])
-    training.main(["exp1", "--missing", "--seed", "1"])
-    training.main(["exp3"])
+    command.main(["exp1"])
+    command.main(["exp1", "--missing"])
+    command.main(["exp1", "--missing", "--seed", "1"])
+    command.main(["exp3"])
     assert [(name, images) for name, _, images, _ in order] == [
         ("exp1", 176_000),
         ("exp1", 176_000),
@@ -81,22 +82,22 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     again = []
     monkeypatch.setattr(training, "run", lambda exp, *args, **kwargs: again.append(exp.name))
     with pytest.raises(SystemExit):
-        training.main(["exp1", "--images", "640"])
+        command.main(["exp1", "--images", "640"])
     assert "exp1 is trained, on 176,000 images; --again trains it" in capsys.readouterr().err and again == []
     state = paths.RUNS / "tiny" / "training" / "exp1" / "state.pt"
     state.parent.mkdir(parents=True, exist_ok=True)
     torch.save({"seen": torch.tensor([320.0, 1.0])}, state)
-    training.main(["exp1", "--images", "640"])  # stopped on the way: goes on
+    command.main(["exp1", "--images", "640"])  # stopped on the way: goes on
     torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
-    training.main(["exp1", "--images", "640", "--again"])
+    command.main(["exp1", "--images", "640", "--again"])
     assert again == ["exp1", "exp1"] and not state.exists()  # from the start
 
 
 def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
-    training.main(["table2"])
+    command.main(["table2"])
     (nets.folder("random_1-2") / nets.WEIGHTS).write_text("altered")
     with pytest.raises(SystemExit):
-        training.main(["table2"])
+        command.main(["table2"])
     assert (
         "random_1-2/net/diffusion_pytorch_model.safetensors is truncated or altered"
         in capsys.readouterr().err
@@ -104,7 +105,7 @@ def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
 
 
 def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
-    training.main(["controls"])
+    command.main(["controls"])
     place = nets.folder("background_one")
     for name, text in (("row.json", '{"images": 7, "sha256": "x"}'), ("loss.csv", ""), ("README.md", "")):
         (place / name).write_text(text)
@@ -116,7 +117,7 @@ def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):
     assert nets.images_seen("background_one") == 7
     with pytest.raises(nets.CheckpointError, match="no checkpoint 'background_one'.*training background_one"):
         nets.verified_row("background_one")
-    training.main(["controls"])
+    command.main(["controls"])
     assert [name for name, *_ in trained[0]] == [e.name for e in CONTROLS] * 2
     new = nets.row("background_one")
     assert (
@@ -131,15 +132,15 @@ def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
     weights.parent.mkdir(parents=True, exist_ok=True)
     weights.write_text("shipped")
     (weights.parents[1] / "row.json").write_text(json.dumps({"sha256": store.sha256(weights), "images": 8}))
-    training.main(["exp1", "--again"])
-    training.main(["exp2"])
+    command.main(["exp1", "--again"])
+    command.main(["exp2"])
     assert weights.read_text() == "exp1"
     assert (paths.RUNS / "tiny" / "checkpoints" / "exp2" / nets.WEIGHTS).read_text() == "exp2"
 
 
 def test_unknown_names_list_the_allowed(trained, capsys):
     with pytest.raises(SystemExit) as stop:
-        training.main(["table3"])
+        command.main(["table3"])
     message = capsys.readouterr().err
     assert stop.value.code == 2 and not trained[0]
     assert (

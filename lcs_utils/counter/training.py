@@ -34,7 +34,7 @@ from lcs_utils.counter.net import (
 )
 from lcs_utils.counter.scenes import Labeled, training_data
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.models.unet import dtype_on
+from lcs_utils.models.precision import dtype_on
 from lcs_utils.nets import CheckpointError
 from lcs_utils.resumable import Resumable
 

@@ -18,8 +18,9 @@ from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.placement import TOLERANCES
-from lcs_utils.evaluation.rates import PAPER_RULE_ALL, PLACES_RULE, LargestK, measures
+from lcs_utils.evaluation.rates import measures
 from lcs_utils.evaluation.rows import Row, of_net
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lcs_utils import paths
-from lcs_utils.evaluation.rates import LargestK
+from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.stats import Interval, interval
 

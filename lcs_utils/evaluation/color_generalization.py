@@ -27,8 +27,8 @@ from lcs_utils.evaluation.length_generalization import (
     samples_path,
 )
 from lcs_utils.evaluation.rows import STANDARD, Sampler, rows_path
-from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
+from lcs_utils.presets import PRESETS
 
 COMMAND = "python -m lcs_utils.evaluation.color_generalization"
 NAME = "color_generalization"

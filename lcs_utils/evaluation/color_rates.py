@@ -17,9 +17,9 @@ from lcs_utils.evaluation import color
 from lcs_utils.evaluation.against_null import RULES, Beside, beside, by_picture, largest_k_of
 from lcs_utils.evaluation.color import ColorRow, decode
 from lcs_utils.evaluation.placement import TIMES
-from lcs_utils.evaluation.rates import LargestK
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.evaluation.rows import of_net as rows_of_net
+from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, drawn_mean, interval, weights
 

@@ -28,9 +28,9 @@ from lcs_utils.evaluation.feature_nets import (
 )
 from lcs_utils.evaluation.net_features import COMMAND, FeatureRow, path
 from lcs_utils.evaluation.rows import STANDARD
-from lcs_utils.experiments import PRESETS
 from lcs_utils.features import causal
 from lcs_utils.features.capture import find_layers
+from lcs_utils.presets import PRESETS
 from lcs_utils.stats import interval
 
 IMAGES = 16

@@ -21,10 +21,10 @@ from lcs_utils import nets, store
 from lcs_utils.evaluation.feature_nets import N, Subject, singles, subject, untrained_twin
 from lcs_utils.evaluation.net_features import DRAWS, Setting, sums
 from lcs_utils.evaluation.rows import rows_path
-from lcs_utils.experiments import PRESETS
 from lcs_utils.features.capture import Space
 from lcs_utils.features.contexts import FITTED, KINDS, Sums
 from lcs_utils.features.measures import cosine_matrices
+from lcs_utils.presets import PRESETS
 
 SETTING = Setting(2.0)  # Choice: sigma is lost in the paper; net_features sweeps it
 COMMAND = "python -m lcs_utils.evaluation.feature_matrices NET ..."

@@ -32,9 +32,9 @@ from lcs_utils.evaluation.cleanness import cleanness, takes
 from lcs_utils.evaluation.family_grids import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
-from lcs_utils.experiments import PRESETS
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.pipeline import ConditionalPipeline
+from lcs_utils.presets import PRESETS
 
 BATCH = 8  # samples drawn together, and kept together when a run stops
 

@@ -19,19 +19,12 @@ from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8, score
-from lcs_utils.evaluation.net_locality import (
-    IMAGES,
-    SIGMAS,
-    K,
-    LocalityRow,
-    cell_targets,
-    current,
-    read,
-)
+from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow, cell_targets, current, read
 from lcs_utils.evaluation.obeyed import conditions_obeyed
-from lcs_utils.evaluation.rates import PAPER_RULE_ALL, Rule, largest_k, mean_over
 from lcs_utils.evaluation.rates import along_training as rates_along_training
+from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, Rule, largest_k
 from lcs_utils.nets import trained
 from lcs_utils.plotting import color_of
 from lcs_utils.stats import Interval, interval, rank_correlation

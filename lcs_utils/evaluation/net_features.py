@@ -26,10 +26,10 @@ from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.feature_nets import LAYERS, N, Subject, singles, subject, untrained_twin
 from lcs_utils.evaluation.rows import rows_path
-from lcs_utils.experiments import PRESETS
 from lcs_utils.features.capture import NetResponse, Space
 from lcs_utils.features.contexts import Sums, check_design, gather
 from lcs_utils.features.measures import Measured, all_measures
+from lcs_utils.presets import PRESETS
 
 SIGMAS = (0.5, 2.0, 10.0, 40.0)
 KS, REMOVALS = (1, 2, 3, 4, 6, 8), (2, 4, 8)

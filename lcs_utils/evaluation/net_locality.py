@@ -26,9 +26,9 @@ from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.length_generalization import on
 from lcs_utils.evaluation.rows import rows_path
-from lcs_utils.experiments import PRESETS
 from lcs_utils.models.focus import focus
 from lcs_utils.nets import trained
+from lcs_utils.presets import PRESETS
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other

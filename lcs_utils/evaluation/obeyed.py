@@ -36,8 +36,7 @@ from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.clevr.scenes import project, sample_scene
 from lcs_utils.evaluation import against_null, placement
 from lcs_utils.evaluation.families import HELD_OUT
-from lcs_utils.evaluation.rates import by_k
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rows import Row, by_k
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, bounded
 

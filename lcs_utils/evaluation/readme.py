@@ -16,9 +16,10 @@ from lcs_utils.evaluation import against_null, color_generalization, color_rates
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, from_figures
 from lcs_utils.evaluation.feature_report import pick
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
-from lcs_utils.evaluation.rates import PAPER_RULE_ALL, largest_k, mean_over
+from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
 
 README = paths.ROOT / "README.md"

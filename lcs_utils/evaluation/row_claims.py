@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lcs_utils.evaluation.claims import OPEN, YES, Verdict, judged, say_interval
-from lcs_utils.evaluation.rates import by_k, mean_over
-from lcs_utils.evaluation.rows import Row, seeds_of
+from lcs_utils.evaluation.rates import mean_over
+from lcs_utils.evaluation.rows import Row, by_k, seeds_of
 from lcs_utils.evaluation.tables import COMMAND, LABELS, OBSERVED, Cell, cells, say
 from lcs_utils.nets import trained
 

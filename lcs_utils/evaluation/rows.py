@@ -149,3 +149,19 @@ def write_rows(rows: Iterable[Row], path) -> None:
     """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
     command = "python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64"
     store.write_rows(path, command, Row, rows)
+
+
+def by_k(rows: Iterable[Row], net: str, family: str = "test") -> dict[int, list[Row]]:
+    """One net's rows by K, ascending, each in the order of its samples. Raises ValueError when there are
+    none.
+    """
+    check_text("net", net)
+    rows = check_rows(rows)
+    found: dict[int, list[Row]] = {}
+    for row in sorted(of_net(rows, net, family)):
+        found.setdefault(row.k, []).append(row)
+    if not found:
+        raise ValueError(
+            f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}"
+        )
+    return dict(sorted(found.items()))

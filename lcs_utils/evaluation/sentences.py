@@ -12,16 +12,12 @@ from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
 from lcs_utils.evaluation.memorization import RATIO, REAL, Near, likeness, memorized
 from lcs_utils.evaluation.obeyed import Obeyed, conditions_obeyed
-from lcs_utils.evaluation.rates import PAPER_RULE_ALL, largest_k, mean_over
+from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.strips import Strip
 from lcs_utils.evaluation.tables import Cell, markdown, say
-from lcs_utils.evaluation.training_sets import (
-    Measured,
-    blind_successes,
-    counted_blind,
-    seen,
-)
+from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, seen
 from lcs_utils.stats import Interval
 
 

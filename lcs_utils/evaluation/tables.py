@@ -9,17 +9,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.changes import CHANGES
-from lcs_utils.evaluation.rates import (
-    NUMBERS,
-    OUR_RULE,
-    PAPER_RULE,
-    PAPER_RULE_ALL,
-    LargestK,
-    by_k,
-    largest_k,
-    rates,
-)
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rates import NUMBERS, rates
+from lcs_utils.evaluation.rows import Row, by_k
+from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, LargestK, largest_k
 from lcs_utils.nets import parts, trained
 from lcs_utils.stats import Interval
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart
 from lcs_utils.clevr.grid import cells as cells_of
-from lcs_utils.evaluation import rates
+from lcs_utils.evaluation import rules
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
-from lcs_utils.evaluation.rates import LargestK, largest_k, mean_over
+from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, seeds_of
+from lcs_utils.evaluation.rules import LargestK, largest_k
 from lcs_utils.evaluation.tables import Cell, cells
 from lcs_utils.experiments import EXP3, RADIUS_SWEEP
 from lcs_utils.nets import along, images_seen, trained
@@ -59,7 +60,7 @@ def measured(
     means = [mean_over(rows, net, name, over) for name in names]
     if cell.ours is None or None in means:
         return None
-    rule = rates.PAPER_RULE_ALL._replace(succeeds=tolerant)
+    rule = rules.PAPER_RULE_ALL._replace(succeeds=tolerant)
     return Measured(cell, *means, largest_k(rows, net, rule), list(over))
 
 
@@ -151,7 +152,7 @@ def blind_successes(
 ) -> tuple[int, int]:
     """(samples that succeed by the paper's rule as judged blind, samples that were looked at) at `ks`."""
     pairs = [blind for blind, _ in counted_blind(hands, rows, net) if blind.k in ks]
-    return sum(rates.paper_success(row, trained(net)) for row in pairs), len(pairs)
+    return sum(rules.paper_success(row, trained(net)) for row in pairs), len(pairs)
 
 
 def nets(rows: Mapping[str, dict]) -> str:

@@ -17,9 +17,10 @@ from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, from_figures, say_interval
 from lcs_utils.evaluation.obeyed import along_k
-from lcs_utils.evaluation.rates import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, by_k, largest_k, mean_over
+from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import OUTSIDE, command_of, verdicts
-from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, seeds_of, told_path
+from lcs_utils.evaluation.rows import STANDARD, Row, by_k, read_rows, seeds_of, told_path
+from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.tables import COMMAND, PAPER, RULES, cells, say
 from lcs_utils.experiments import EXP3, EXPERIMENTS, RADIUS_SWEEP
 from lcs_utils.nets import trained

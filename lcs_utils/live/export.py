@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from lcs_utils.counter.net import ObjectCounter, enlarged, expected_objects
+from lcs_utils.models.magnitude_preserving import MPConv, normalize
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import precondition
-from lcs_utils.models.unet import MPConv, normalize
 
 OPSET = 17  # the lowest with all that the nets need; every onnxruntime-web since 1.13 knows it
 

@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lcs_utils.models.unet import EDM2UNet, MPConv, dtype_on, normalize
+from lcs_utils.models.magnitude_preserving import MPConv, normalize
+from lcs_utils.models.precision import dtype_on
+from lcs_utils.models.unet import EDM2UNet
 
 
 def _apply(unit: Tensor, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:

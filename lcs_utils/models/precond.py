@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lcs_utils.checks import check_call, check_number, check_tensor
 from lcs_utils.diffusion import SIGMA_DATA, check_positive, expand, loss_weight
-from lcs_utils.models.unet import MPConv, MPFourier
+from lcs_utils.models.magnitude_preserving import MPConv, MPFourier
 
 
 def precondition(

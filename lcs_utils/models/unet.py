@@ -2,9 +2,9 @@
 
 Every layer keeps unit variance by construction: weights have unit RMS per output channel, sums and
 concatenations are reweighted, nonlinearities are rescaled. The condition enters in one place only,
-`MCScale`. forward has no
-side effects: weights are renormalized after the optimizer's step by `renormalize_` (App. E.1), so
-Jacobians, EMA copies and torch.compile see a pure function.
+`MCScale`. forward has no side effects: weights are renormalized after the optimizer's step by
+`renormalize_` (App. E.1), so Jacobians, EMA copies and torch.compile see a pure function. The layers
+themselves are in `magnitude_preserving`.
 """
 
 import math
@@ -17,91 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from lcs_utils.checks import check_choice, check_count, check_counts, check_flag, check_tensor
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# Choice: measured on AVX2, half precision costs 6 to 8 times as much as float32; processors that are not
-# x86 are treated alike.
-HALF_IS_SLOW = not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-EPS = 1e-4
-
-
-def dtype_on(device: torch.device, name: str) -> torch.dtype:
-    """What a net of `dtype_inside` = name computes in on a device: that, or float32 on processors without
-    AVX-512.
-
-    Of 12 samples of Exp. 1 the pixels then differed by at most 0.02 in [-1, 1], and none was counted
-    otherwise.
-    """
-    check_choice("dtype_inside", name, DTYPES)
-    return torch.float32 if device.type == "cpu" and HALF_IS_SLOW else DTYPES[name]
-
-
-def normalize(x: Tensor, dim: int | tuple[int, ...]) -> Tensor:
-    """x / (RMS of x over `dim` + 1e-4): unit RMS, computed in float32 (EDM2, eq. 47's operation)."""
-    rms = x.float().square().mean(dim, keepdim=True).sqrt()
-    return x / (rms + EPS).to(x.dtype)
-
-
-def mp_silu(x: Tensor) -> Tensor:
-    """silu(x) / 0.596: unit variance for unit Gaussian input (EDM2, eq. 81)."""
-    return F.silu(x) / 0.596
-
-
-def mp_sum(a: Tensor, b: Tensor, t: float) -> Tensor:
-    """((1-t) a + t b) / sqrt((1-t)^2 + t^2): keeps unit variance (EDM2, eq. 88)."""
-    return torch.lerp(a, b, t) / math.sqrt((1 - t) ** 2 + t**2)
-
-
-def mp_cat(a: Tensor, b: Tensor) -> Tensor:
-    """Channel concatenation in which both inputs contribute equally (EDM2, eq. 103 at t = 0.5)."""
-    n_a, n_b = a.shape[1], b.shape[1]
-    common = math.sqrt((n_a + n_b) / 0.5) * 0.5
-    return torch.cat([a * (common / math.sqrt(n_a)), b * (common / math.sqrt(n_b))], dim=1)
-
-
-class MPConv(nn.Module):
-    """Convolution (kernel > 0) or linear layer (kernel = 0) without bias, its weights normalized per output
-    channel.
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, kernel: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(out_channels, in_channels, *[kernel] * (2 if kernel else 0)))
-        renormalize_(self)
-
-    def forward(self, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
-        fan_in = self.weight[0].numel()
-        weight = normalize(self.weight, tuple(range(1, self.weight.ndim))) * (gain / math.sqrt(fan_in))
-        weight = weight.to(x.dtype)
-        if weight.ndim == 2:
-            return x @ weight.t()
-        return F.conv2d(x, weight, padding=weight.shape[-1] // 2)
-
-
-@torch.no_grad()
-def renormalize_(model: nn.Module) -> None:
-    """Set every MPConv weight to unit RMS per output channel, in place; call after each optimizer step
-    (App. E.1).
-    """
-    for module in model.modules():
-        if isinstance(module, MPConv):
-            module.weight.copy_(normalize(module.weight, tuple(range(1, module.weight.ndim))))
-
-
-class MPFourier(nn.Module):
-    """Random Fourier features sqrt(2) cos(f x + phase) of a scalar [batch] -> [batch, dim]; f, phase are
-    saved.
-    """
-
-    def __init__(self, dim: int):
-        super().__init__()
-        self.register_buffer("frequencies", 2 * math.pi * torch.randn(dim))
-        self.register_buffer("phases", 2 * math.pi * torch.rand(dim))
-
-    def forward(self, x: Float[Tensor, "batch"]) -> Float[Tensor, "batch dim"]:
-        return math.sqrt(2) * torch.cos(
-            torch.outer(x.float(), self.frequencies.float()) + self.phases.float()
-        )
+from lcs_utils.models.magnitude_preserving import MPConv, MPFourier, mp_cat, mp_silu, mp_sum, normalize
+from lcs_utils.models.precision import DTYPES, dtype_on
 
 
 class MCScale(nn.Module):
@@ -235,12 +152,10 @@ class EDM2UNet(ModelMixin, ConfigMixin):
 
         self.decoder, self.takes_skip = nn.ModuleList(), []
         for level, out in reversed(list(enumerate(widths))):
-            if (
-                level == len(widths) - 1
-            ):  # EDM2 always attends in the first middle block; ours only where asked to
-                self.decoder.append(
-                    Block(width, width, emb_channels, decoder=True, head_channels=head(level))
-                )
+            if level == len(widths) - 1:
+                # EDM2 always attends in the first middle block; ours only where asked to
+                middle = Block(width, width, emb_channels, decoder=True, head_channels=head(level))
+                self.decoder.append(middle)
                 self.decoder.append(Block(width, width, emb_channels, decoder=True))
                 self.takes_skip += [False, False]
             else:

@@ -84,34 +84,6 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
     return Subsets(tuple(N), tuple(L))
 
 
-def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Subsets:
-    """Another reading of Lemma 1, whose cases are lost to us: a pixel of M_k looks at M_k (with no
-    condition) also when k is not in J.
-
-    Exact only if the background itself factorizes over the M_k; `results.lemma_1` with these subsets shows
-    the difference.
-    Raises ValueError for overlapping M_j and unknown J.
-    """
-    subsets, uncontrolled = lemma_1_subsets(M, n, J), background_pixels(M, n, list(M))
-    N = list(subsets.N)
-    for i in uncontrolled:
-        N[i] = uncontrolled
-    for k in set(M) - set(J):
-        for i in M[k]:
-            N[i] = tuple(M[k])
-    return Subsets(tuple(N), subsets.L)
-
-
-def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
-    """N_i = the pixels within `radius` >= 0 of i in a row of n, L_i = J: the windows of a local score on a
-    line.
-    """
-    check_count("n", n, 1)
-    check_count("radius", radius)
-    N = tuple(tuple(range(max(0, i - radius), min(n, i + radius + 1))) for i in range(n))
-    return Subsets(N, (check_conditions(J),) * n)
-
-
 def _groups(subsets: Subsets) -> dict[tuple, list[int]]:
     """Pixels that share N and L, so that each distinct marginal is evaluated once."""
     if (
@@ -147,36 +119,6 @@ def local_conditional_score(
         score = p.marginal(N).score(x[:, list(N)], sigma)
         out[:, pixels] = score[:, [N.index(i) for i in pixels]]
     return out.to(x.dtype) if x.is_floating_point() else out
-
-
-def local_conditional_score_reference(
-    family: Family, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], subsets: Subsets
-) -> Float[Tensor, "batch n"]:
-    """The slow twin of `local_conditional_score`, eq. (1) word for word: one pixel at a time, by autograd."""
-    check_points(x, len(subsets.N), sigma)
-    columns = []
-    for i, (N, L) in enumerate(zip(*subsets)):
-        near = x[:, list(N)].detach().double().requires_grad_()
-        log_p = law(family, L).marginal(N).log_prob(near, sigma)
-        columns.append(torch.autograd.grad(log_p.sum(), near)[0][:, N.index(i)])
-    return torch.stack(columns, -1)
-
-
-def sum_of_scores(
-    family: Family, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], J: Iterable
-) -> Float[Tensor, "batch n"]:
-    """The explicit composition of scores, s = s_b + sum_{j in J} (s_j - s_b) with s_b = grad log p_t(x | {}).
-
-    Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC it
-    is the score if the background, too, is independent between the M_j; otherwise Lemma 1's score is, and
-    this is not.
-    """
-    base = law(family, ())
-    check_points(x, base.n, sigma)
-    start = base.score(x, sigma)
-    return start + sum(
-        (law(family, [j]).score(x, sigma) - start for j in check_conditions(J)), torch.zeros_like(start)
-    )
 
 
 def local_conditional_denoiser(

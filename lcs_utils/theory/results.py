@@ -15,6 +15,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.theory.approximate_cpc import (
+    CpcErrors,
+    approximate_cpc_errors,
+    blockwise,
+    cpc_errors_at,
+    ideal,
+)
 from lcs_utils.theory.checks import (
     check_conditions,
     check_count,
@@ -26,15 +33,7 @@ from lcs_utils.theory.checks import (
     check_tensor,
     shown,
 )
-from lcs_utils.theory.cpc import (
-    ConditionalProjectiveComposition,
-    CpcErrors,
-    approximate_cpc_errors,
-    blockwise,
-    cpc_errors_at,
-    fit_cpc,
-    ideal,
-)
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import (
     Distribution,
     GaussianMixture,
@@ -44,7 +43,9 @@ from lcs_utils.theory.distributions import (
     gaussian_kl,
     kl,
 )
-from lcs_utils.theory.lcs import Family, Subsets, law, local_conditional_score, window_subsets
+from lcs_utils.theory.fitted_cpc import fit_cpc
+from lcs_utils.theory.lcs import Family, Subsets, law, local_conditional_score
+from lcs_utils.theory.lcs_alternatives import window_subsets
 
 
 class Sides(NamedTuple):
@@ -80,7 +81,7 @@ def lemma_1(
     """Lemma 1: the LCS with the CPC's subsets against grad log p_t(x | c_J) of the full joint; equal at
     every t.
 
-    Pass other `subsets` (such as `lcs.inactive_block_subsets`) to see the equality break.
+    Pass other `subsets` (such as `lcs_alternatives.inactive_block_subsets`) to see the equality break.
     """
     if not isinstance(cpc, ConditionalProjectiveComposition):
         raise TypeError(f"cpc must be a ConditionalProjectiveComposition, got {shown(cpc)}")

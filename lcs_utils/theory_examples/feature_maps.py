@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import diffusion, features, plotting
-from lcs_utils.theory import cpc, feature_space, lcs, results
+from lcs_utils.theory import approximate_cpc, cpc, feature_cpc, feature_space, lcs, results
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 LIGHT, SPILL = 0.5, 0.3
@@ -32,7 +32,7 @@ def angles() -> dict[str, Float[Tensor, "conditions conditions"]]:
     shear, cosines = eye + 0.5 * torch.ones_like(eye).triu(1), {}
     for name, dials in CASES.items():
         view = shear if "sheared" in name else eye
-        family = cpc.coupled_family(*dials)[0]
+        family = approximate_cpc.coupled_family(*dials)[0]
         empty, *means = [view @ family(frozenset(J)).mean for J in ((), (0,), (1,), (2,))]
         differences = features.mean_difference_vectors([mean[None] for mean in means], empty[None])
         cosines[name] = features.cosine_similarity(differences)
@@ -41,7 +41,7 @@ def angles() -> dict[str, Float[Tensor, "conditions conditions"]]:
 
 def dependence_under_light() -> float:
     """Nats between the shared light's law and its blocks made independent, at three conditions (eq. (4))."""
-    return results.independent_blocks_divergence(*cpc.coupled_family(LIGHT, 0.0), (0, 1, 2))
+    return results.independent_blocks_divergence(*approximate_cpc.coupled_family(LIGHT, 0.0), (0, 1, 2))
 
 
 def draw_angles(cosines: dict[str, Tensor]) -> Figure:
@@ -79,12 +79,16 @@ def corollary_1(seed: int) -> Corollary:
     levels = torch.tensor([0.001, 0.03, 0.3, 1.0, 10.0], dtype=torch.float64)
     generator = torch.Generator().manual_seed(seed)
     z = diffusion.add_noise(plane(J).sample(5, generator), levels, generator)
-    maps = {"orthogonal": cpc.LinearMap(TURN), "linear": cpc.LinearMap(MIX), "smooth": cpc.CouplingMap()}
+    maps = {
+        "orthogonal": feature_cpc.LinearMap(TURN),
+        "linear": feature_cpc.LinearMap(MIX),
+        "smooth": feature_cpc.CouplingMap(),
+    }
     gaps = {
-        name: _gap(feature_space.corollary_1(cpc.FeatureCPC(plane, A), z, levels, J))
+        name: _gap(feature_space.corollary_1(feature_cpc.FeatureCPC(plane, A), z, levels, J))
         for name, A in maps.items()
     }
-    pixels_of = cpc.FeatureCPC(plane, maps["orthogonal"]).pixels
+    pixels_of = feature_cpc.FeatureCPC(plane, maps["orthogonal"]).pixels
     local = lcs.local_conditional_score(pixels_of, z, levels, lcs.lemma_1_subsets(M, 2, J))
     return Corollary(gaps, _gap(results.Sides(local, pixels_of(J).score(z, levels))))
 

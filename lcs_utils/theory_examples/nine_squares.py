@@ -13,9 +13,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import diffusion, plotting
-from lcs_utils.theory import lcs, results
-from lcs_utils.theory.cpc import ConditionalProjectiveComposition, coupled_family, fit_cpc
+from lcs_utils.theory import lcs, lcs_alternatives, results
+from lcs_utils.theory.approximate_cpc import coupled_family
+from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import gaussian, kl
+from lcs_utils.theory.fitted_cpc import fit_cpc
 from lcs_utils.theory_examples.squares import SIDE, smooth_background, square_pixels, three_squares
 
 DIALS = {"CPC": (0.0, 0.0), "shared light": (0.5, 0.0), "spill": (0.0, 0.3)}  # light, spill
@@ -113,7 +115,7 @@ def against_sums(levels: int, seed: int) -> dict[str, dict[int, tuple[float, flo
             x_t = diffusion.add_noise(cpc(list(J)).sample(levels, generator), sigmas, generator)
             exact = results.full_joint(cpc(list(J))).score(x_t, sigmas)
             local = lcs.local_conditional_score(cpc, x_t, sigmas, cpc.subsets(list(J)))
-            pair = (local, lcs.sum_of_scores(cpc, x_t, sigmas, list(J)))
+            pair = (local, lcs_alternatives.sum_of_scores(cpc, x_t, sigmas, list(J)))
             gaps = [float(((s - exact).norm(dim=1) / exact.norm(dim=1)).max()) for s in pair]
             found[name][len(J)] = (gaps[0], gaps[1])
     return found

@@ -1,7 +1,8 @@
 """Approximate compositions and noise: Def. 3, Lemmas 2 and 3, Claim 1 and eq. (7), as notebook 02 shows them.
 
-The family is `cpc.coupled_family`: three objects on eight pixels and one dial, the coupling, which is both
-the light shared by all pixels and the spill onto foreign ones. Everything is exact; errors are in nats.
+The family is `approximate_cpc.coupled_family`: three objects on eight pixels and one dial, the coupling,
+which is both the light shared by all pixels and the spill onto foreign ones. Everything is exact; errors are
+in nats.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import plotting
-from lcs_utils.theory import cpc, results
+from lcs_utils.theory import approximate_cpc, results
 from lcs_utils.theory.distributions import GaussianMixture
 
 SETS: tuple[tuple[int, ...], ...] = ((), (0,), (1, 2), (0, 1, 2))  # the suprema of Def. 3 are over these
@@ -24,7 +25,7 @@ HUES = [plotting.PALETTE[name] for name in ("blue", "orange", "green")]
 
 def lemma_2_by_coupling(couplings: Sequence[float]) -> list[results.Lemma2]:
     """Lemma 2 at J = {1, 2} for each coupling >= 0: the divergence, its exact sum, its bound, the errors."""
-    return [results.lemma_2(*cpc.coupled_family(c, c), (1, 2), SETS) for c in couplings]
+    return [results.lemma_2(*approximate_cpc.coupled_family(c, c), (1, 2), SETS) for c in couplings]
 
 
 def draw_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -> Figure:
@@ -47,8 +48,11 @@ def coupling_frames(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]
     """
     frames, eye = [], torch.eye(8, dtype=torch.float64)
     for coupling, lemma in zip(couplings, lemmas, strict=True):
-        family, blocks = cpc.coupled_family(coupling, coupling)
-        laws = {"exact": family(frozenset((1, 2))), "local score": cpc.ideal(family, blocks, (1, 2))}
+        family, blocks = approximate_cpc.coupled_family(coupling, coupling)
+        laws = {
+            "exact": family(frozenset((1, 2))),
+            "local score": approximate_cpc.ideal(family, blocks, (1, 2)),
+        }
         figure, axes = plt.subplots(1, 3, figsize=(8, 2.7), width_ratios=(1, 1, 1.2))
         for axis, (title, law) in zip(axes, laws.items()):
             axis.imshow(law.cov @ torch.linalg.inv(law.cov + eye), vmin=0, vmax=0.5, cmap="magma")
@@ -63,7 +67,7 @@ def coupling_frames(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]
 
 def lemma_3_by_noise(coupling: float, sigmas: Sequence[float]) -> Float[Tensor, "levels 3"]:
     """Lemma 3: the three errors of Def. 3 at each noise level, in increasing order."""
-    return results.lemma_3(*cpc.coupled_family(coupling, coupling), SETS, sigmas)
+    return results.lemma_3(*approximate_cpc.coupled_family(coupling, coupling), SETS, sigmas)
 
 
 def draw_lemma_3(sigmas: Sequence[float], errors: Float[Tensor, "levels 3"]) -> Figure:
@@ -97,8 +101,8 @@ def claim_1_by_noise(coupling: float, sigmas: Sequence[float], seed: int) -> Slo
     Its proof uses eq. (7), whose formula is lost to us; the heat equation, which the proof needs, is checked
     at 20 points of each law and level.
     """
-    family, M = cpc.coupled_family(coupling, coupling)
-    truth, local = family(frozenset(range(3))), results.full_joint(cpc.ideal(family, M, range(3)))
+    family, M = approximate_cpc.coupled_family(coupling, coupling)
+    truth, local = family(frozenset(range(3))), results.full_joint(approximate_cpc.ideal(family, M, range(3)))
     width = torch.full((2, 1, 1), 0.3)
     near, far = (GaussianMixture([0.5, 0.5], [[-b], [b]], width) for b in (1.0, 2.5))
     generator = torch.Generator().manual_seed(seed)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import diffusion, plotting
-from lcs_utils.theory import lcs, results
+from lcs_utils.theory import lcs, lcs_alternatives, results
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
@@ -170,7 +170,7 @@ def breaks(cpc: ConditionalProjectiveComposition, levels: int, seed: int) -> Bre
     J, sigmas = frozenset("ab"), diffusion.karras_sigmas(levels)[:-1]
     generator = torch.Generator().manual_seed(seed)
     x_t = diffusion.add_noise(cpc(J).sample(levels, generator), sigmas, generator)
-    wrong = lcs.inactive_block_subsets(cpc.M, cpc.n, J)
+    wrong = lcs_alternatives.inactive_block_subsets(cpc.M, cpc.n, J)
     gaps = [relative_gap(results.lemma_1(cpc, x_t, sigmas, J, subsets)) for subsets in (None, wrong)]
     blocks, (start, stop) = cpc(J).blocks, cpc(J).noised(0.5).sample(2, generator)
 
@@ -215,7 +215,7 @@ def growing_windows(sigmas: Sequence[float], seed: int, pixels: int = 48, draws:
     radius = {sigma: results.smallest_window(p, sigma) for sigma in sigmas}
 
     def subsets(J, sigma):
-        return lcs.window_subsets(pixels, radius[sigma])
+        return lcs_alternatives.window_subsets(pixels, radius[sigma])
 
     local = lcs.local_conditional_denoiser(lambda J: p, subsets, by_noise=True)
     generator = torch.Generator().manual_seed(seed)

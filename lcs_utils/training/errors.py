@@ -19,7 +19,8 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import Denoiser, from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
-from lcs_utils.experiments import PRESETS, Experiment, of_row
+from lcs_utils.experiments import Experiment
+from lcs_utils.presets import PRESETS, of_row
 
 SIGMAS = (0.05, 0.2, 0.8, 2.0, 8.0)
 SCENES, BATCH = 256, 16

@@ -13,9 +13,10 @@ import torch
 from lcs_utils import nets, paths
 from lcs_utils.clevr.card import parse_counts, parse_part
 from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
-from lcs_utils.experiments import EXPERIMENTS, Preset, experiment, preset, scene_counts
-from lcs_utils.training.data import render_scenes, verify_once
+from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
+from lcs_utils.presets import Preset, preset
 from lcs_utils.training.queue import device, measure, todo
+from lcs_utils.training.rendered import render_scenes, verify_once
 
 ALONG = (range(1, 7), 32)  # K and samples of the nets along a training
 PRESET = "tiny, small, paper, or a trial of one, as tiny_2000"

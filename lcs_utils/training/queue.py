@@ -23,18 +23,15 @@ from typing import NamedTuple
 import torch
 
 from lcs_utils import checkpoints, nets, paths, store
-from lcs_utils.evaluation import (
-    changes,
-    color,
-    color_generalization,
-    length_generalization,
-    net_locality,
-)
+from lcs_utils.evaluation import changes, color, color_generalization, length_generalization, net_locality
 from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, rows_path
-from lcs_utils.experiments import ON_A_GPU, PRESETS, QUEUE, Experiment, Preset, experiment, preset
+from lcs_utils.experiments import Experiment, experiment
+from lcs_utils.presets import PRESETS, Preset, preset
 from lcs_utils.resumable import read_state
-from lcs_utils.training import loop as training
-from lcs_utils.training.data import load_data
+from lcs_utils.training import run
+from lcs_utils.training.command import is_trained
+from lcs_utils.training.order import ON_A_GPU, QUEUE
+from lcs_utils.training.rendered import load_data
 from lcs_utils.training.state import about, check_same
 
 COUNTED = {"test": range(13), "spread": range(1, 10), "crowded": range(13)}  # K by family of locations
@@ -113,8 +110,8 @@ def standing(exp: Experiment, seed: int, size: Preset, rows: Iterable[Row]) -> S
     Raises ValueError for a state that is broken or of another training, CheckpointError for altered weights.
     """
     name, asked = exp.net(seed), size.length(exp)
-    folder = training.state_folder(name, size)
-    here = training.is_trained(exp, size, seed)
+    folder = run.state_folder(name, size)
+    here = is_trained(exp, size, seed)
     try:
         row = nets.row(name, size.name)
     except nets.CheckpointError:
@@ -186,7 +183,7 @@ def advance(
     """
     name, out_of_time = exp.net(seed), "stopped while rendering or measuring; what was done is kept"
     try:
-        with store.exclusive(training.state_folder(name, size) / "state.pt", wait=False):
+        with store.exclusive(run.state_folder(name, size) / "state.pt", wait=False):
             try:
                 now = standing(exp, seed, size, read_rows(rows_path(size.name)))
             except (ValueError, nets.CheckpointError) as error:
@@ -199,9 +196,7 @@ def advance(
                         exp, size, torch.device(device()), threads or len(os.sched_getaffinity(0))
                     )
                 told = command(exp, seed, size, threads, snapshots)
-                if not training.run(
-                    exp, size, seed, command=told, data=data, snapshots=snapshots, deadline=end
-                ):
+                if not run.run(exp, size, seed, command=told, data=data, snapshots=snapshots, deadline=end):
                     return "stopped, its state saved"
             elif not now.unmeasured:
                 return ""

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lcs_utils.experiments import Experiment, Preset
+from lcs_utils.experiments import Experiment
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.presets import Preset
 from lcs_utils.resumable import Resumable
 from lcs_utils.training.data import Batch, condition_dim
 

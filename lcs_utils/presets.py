@@ -1,0 +1,168 @@
+"""One dial, the preset, sets the size of everything: pixels, nets, length of training, scenes."""
+
+import re
+from dataclasses import asdict, dataclass, field, replace
+
+from lcs_utils.checks import check_count, check_kind, check_number, check_text
+from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How large: pixels, nets, training length (`patch_images` for local nets). `per_count` images of each
+    object count.
+
+    Choice: `sigma_data` of `tiny` and `small` is near the measured standard deviation of the images (0.16,
+    CLEVR has little contrast); EDM2's 0.5, which `paper` keeps, makes short runs learn noise where they
+    should learn the scene.
+    """
+
+    name: str
+    resolution: int
+    net: dict = field(repr=False)
+    patch_net: dict = field(repr=False)
+    images: int
+    patch_images: int
+    batch: int
+    learning_rate: float
+    per_count: int
+    sigma_data: float
+    at_once: int = 128  # images or patches that go through the net together on one device
+
+    def __post_init__(self):
+        check_text("a preset's name", self.name)
+        for name in ("resolution", "images", "patch_images", "batch", "per_count", "at_once"):
+            check_count(f"{self.name}: {name}", getattr(self, name), 1)
+        for name in ("net", "patch_net"):
+            check_kind(f"{self.name}: {name}", getattr(self, name), dict, "settings of an EDM2UNet by name")
+        for name in ("learning_rate", "sigma_data"):
+            check_number(f"{self.name}: {name}", getattr(self, name), 0, above=True)
+
+    def length(self, exp: Experiment) -> int:
+        """Training images of a net of this experiment."""
+        check_kind("exp", exp, Experiment, "an Experiment")
+        return exp.times * (self.images if exp.radius is None else self.patch_images)
+
+
+PRESETS = {
+    p.name: p
+    for p in (
+        Preset(
+            "tiny",
+            resolution=32,
+            net=dict(
+                channels=64,
+                channel_mult=[1, 2],
+                num_blocks=1,
+                attention_levels=[1],
+                unshuffle=2,
+                dtype_inside="bfloat16",
+            ),
+            patch_net=dict(
+                channels=64,
+                channel_mult=[1],
+                num_blocks=2,
+                attention_levels=[],
+                unshuffle=2,
+                dtype_inside="bfloat16",
+            ),
+            images=176_000,
+            patch_images=800_000,
+            batch=64,
+            learning_rate=0.008,
+            per_count=40_000,
+            sigma_data=0.14,
+        ),
+        Preset(
+            "small",
+            resolution=64,
+            net=dict(
+                channels=32,
+                channel_mult=[1, 2, 4],
+                num_blocks=1,
+                attention_levels=[2],
+                unshuffle=2,
+                dtype_inside="bfloat16",
+            ),
+            patch_net=dict(
+                channels=64,
+                channel_mult=[1],
+                num_blocks=2,
+                attention_levels=[],
+                unshuffle=4,
+                dtype_inside="bfloat16",
+            ),
+            images=400_000,
+            patch_images=1_600_000,
+            batch=64,
+            learning_rate=0.008,
+            per_count=20_000,
+            sigma_data=0.14,
+        ),
+        Preset(
+            "paper",
+            resolution=128,
+            # Choice: not EDM2's float16, where gradients of a mean vanish
+            net=dict(channels=128, dtype_inside="bfloat16"),
+            patch_net=dict(channels=128, dtype_inside="bfloat16"),
+            images=128 * 2**20,
+            patch_images=128 * 2**20,
+            batch=2048,
+            learning_rate=0.012,
+            per_count=500_000,
+            sigma_data=0.5,
+            at_once=64,  # 36 GiB of activations of the whole-image net, 7 of the patch net
+        ),
+    )
+}
+
+# narrow nets, for a trial tries the way and not the nets
+TRIAL_NET = {"channels": 16, "head_channels": 16}
+
+
+def is_trial(name: str) -> bool:
+    """Whether a preset's name is PRESET_IMAGES: a trial of the whole way on few images and narrow nets."""
+    base, _, images = check_text("preset", name).rpartition("_")
+    return base in PRESETS and re.fullmatch("[1-9][0-9]*", images) is not None
+
+
+def preset(name: str) -> Preset:
+    """The preset called `name`, or the trial PRESET_IMAGES of one. Raises ValueError listing the allowed
+    names.
+
+    A trial has the preset's resolution, batch and schedule, narrow nets, a scene of each count for
+    every four images, and everything of it under runs/.
+    """
+    if not is_trial(name):
+        if name not in PRESETS:
+            raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(PRESETS)}")
+        return PRESETS[name]
+    size, images = PRESETS[name.rpartition("_")[0]], int(name.rpartition("_")[2])
+    if images < size.batch:
+        raise ValueError(f"a trial of {images} images is less than one batch of {size.batch}")
+    nets = {kind: getattr(size, kind) | TRIAL_NET for kind in ("net", "patch_net")}
+    scenes = min(max(images // 4, 1), size.per_count)
+    return replace(size, name=name, images=images, patch_images=images, per_count=scenes, **nets)
+
+
+def of_row(row: dict) -> tuple[Experiment, Preset]:
+    """The experiment and the preset that a checkpoint's row was written for. Raises ValueError where it
+    does not say.
+
+    Rows of before name some settings only; the others are those of today's experiment and preset of these
+    names.
+    """
+    check_kind("row", row, dict, "a checkpoint's row")
+    try:
+        what = {name: row[name] for name in asdict(EXP1) if name in row and name != "name"} | {
+            "objects": tuple(row["objects"])
+        }
+        exp = replace(EXPERIMENTS.get(row["experiment"], EXP1), name=row["experiment"], **what)
+        size = PRESETS.get(row["preset"])
+        size = replace(size, **row.get("settings", {})) if size else Preset(row["preset"], **row["settings"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"a row that names no experiment and preset of ours must store theirs whole; {error} is wrong "
+            "there"
+        ) from None
+    return exp, size

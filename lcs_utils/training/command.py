@@ -1,0 +1,210 @@
+"""Training of every net: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU or several
+through accelerate.
+
+    python -m lcs_utils.training exp1 --preset tiny
+    python -m lcs_utils.training table1 --preset tiny   # every net of Table 1 that is missing
+    python -m lcs_utils.training queue --hours 2.5      # the next nets of the queue, measured and kept
+    python -m lcs_utils.training errors exp1            # its error on held-out renders, by noise level
+
+A run saves its whole state every few minutes and resumes where it was after a kill; in one process on the
+same CPU, with the same bytes in the end. Several GPUs of one machine: `python -m lcs_utils.training exp1
+--preset paper --num-processes 8`; a launcher such as torchrun works as well.
+"""
+
+import argparse
+import importlib
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from accelerate.state import PartialState
+
+from lcs_utils import nets, store
+from lcs_utils.experiments import (
+    COLOR,
+    CONTROLS,
+    EXPERIMENTS,
+    RADIUS_SWEEP,
+    TABLE_1,
+    TABLE_2,
+    Experiment,
+    experiment,
+)
+from lcs_utils.presets import PRESETS, Preset, preset
+from lcs_utils.resumable import read_state
+from lcs_utils.training import run
+from lcs_utils.training.launch import launch
+from lcs_utils.training.state import about, check_same
+
+BE_SILENT = 5.0  # seconds in which a refusal is the first process's to say
+TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
+
+
+def chosen(name: str) -> tuple[Experiment, ...]:
+    """The experiments of a name or of a table (Tables 1, 2). Raises ValueError listing the allowed names."""
+    try:
+        return TABLES.get(name) or (experiment(name),)
+    except ValueError as error:
+        raise ValueError(f"{error}; or all nets of a table: {', '.join(TABLES)}") from None
+
+
+def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
+    """Whether the checkpoint is there and whole. Raises CheckpointError when it is altered, rather than
+    train over it.
+    """
+    folder = nets.folder(exp.net(seed), size.name)
+    return (folder / nets.WEIGHTS).exists() and bool(nets.verified_row(exp.net(seed), size.name))
+
+
+def images_seen(folder: Path) -> int:
+    """How many images the state in a folder has seen; 0 without one. Raises ValueError for a broken one."""
+    return int(read_state(folder / "state.pt")["seen"][0]) if (folder / "state.pt").exists() else 0
+
+
+def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = False) -> None:
+    """Raise ValueError where a training would replace a finished checkpoint that nobody gave up.
+
+    A state that was stopped on the way is left, to go on from; with `again` and `remove`, the state of a
+    finished run goes.
+    """
+    name = exp.net(seed)
+    folder = run.state_folder(name, size)
+    if 0 < images_seen(folder) < size.length(exp):
+        return
+    if is_trained(exp, size, seed) and not again:
+        raise ValueError(
+            f"{name} is trained, on {nets.verified_row(name, size.name)['images']:,} images; --again trains "
+            "it from the start and "
+            "then replaces it (git brings a shipped one back)"
+        )
+    if again and remove:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def train(
+    exps: tuple[Experiment, ...],
+    args: argparse.Namespace,
+    size: Preset,
+    words: list[str],
+    processes: PartialState,
+) -> None:
+    """Train one net after the other; two trainings of one net take turns. Raises as `run`."""
+    for exp in exps:
+        command = shlex.join(exp.name if word == args.experiment else word for word in words)
+        # accelerate leaves torch one thread, rendering may use all cores
+        workers = args.threads or len(os.sched_getaffinity(0))
+        state = run.state_folder(exp.net(args.seed), size) / "state.pt"
+        with store.exclusive(state) if processes.is_main_process else nullcontext():
+            # now, since the one before us may have been at work on it
+            if args.again and processes.is_main_process:
+                begin(exp, size, args.seed, again=True, remove=True)
+            processes.wait_for_everyone()  # nobody looks at a state that is about to go
+            run.run(
+                exp,
+                size,
+                args.seed,
+                workers=workers,
+                command=f"python -m lcs_utils.training {command}",
+                snapshots=args.snapshots,
+            )
+
+
+def check_launch(exps: Sequence[Experiment], size: Preset, seed: int, processes: int) -> None:
+    """Raise ValueError for what several processes would refuse one by one, before any of them is started."""
+    if os.environ.get("ACCELERATE_USE_CPU") and "MASTER_PORT" in os.environ and "RANK" not in os.environ:
+        raise ValueError(
+            "`accelerate launch` was asked for several processes and started this one only (it does so with "
+            "--cpu, and where it finds no GPUs); use `python -m lcs_utils.training ... --num-processes N`"
+        )
+    if processes < 1:
+        raise ValueError(f"--num-processes must be at least 1, got {processes}")
+    if size.batch % processes:
+        raise ValueError(f"a batch of {size.batch} cannot be shared evenly by {processes} processes")
+    if processes > 1 and torch.cuda.is_available() and torch.cuda.device_count() < processes:
+        raise ValueError(
+            f"{processes} processes need a GPU each, and this machine shows {torch.cuda.device_count()}"
+        )
+    for exp in exps:
+        check_same(run.state_folder(exp.net(seed), size), about(exp, size, seed))
+
+
+def main(arguments=None) -> None:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    modules = {"queue": "queue", "errors": "errors", "scenes": "measures"}
+    modules["measure"] = modules["scenes"]
+    if words[:1] and words[0] in modules:
+        module = f"lcs_utils.training.{modules[words[0]]}"
+        own = words if words[0] in ("scenes", "measure") else words[1:]
+        return importlib.import_module(module).main(own)  # here, since they build on this module
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.training",
+        description=__doc__.splitlines()[0],
+        epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names.",
+    )
+    everything = f"{', '.join(TABLES)}: its missing nets; queue, errors, scenes, measure: see their --help"
+    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {everything}")
+    parser.add_argument(
+        "--preset", default="tiny", help=f"one of: {', '.join(PRESETS)}; or a trial of one, as tiny_2000"
+    )
+    parser.add_argument(
+        "--num-processes", type=int, default=1, help="of this machine, one GPU each; they share every batch"
+    )
+    parser.add_argument(
+        "--images",
+        type=int,
+        help="instead of the preset's number (a net named _x3 takes three times as many)",
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--again", action="store_true", help="train from the start, in place of a finished checkpoint"
+    )
+    parser.add_argument(
+        "--missing", action="store_true", help="do nothing when the checkpoint exists (always so for tables)"
+    )
+    parser.add_argument(
+        "--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES"
+    )
+    parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
+    args = parser.parse_args(words)
+
+    def refuse(error):
+        if int(os.environ.get("RANK", 0)):
+            time.sleep(BE_SILENT)  # the first process says the same and ends, and with it this one
+        parser.exit(2, f"{parser.prog}: {error}\n")
+
+    try:
+        exps, size = chosen(args.experiment), preset(args.preset)
+        if args.images is not None and args.images < size.batch:
+            raise ValueError(f"--images {args.images} is less than one batch of {size.batch}")
+        if args.images is not None:
+            size = replace(size, images=args.images, patch_images=args.images)
+        if args.missing or args.experiment in TABLES:
+            exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
+        check_launch(exps, size, args.seed, int(os.environ.get("WORLD_SIZE", args.num_processes)))
+        if exps and args.num_processes > 1 and "WORLD_SIZE" not in os.environ:  # else this is one of them
+            for exp in exps:
+                begin(exp, size, args.seed, args.again)
+            return launch(main, words, args.num_processes)
+        processes = PartialState(cpu=not torch.cuda.is_available())
+        with processes.main_process_first():
+            for exp in exps if processes.is_main_process else []:
+                begin(exp, size, args.seed, args.again)
+    except (ValueError, nets.CheckpointError) as error:
+        refuse(error)
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    if processes.is_main_process:
+        print(
+            f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True
+        )
+    try:
+        train(exps, args, size, words, processes)
+    except (ValueError, FloatingPointError, nets.CheckpointError) as error:
+        refuse(error)

@@ -1,0 +1,86 @@
+"""The rendered scenes that serve an experiment: rendered where missing, their checksums read once, loaded."""
+
+import json
+from pathlib import Path
+
+import torch
+
+from lcs_utils import paths, store
+from lcs_utils.clevr import dataset
+from lcs_utils.clevr.loading import ShardDataset
+from lcs_utils.experiments import Experiment, scene_counts
+from lcs_utils.presets import Preset, is_trial
+from lcs_utils.training.data import Data
+from lcs_utils.training.images import ImagesOnDisk, within
+
+
+def verify_once(folder: Path, counts) -> None:
+    """Check the SHA-256 of the shards that were written since they were last checked, so that not every
+    start reads 147 GB.
+
+    Processes take turns, and what one of them checked the others do not read. A file that a disk altered
+    without a write is found by `python -m lcs_utils.clevr.dataset --verify` only. Raises as
+    `dataset.verify`.
+    """
+    mark = _mark(folder)
+    with store.exclusive(mark):
+        now, checked = _stamps(folder, counts), _checked(mark)
+        if any(checked.get(name) != stamp for name, stamp in now.items()):
+            dataset.verify(folder, counts)
+            store.write_json(mark, checked | now)
+
+
+def verified(folder: Path, counts) -> bool:
+    """Whether all shards of these object counts are there, and as they were when they were last checked."""
+    try:
+        checked = _checked(_mark(folder))
+        return all(checked.get(name) == stamp for name, stamp in _stamps(folder, counts).items())
+    except (OSError, ValueError):  # not all is there
+        return False
+
+
+def _mark(folder: Path) -> Path:
+    return paths.RUNS / "verified" / (paths.shown(folder).strip("/").replace("/", "_") + ".json")
+
+
+def _stamps(folder: Path, counts) -> dict[str, list[int]]:
+    shards = dataset.verify(folder, counts, checksums=False)
+    files = [file for path in shards for file in (path, path.with_suffix(".jsonl")) if file.exists()]
+    return {file.name: [file.stat().st_size, file.stat().st_mtime_ns] for file in files}
+
+
+def _checked(mark: Path) -> dict[str, list[int]]:
+    try:
+        return json.loads(mark.read_text())
+    except (OSError, ValueError):  # not there or broken: nothing was checked
+        return {}
+
+
+def scenes_folder(size: Preset, counts) -> Path:
+    """Where the scenes of a preset and some object counts are: runs/data; of a trial its own folder, since
+    it has fewer scenes.
+    """
+    folder = dataset.default_folder(size.resolution, counts)
+    return paths.RUNS / size.name / "data" / folder.name if is_trial(size.name) else folder
+
+
+def render_scenes(exp: Experiment, size: Preset, workers: int, part: tuple[int, int] = (1, 1)) -> Path:
+    """Render what is missing of the scenes that serve an experiment, or of one part of them, and say where
+    they are (resumable, in shards; `dataset.generate`).
+    """
+    folder, counts = scenes_folder(size, scene_counts(exp)), scene_counts(exp)
+    what = {"seed": 0, "counts": counts, "per_count": size.per_count, "resolution": size.resolution}
+    dataset.generate(folder, **what, workers=workers, part=part)
+    return folder
+
+
+def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
+    """The experiment's rendered scenes; renders what is missing first, and checks what nobody has checked."""
+    folder, here = scenes_folder(size, scene_counts(exp)), range(exp.objects[0], exp.objects[1] + 1)
+    if not verified(folder, here):
+        render_scenes(exp, size, workers)
+        verify_once(folder, here)
+    scenes = ShardDataset(folder, here, check=False)
+    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 0
+    labels = (torch.from_numpy(scenes.column(name)).to(device) for name in ("locations", "colors"))
+    return Data(within(ImagesOnDisk(scenes), room, device), *labels)

@@ -1,0 +1,222 @@
+"""A training as a run: progress, saved states from which it goes on after a kill, snapshots, and the net that
+it leaves.
+
+A run saves its whole state every few minutes and resumes where it was; in one process on the same CPU, with
+the same bytes in the end.
+"""
+
+import copy
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from tqdm.auto import tqdm
+
+from lcs_utils import checkpoints, nets, paths, store
+from lcs_utils.experiments import EXPERIMENTS, Experiment
+from lcs_utils.models.pipeline import ConditionalPipeline
+from lcs_utils.models.precision import dtype_on
+from lcs_utils.presets import Preset
+from lcs_utils.resumable import remove_leftovers
+from lcs_utils.training.data import Data
+from lcs_utils.training.loop import training_loop
+from lcs_utils.training.rendered import load_data
+from lcs_utils.training.state import (
+    LOG_EVERY,
+    Log,
+    State,
+    about,
+    check_same,
+    keep_memory,
+    processes_of,
+    read_json,
+    read_loss,
+    start,
+)
+
+SAVE_EVERY = 120.0  # seconds between saved states, or
+SAVING = 50  # times as long as saving took: a state of the paper's size takes seconds to write
+SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
+
+
+def snapshot_marks(total: int) -> list[int]:
+    """Images at which a run keeps its EMA net, ascending: total / 128, ..., total / 2 (K along training)."""
+    return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
+
+
+def export(
+    state: State,
+    exp: Experiment,
+    size: Preset,
+    seed: int,
+    folder,
+    rows: list[Log],
+    command: str,
+    processes: Sequence[int] = (1,),
+) -> None:
+    """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that says
+    all that was trained.
+
+    `processes` are the numbers of processes that trained it, in order; rows of before they were kept mean 1.
+    `presets.of_row` makes the experiment and the preset of a row again.
+    """
+    net = copy.deepcopy(state.ema)
+    device, dtype = net.out_gain.device, net.config.dtype_inside
+    pipeline = ConditionalPipeline(
+        net, resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data
+    )
+    what, settings = asdict(exp), asdict(size)
+    row = {
+        "experiment": what.pop("name"),
+        **what,
+        "preset": settings.pop("name"),
+        "settings": settings,
+        "seed": seed,
+        "images": int(state.seen[0]),
+        "seconds": round(float(state.seen[1])),
+        "error": round(float(np.mean([r.error for r in rows[-10:]])), 5) if rows else None,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
+        "processes": list(processes),
+        "dtype": str(dtype_on(device, dtype)).removeprefix("torch."),
+        "command": command,
+    }
+    checkpoints.save(pipeline, folder, row=row, loss_rows=rows)
+
+
+def state_folder(net: str, size: Preset) -> Path:
+    """Where the state of a net's training lives (`paths.RUNS`, which LCS_RUNS moves)."""
+    return paths.RUNS / size.name / "training" / net
+
+
+def run(
+    exp: Experiment,
+    size: Preset,
+    seed: int = 0,
+    workers: int = 1,
+    command: str = "",
+    data: Data | None = None,
+    folder=None,
+    output=None,
+    save_every: float = SAVE_EVERY,
+    snapshots: bool = False,
+    deadline: float = math.inf,
+) -> bool:
+    """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to
+    `output` at the end.
+
+    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in
+    `checkpoints.folder`. With `snapshots`, nets along the way stay beside the state as checkpoints
+    `<name>@<images>` (`snapshot_marks`). A finished run goes on when `size` asks for more images; its row
+    then names both commands. Stops, its state saved, before `deadline` (as time.time()), after LOG_EVERY
+    steps at the earliest, and says whether it finished. Raises ValueError when the saved state is broken,
+    of another run or has seen more images than `size` asks for, when the disk is full, and for an
+    experiment that has the name of one of the paper's and is not that one.
+    """
+    if EXPERIMENTS.get(exp.name, exp) != exp:
+        raise ValueError(
+            f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of "
+            "its own"
+        )
+    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
+    if deadline < math.inf and accelerator.num_processes > 1:
+        raise ValueError(
+            f"a time limit is for one process, got {accelerator.num_processes}; leave it out, a kill "
+            "resumes as well"
+        )
+    keep_memory()
+    name = exp.net(seed)
+    folder, output = (
+        Path(folder or state_folder(name, size)),
+        Path(output or nets.folder(name, size.name)),
+    )
+    total, described = size.length(exp), about(exp, size, seed)
+    if accelerator.is_main_process:
+        remove_leftovers(folder)
+        remove_leftovers(output.parent, output.name)
+    check_same(folder, described)
+    processes = processes_of(folder, accelerator.num_processes)
+    state = start(exp, size, seed, accelerator.device, accelerator.process_index)
+    rows: list[Log] = []
+    if (folder / "state.pt").exists():
+        state.load(folder / "state.pt")
+        if int(state.seen[0]) >= total + size.batch:  # the last batch may reach beyond
+            raise ValueError(
+                f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} "
+                "asked for"
+            )
+        if (
+            accelerator.process_index
+        ):  # the saved generator is the main process's: the same data in each would be one batch
+            state.generator.manual_seed(
+                (seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0])
+            )
+        rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
+        finished = read_json(folder / "finished.json")
+        if finished:  # gone on with, after the learning rate had come down: not the net of one long run
+            command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
+    if data is None:
+        data = load_data(exp, size, accelerator.device, workers)
+    data = data._replace(
+        locations=data.locations.to(accelerator.device), colors=data.colors.to(accelerator.device)
+    )
+
+    def save() -> float:
+        """Save the state; how many seconds from now it is saved again."""
+        begun = time.time()
+        store.write_json(folder / "run.json", described | {"processes": processes})
+        checkpoints.write_loss(folder / "loss.csv", rows)
+        state.keep_log(recent)
+        state.save(folder / "state.pt")
+        return max(save_every, SAVING * (time.time() - begun))
+
+    clock = saved = marked = time.time()
+    pause = save_every
+    shown = {
+        "desc": exp.name,
+        "unit": "img",
+        "unit_scale": True,
+        "mininterval": 5,
+        "disable": not accelerator.is_main_process,
+    }
+    bar = tqdm(total=total, initial=int(state.seen[0]), **shown)
+    recent = state.log
+    marks = snapshot_marks(total) if snapshots else []
+    for log in training_loop(state, data, exp, size, accelerator):
+        now = time.time()
+        state.seen[1] += now - clock
+        clock = now
+        recent.append(log)
+        if len(recent) == LOG_EVERY or log.images >= total:
+            loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
+            rows.append(Log(log.images, loss, error, log.lr))
+            recent = []
+            bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
+        bar.update(size.batch)
+        if accelerator.is_main_process and any(
+            log.images - size.batch < mark <= log.images for mark in marks
+        ):
+            export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes)
+        if log.images >= total:
+            continue
+        late = False
+        if not recent:  # as many steps again would end after it
+            late, marked = now + (now - marked) > deadline, now
+        if (late or now - saved > pause) and accelerator.is_main_process:
+            pause = save()
+            saved = time.time()
+        if late:
+            bar.close()
+            return False
+    bar.close()
+    if accelerator.is_main_process:
+        save()
+        export(state, exp, size, seed, output, rows, command, processes)
+        store.write_json(folder / "finished.json", {"images": total, "command": command})
+    accelerator.wait_for_everyone()  # before another run of this process looks at what was written
+    return True
