@@ -12,7 +12,6 @@ by `build`.
 
 import argparse
 import ast
-import hashlib
 import os
 import re
 import shlex
@@ -21,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from lcs_utils import paths, printing, provenance, store
+from lcs_utils.notebook_outputs import INJECTED, TOLD, Told, clean, told
+from lcs_utils.notebook_values import NotebookError, assigned, check_values, parse_values
 
-PRESETS = ("tiny", "small", "paper")
-INJECTED = "# Parameters"  # the first line of the cell that papermill adds
 # What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, one thread per
 # kernel. Thread counts may be raised from outside (paper-size runs); sums then differ in the last bits.
 FIXED_ENVIRONMENT = {
@@ -38,18 +37,6 @@ FIXED_ENVIRONMENT = {
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-
-
-TOLD = "does not hold: "  # what a claim that fails prints where claims are told
-
-
-def known(preset: str) -> bool:
-    """Whether `preset` is one of ours, or a trial of one, as tiny_2000 (`presets.preset`)."""
-    return re.fullmatch(rf"({'|'.join(PRESETS)})(_[1-9]\d*)?", preset) is not None
-
-
-class NotebookError(ValueError):
-    """Wrong use of a notebook: one sentence with what was given and what is allowed."""
 
 
 def fix_environment() -> None:
@@ -102,25 +89,6 @@ def read(name: str):
     return notebook
 
 
-def code_sha256(notebook) -> str:
-    """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to
-    this code.
-    """
-    sources = [cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"]
-    return hashlib.sha256("\0".join(s for s in sources if not s.startswith(INJECTED)).encode()).hexdigest()
-
-
-def assigned(source: str) -> dict[str, Any]:
-    """The literals assigned at the top level of a parameters cell, by name."""
-    values = {}
-    for node in ast.parse(source).body:
-        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-        for target in targets:
-            if isinstance(target, ast.Name):
-                values[target.id] = ast.literal_eval(node.value)
-    return values
-
-
 def parameters(name: str) -> dict[str, Any]:
     """The notebook's parameters and their defaults, from its cell tagged `parameters`; {} without one."""
     cells = [
@@ -131,45 +99,6 @@ def parameters(name: str) -> dict[str, Any]:
     if len(cells) > 1:
         raise NotebookError(f"{name} has {len(cells)} cells tagged 'parameters', allowed is one")
     return assigned(cells[0].source) if cells else {}
-
-
-def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> None:
-    """Raise NotebookError unless every name is allowed, has its default's type, and `preset` is a known
-    preset.
-    """
-    for key, value in given.items():
-        if key not in allowed:
-            raise NotebookError(f"{where} has no parameter {key!r}; allowed: {', '.join(allowed) or 'none'}")
-        default = allowed[key]
-        kinds = next(
-            (kinds for kinds in ((bool,), (int,), (float, int), (list, tuple)) if isinstance(default, kinds)),
-            str,
-        )
-        if default is not None and (
-            not isinstance(value, kinds) or isinstance(value, bool) > isinstance(default, bool)
-        ):
-            raise NotebookError(
-                f"{where}: {key} must be {type(default).__name__} (default {default!r}), got {value!r}"
-            )
-        if key == "preset" and not known(value):
-            raise NotebookError(f"{where}: preset must be one of {', '.join(PRESETS)}, got {value!r}")
-
-
-def parse_values(pairs: list[tuple[str, str]], allowed: dict[str, Any], where: str) -> dict[str, Any]:
-    """Command-line pairs as typed values: text where the default is text, Python literals elsewhere."""
-    values: dict[str, Any] = {}
-    for key, text in pairs:
-        if isinstance(allowed.get(key), str):
-            values[key] = text
-            continue
-        try:
-            values[key] = ast.literal_eval({"true": "True", "false": "False"}.get(text, text))
-        except (ValueError, SyntaxError):
-            values[key] = text
-        if isinstance(allowed.get(key), float) and type(values[key]) is int:
-            values[key] = float(values[key])
-    check_values(values, allowed, where)
-    return values
 
 
 def shell():
@@ -209,25 +138,9 @@ def current() -> tuple[str, str] | None:
     return None
 
 
-class _Told(ast.NodeTransformer):
-    """An assert prints what does not hold, or could not be decided, and the notebook goes on."""
-
-    def visit_Assert(self, node):
-        say = f"print({TOLD!r} + {ast.unparse(node.test)!r} + (f' ({{_error!r}})' if str(_error) else ''))"
-        caught = ast.ExceptHandler(ast.Name("Exception", ast.Load()), "_error", ast.parse(say).body)
-        guarded = ast.Try(body=[node], handlers=[caught], orelse=[], finalbody=[])
-        return ast.fix_missing_locations(ast.copy_location(guarded, node))
-
-
 def tell_claims() -> None:
     """From here on, asserts in this kernel's cells print TOLD and their claim instead of raising."""
-    shell().ast_transformers.append(_Told())
-
-
-def told(executed) -> list[str]:
-    """The claims that an executed notebook says do not hold, in order."""
-    texts = (o.text for cell in executed.cells for o in cell.get("outputs", ()) if o.output_type == "stream")
-    return [line.removeprefix(TOLD) for text in texts for line in text.splitlines() if line.startswith(TOLD)]
+    shell().ast_transformers.append(Told())
 
 
 def code(name: str) -> str:
@@ -310,50 +223,6 @@ def execute(name: str, values: dict[str, Any], output: Path, tell: bool = False)
     import nbformat
 
     return nbformat.read(output, as_version=4)
-
-
-def clean(executed, source):
-    """`source` with the outputs of `executed`, free of all that changes between equal runs.
-
-    Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata but
-    alternative texts. Stream pieces are joined, since where they break depends on timing. Raises
-    NotebookError when a cell writes to stderr.
-    """
-    import nbformat
-
-    cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
-    count = 0
-    for target, cell in zip(source.cells, cells, strict=True):
-        if target.cell_type != "code":
-            continue
-        count += 1
-        target.execution_count = count
-        target.outputs = []
-        for output in cell.outputs:
-            if output.output_type == "stream":
-                if output.name == "stderr":
-                    raise NotebookError(
-                        f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}"
-                    )
-                if target.outputs and target.outputs[-1].output_type == "stream":
-                    target.outputs[-1].text += output.text
-                    continue
-            else:
-                alts = {
-                    mime: {"alt": known["alt"]}
-                    for mime, known in output.metadata.items()
-                    if isinstance(known, dict) and "alt" in known
-                }
-                output.metadata = nbformat.from_dict(alts)
-                for mime in [
-                    mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")
-                ]:
-                    del output.data[mime]
-            if "execution_count" in output:
-                output.execution_count = count
-            target.outputs.append(output)
-    source.metadata["lcs_utils"] = {"code_sha256": code_sha256(source)}
-    return source
 
 
 def build(name: str) -> Path:

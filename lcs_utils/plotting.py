@@ -18,7 +18,16 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
-from lcs_utils import alt_text, notebooks, paths, printing, provenance, store
+from lcs_utils import (
+    alt_text,
+    notebook_outputs,
+    notebook_values,
+    notebooks,
+    paths,
+    printing,
+    provenance,
+    store,
+)
 from lcs_utils.compact_png import compact
 from lcs_utils.nets import trained
 
@@ -222,7 +231,7 @@ def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict
         "seed": seed,
         "code_sha256": provenance.digest(modules),
         "notebook": name,
-        "notebook_sha256": notebooks.code_sha256(notebooks.read(name)) if name else None,
+        "notebook_sha256": notebook_outputs.code_sha256(notebooks.read(name)) if name else None,
         "checkpoints": provenance.file_hashes(checkpoints),
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
         "versions": provenance.versions(),
@@ -314,8 +323,8 @@ def save_figure(
     """
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a figure's name is made of a-z, 0-9 and _, got {name!r}")
-    if not notebooks.known(preset):
-        raise ValueError(f"preset must be one of {', '.join(notebooks.PRESETS)}, got {preset!r}")
+    if not notebook_values.known(preset):
+        raise ValueError(f"preset must be one of {', '.join(notebook_values.PRESETS)}, got {preset!r}")
     kind, alt = printing.asked_format(), " ".join(alt.split())
     record = {
         "figure": name,

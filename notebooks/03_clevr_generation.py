@@ -23,17 +23,11 @@ seed: int = 0
 scenes_per_count: int = 400
 
 # %%
-import json
-import re
-import time
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from lcs_utils.clevr import labels
-from lcs_utils import notebooks, paths, plotting
-from lcs_utils.clevr import annotations, conditions, fidelity, scenes
+from lcs_utils import notebooks, plotting, scene_figures
+from lcs_utils.clevr import conditions, fidelity, scenes
 from lcs_utils.clevr.render import render
-from lcs_utils.clevr.world import World
 from lcs_utils.widgets.scene_controls import scene_controls
 
 notebooks.check_parameters(preset=preset)
@@ -53,17 +47,7 @@ plotting.image_grid(images, row_labels=["1 object", "2 objects", "3 objects", "6
 # come from the same rays; `python -m lcs_utils.clevr.dataset --with masks depth boxes` stores them beside the images.
 
 # %%
-scene, small = sheet[3][0], render([sheet[3][0]], 32)[0].transpose(2, 0, 1)
-seen = annotations.trace(scene, 128, 128)
-palette = [plotting.PALETTE[name] for name in ("blue", "orange", "green", "vermilion", "purple", "yellow")]
-mask = np.array([[0.92] * 3] + [plt.matplotlib.colors.to_rgb(color) for color in palette])[seen.ids + 1]
-near = np.interp(seen.depth, (seen.depth.min(), 20), (1, -1))[None]
-row = [images[3][0], small, mask.transpose(2, 0, 1) * 2 - 1, near]
-figure = plotting.image_grid(
-    [row], column_labels=["128 px", "32 px", "masks and boxes", "depth (near is bright)"], cell=1.9
-)
-for x0, y0, x1, y1 in annotations.boxes(seen.ids, 6) - 0.5:
-    figure.axes[2].plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="black", lw=0.8)
+scene_figures.annotated(sheet[3][0])
 plt.show()
 
 # %% [markdown]
@@ -82,23 +66,10 @@ scene_controls(seed=1, count=3)
 # rays.
 
 # %%
-other = World.from_json(
-    json.loads(re.search(r"```json\n(.*?)```", (paths.ROOT / "docs" / "worlds.md").read_text(), re.DOTALL)[1])
-)
-elsewhere = [scenes.sample_scene(seed, i, 4, crop="wide", world=other) for i in range(4)]
-pictures = render(elsewhere, (240, 160)).transpose(0, 3, 1, 2)
-ids = [annotations.trace(s, 240, 160).ids for s in elsewhere]
-shades = np.array([[0.92] * 3] + [plt.matplotlib.colors.to_rgb(color) for color in palette])
-figure, axes = plt.subplots(2, 4, figsize=(8, 2.75), layout="constrained")
-for axis, shown in zip(
-    axes.flat, [*pictures.transpose(0, 2, 3, 1), *(shades[i + 1] for i in ids)], strict=True
-):
-    axis.imshow(shown)
-    axis.set_axis_off()
-assert {o.shape for s in elsewhere for o in s.objects} <= set(other.shapes) and pictures.shape[2:] == (
-    160,
-    240,
-)
+other = scene_figures.documented_world()
+of_other = [scenes.sample_scene(seed, i, 4, crop="wide", world=other) for i in range(4)]
+assert {o.shape for s in of_other for o in s.objects} <= set(other.shapes)
+scene_figures.elsewhere(of_other)
 plt.show()
 
 # %% [markdown]
@@ -109,27 +80,16 @@ plt.show()
 
 # %%
 found = fidelity.measure()
-references, cycles, _ = fidelity.load_references()
-order = np.argsort(-found["psnr"])[np.linspace(0, 23, 6).astype(int)].tolist()
-fast = render([references[i] for i in order], 128)
-amplified = np.clip(127.5 + 6 * (fast.astype(float) - cycles[order]), 0, 255).astype(np.uint8)
-decibels = [f"{found['psnr'][i]:.1f} dB" for i in order]
-rows = [group.transpose(0, 3, 1, 2) for group in (fast, cycles[order], amplified)]
-figure = plotting.image_grid(rows, ["fast", "Cycles", "difference × 6"], decibels, cell=1.3)
-values = {name: found[name] for name in ("psnr", "ssim", "bias", "iou")} | {
-    "shown": order,
-    "amplification": 6,
-}
+figure, order = scene_figures.beside_cycles(found)
+values = {name: found[name] for name in ("psnr", "ssim", "bias", "iou")}
+values |= {"shown": order, "amplification": scene_figures.AMPLIFICATION}
 path = plotting.save_figure(figure, "renderer_fidelity", preset, values, seed, [fidelity.REFERENCES])
 # %%
 assert found["psnr"].mean() >= 38 and found["psnr"].min() >= 34 and found["ssim"].mean() >= 0.98
 assert np.abs(found["bias"].mean(0)).max() <= 1 and found["iou"].mean() >= 0.97
-print(
-    f"24 scenes: PSNR mean {found['psnr'].mean():.1f} dB, lowest {found['psnr'].min():.1f} dB; SSIM {found['ssim'].mean():.3f}"
-)
-print(
-    f"IoU of {len(found['iou'])} object masks: mean {found['iou'].mean():.3f}, lowest {found['iou'].min():.3f}"
-)
+psnr, ssim, iou = (found[name] for name in ("psnr", "ssim", "iou"))
+print(f"24 scenes: PSNR mean {psnr.mean():.1f} dB, lowest {psnr.min():.1f} dB; SSIM {ssim.mean():.3f}")
+print(f"IoU of {len(iou)} object masks: mean {iou.mean():.3f}, lowest {iou.min():.3f}")
 
 # %% [markdown]
 # ## How fast
@@ -137,16 +97,9 @@ print(
 # it beside Cycles, on several cores, and with its memory.
 
 # %% tags=["nbval-ignore-output"]
-rates = {}
-for resolution, number in ((32, 128), (64, 48), (128, 16)):
-    some = [s for row in sheet[:3] for s in row] * 10
-    start = time.process_time()
-    render(some[:number], resolution, antialias=2)
-    rates[resolution] = number / (time.process_time() - start)
-print(
-    "one core, 2x2 samples:",
-    ", ".join(f"{rate:.0f} images per second at {px} px" for px, rate in rates.items()),
-)
+rates = scene_figures.speed([scene for row in sheet[:3] for scene in row] * 10)
+said = ", ".join(f"{rate:.0f} images per second at {px} px" for px, rate in rates.items())
+print("one core, 2x2 samples:", said)
 
 # %% [markdown]
 # ## Fig. 9: the condition
@@ -154,20 +107,7 @@ print(
 # is the same: the net of Exp. 2 sees two more objects that nobody told it of.
 
 # %%
-shown = sheet[2]
-locations = torch.from_numpy(np.stack([scenes.project(s) for s in shown])).float()
-present, generator = torch.ones(len(shown), 3, dtype=torch.bool), torch.Generator().manual_seed(seed)
-labeled = {policy: conditions.choose_labels(present, policy, generator) for policy in labels.LABEL_POLICIES}
-grids = {
-    policy: conditions.location_grid(locations, labeled[policy]).reshape(-1, 16, 16) for policy in labeled
-}
-rows = [images[2], 2 * grids["all"] - 1, 2 * grids["single"] - 1]
-centers = [[(127 * x, 127 * y) for x, y in row.tolist()] for row in locations]
-marks = [centers, [[] for _ in shown], [[] for _ in shown]]
-figure = plotting.image_grid(
-    rows, ["scene", "all labels\n(Exp. 1)", "single label\n(Exp. 2, 3)"], cell=1.2, marks=marks
-)
-labels_per_image = {policy: grid.sum((1, 2)).tolist() for policy, grid in grids.items()}
+figure, labels_per_image = scene_figures.fig09(sheet[2], seed)
 path = plotting.save_figure(figure, "fig09", preset, {"labels_per_image": labels_per_image}, seed)
 # %% [markdown]
 # ## Where objects stand, and where the tests put them
@@ -175,22 +115,8 @@ path = plotting.save_figure(figure, "fig09", preset, {"labels_per_image": labels
 # E.1) are read as x to the right and y down in a centered square crop. Does each of them lie where the map is bright?
 
 # %%
-counts = torch.zeros(256)
-for n in (1, 2, 3):
-    some = [scenes.sample_scene(seed + 1, i, n) for i in range(scenes_per_count)]
-    where = torch.from_numpy(np.stack([scenes.project(s) for s in some])).float()
-    counts += conditions.location_grid(where, torch.ones(where.shape[:2], dtype=torch.bool)).sum(0)
-share = (counts / counts.sum()).reshape(16, 16)
-figure, axes = plt.subplots(figsize=(4.2, 3.6))
-picture = axes.imshow(100 * share, cmap="cividis", extent=(0, 1, 1, 0))
-for k, (x, y) in enumerate(conditions.TEST_LOCATIONS):
-    frame = {"boxstyle": "circle,pad=0.15", "fc": "black", "ec": "white", "lw": 0.6}
-    axes.text(
-        x, y, str(k + 1), ha="center", va="center", color="white", fontsize=7, fontweight="bold", bbox=frame
-    )
-axes.set(xlabel="x (right)", ylabel="y (down)", title="object centers and the 12 test locations")
-axes.grid(False)
-figure.colorbar(picture, label="% of centers per cell", fraction=0.046, pad=0.03)
+share = scene_figures.share_of_centers(seed + 1, scenes_per_count)
+figure = scene_figures.draw_centers(share)
 at_tests = [float(share[int(16 * y), int(16 * x)]) for x, y in conditions.TEST_LOCATIONS]
 values = {"share_at_test_locations": at_tests, "scenes": 3 * scenes_per_count, "uniform_share": 1 / 256}
 path = plotting.save_figure(figure, "object_centers", preset, values, seed)

@@ -77,9 +77,7 @@ curves = {words: {k: at.filled for k, at in each.at.items()} for words, each in 
 figure = strips.figure_1(shown, names, curves, trained=3)
 said = {words: {k: at._asdict() for k, at in each.items()} for words, each in curves.items()}
 said = shown.numbers() | {"filled": said}
-path = plotting.save_figure(
-    figure, "fig01_64", preset, said, seed, files, alt_texts.figure_1(curves)
-)
+path = plotting.save_figure(figure, "fig01_64", preset, said, seed, files, alt_texts.figure_1(curves))
 # %%
 apart = against_null.along_k(large, {words: [net] for net, words in names.items()}, "spread")
 Markdown(more_training.by_label(apart))

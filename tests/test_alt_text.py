@@ -8,7 +8,7 @@ from IPython.core.formatters import DisplayFormatter
 from matplotlib.figure import Figure
 from PIL import Image
 
-from lcs_utils import alt_text, notebooks
+from lcs_utils import alt_text, notebook_outputs
 
 
 @pytest.fixture
@@ -70,5 +70,5 @@ def test_a_built_notebook_keeps_the_words_and_no_other_metadata():
     known = {"image/png": {"alt": "rises", "width": 3}, "needs_background": "light"}
     shown = v4.new_output("display_data", {"image/png": "abc"}, metadata=known)
     executed = v4.new_notebook(cells=[v4.new_code_cell("1", outputs=[shown])])
-    cleaned = notebooks.clean(executed, v4.new_notebook(cells=[v4.new_code_cell("1")]))
+    cleaned = notebook_outputs.clean(executed, v4.new_notebook(cells=[v4.new_code_cell("1")]))
     assert cleaned.cells[0].outputs[0].metadata == {"image/png": {"alt": "rises"}}

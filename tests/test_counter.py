@@ -15,6 +15,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
 from lcs_utils.counter import accuracy as counter_accuracy
+from lcs_utils.counter import command as counter_command
 from lcs_utils.counter import corruptions
 from lcs_utils.counter import scenes as counter_scenes
 from lcs_utils.counter import training as counter_training
@@ -216,10 +217,10 @@ def test_training_goes_on_after_a_kill_to_the_same_weights(monkeypatch, tmp_path
         return losses(*arguments)
 
     monkeypatch.setattr(counter_training, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(counter_training, "training_data", lambda size, resolution: few)
+    monkeypatch.setattr(counter_command, "training_data", lambda size, resolution: few)
     nothing = {"targets": []}
     monkeypatch.setattr(
-        counter_training, "export", lambda net, folder, row, held_out: made.append((net, row)) or nothing
+        counter_command, "export", lambda net, folder, row, held_out: made.append((net, row)) or nothing
     )
     command = "--resolution 64 --width 16 --scenes 66 --images 128 --by-count".split()
     for run, at in (("whole", tmp_path / "a"), ("stopped", tmp_path / "b")):
@@ -227,13 +228,13 @@ def test_training_goes_on_after_a_kill_to_the_same_weights(monkeypatch, tmp_path
         if run == "stopped":
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
                 patch.setattr(counter_training, "losses", stopped)
-                counter_training.main(command)
-        counter_training.main(command)
+                counter_command.main(command)
+        counter_command.main(command)
     (whole, row), (resumed, _) = made
     assert "--by-count" in row["command"] and row["images"] == 128
     for name, value in whole.state_dict().items():
         torch.testing.assert_close(value, resumed.state_dict()[name], rtol=0, atol=0, msg=name)
-    counter_training.main(["--seed", "1", *command[:-1]])
+    counter_command.main(["--seed", "1", *command[:-1]])
     assert not torch.equal(
         made[-1][0].state_dict()["cell_head.weight"], whole.state_dict()["cell_head.weight"]
     )
@@ -367,7 +368,7 @@ def test_images_in_0_1_are_warned_of_and_a_saved_counter_loads(counter, tmp_path
 
 def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(capsys):
     with pytest.raises(SystemExit):
-        counter_training.main(["--resolution", "32"])
+        counter_command.main(["--resolution", "32"])
     assert (
         "--resolution must be at least 64, got 32: smaller images are enlarged to 64 px"
         in capsys.readouterr().err

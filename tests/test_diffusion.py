@@ -125,7 +125,11 @@ def test_score_is_tweedie():
 
 def test_conditions_reach_the_denoiser_untouched():
     seen = []
-    denoise = lambda x, sigma, cond: (seen.append((cond, sigma.shape)), x)[1]  # noqa: E731
+
+    def denoise(x, sigma, cond):
+        seen.append((cond, sigma.shape))
+        return x
+
     diffusion.final(
         diffusion.sample(denoise, unit_noise(3), diffusion.karras_sigmas(3), cond={"any": "thing"})
     )

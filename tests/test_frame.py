@@ -23,7 +23,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     {"paths", "checks"},
     {"store", "stats", "diffusion", "compact_png"},
-    {"provenance", "resumable", "clevr", "alt_text", "printing"},
+    {"provenance", "resumable", "clevr", "alt_text", "printing", "notebook_values"},
+    {"notebook_outputs"},
     {"notebooks", "experiments"},
     {"presets"},
     {"theory", "models", "locality", "features", "nets"},
@@ -31,7 +32,7 @@ LEVELS = (
     {"checkpoints", "swing_by", "text_to_image"},
     {"theory_examples"},
     {"counter", "widgets"},
-    {"evaluation", "figures"},
+    {"evaluation", "figures", "scene_figures"},
     {"training", "live"},
     {"site"},
     {"centered"},

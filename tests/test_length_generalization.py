@@ -9,9 +9,9 @@ from lcs_utils import checkpoints, nets, paths
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import changes, family_grids, placement, rates, sheets
+from lcs_utils.evaluation import changes, counting, family_grids, placement, rates, sheets
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation.rows import EARLIER, told_path
+from lcs_utils.evaluation.rows import EARLIER, Row, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import to_uint8
 
@@ -19,9 +19,7 @@ KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heu
 
 
 def row(k, count, placed, plausibility=1.0, sample=0, **changes):
-    return lg.Row(
-        **(KEY | changes), k=k, sample=sample, count=count, placed=placed, plausibility=plausibility
-    )
+    return Row(**(KEY | changes), k=k, sample=sample, count=count, placed=placed, plausibility=plausibility)
 
 
 def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fails(monkeypatch):
@@ -46,7 +44,7 @@ def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fa
     for most in (12, 1):
         for k in (1, 4, 9):
             images = lg.draw_samples(paints(most), 16, k, n=3, seed=0, steps=3, solver="dpmpp_2m", batch=2)
-            rows.setdefault(most, []).extend(lg.count_rows(images, counter, k, **KEY))
+            rows.setdefault(most, []).extend(counting.count_rows(images, counter, k, **KEY))
     monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("toy", (1, 3)))
 
     def means(most, name):
@@ -92,7 +90,7 @@ def test_conditions_and_places_of_your_own(monkeypatch):
     counts = SimpleNamespace(
         count=torch.ones(2, dtype=torch.long), centers=centers, plausibility=torch.ones(2)
     )
-    rows = lg.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 1, where=where, net="mine")
+    rows = counting.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 1, where=where, net="mine")
     assert [row.placed for row in rows] == [1, 0] and rows[0].solver == "dpmpp_2m"
     assert [row.asked for row in rows] == ["200 300", "699 800"] and placement.own(
         rows
@@ -115,8 +113,12 @@ def test_layouts_of_scenes_differ_between_samples_and_are_read_back_at_their_pla
         return SimpleNamespace(count=torch.full((3,), 4), centers=where, plausibility=torch.ones(3))
 
     key = KEY | {"seed": 2}
-    assert [r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="crowded")] == [4, 4, 4]
-    assert max(r.placed for r in lg.count_rows(torch.zeros(3), drawn, 4, **key, family="test")) < 4
+    assert [r.placed for r in counting.count_rows(torch.zeros(3), drawn, 4, **key, family="crowded")] == [
+        4,
+        4,
+        4,
+    ]
+    assert max(r.placed for r in counting.count_rows(torch.zeros(3), drawn, 4, **key, family="test")) < 4
     with pytest.raises(
         ValueError, match="unknown family of conditions 'moon'; allowed: test, orders, spread, crowded"
     ):
@@ -144,10 +146,10 @@ COUNTER = SimpleNamespace(config=SimpleNamespace(resolution=32))
     ],
 )
 def test_a_net_that_does_not_fit_is_refused_with_both_numbers(wrong, message):
-    lg.check_fit("toy", pipeline_of(), COUNTER)
-    lg.check_fit("toy", pipeline_of(radius=3, cond_dim=51), COUNTER)
+    counting.check_fit("toy", pipeline_of(), COUNTER)
+    counting.check_fit("toy", pipeline_of(radius=3, cond_dim=51), COUNTER)
     with pytest.raises(ValueError, match=message):
-        lg.check_fit("toy", pipeline_of(**wrong), COUNTER)
+        counting.check_fit("toy", pipeline_of(**wrong), COUNTER)
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def toy(tmp_path, monkeypatch):
         lg,
         "count_rows",
         lambda images, counter, k, **key: [
-            lg.Row(**key, k=k, sample=i, count=k, placed=k, plausibility=1.0) for i in range(len(images))
+            Row(**key, k=k, sample=i, count=k, placed=k, plausibility=1.0) for i in range(len(images))
         ],
     )
     return SimpleNamespace(path=tmp_path / "rows.csv", drawn=drawn, hashes=hashes)
@@ -318,7 +320,7 @@ def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
     """Of nets whose weights did not fit, the row that was kept says which they were; snapshots leave none."""
     rows = lg.read_rows(told_path())
     assert {r.counted_by for r in rows} == {EARLIER}
-    assert {r.counted_by for r in lg.read_rows(lg.rows_path())} == {lg.counter_hash()}, (
+    assert {r.counted_by for r in lg.read_rows(lg.rows_path())} == {counting.counter_hash()}, (
         "measure again: another counter"
     )
     for net in sorted({r.net for r in rows if "@" not in r.net}):

@@ -11,7 +11,7 @@ import torch
 
 from lcs_utils import paths
 from lcs_utils.diffusion import SIGMA_DATA, add_noise, expand, loss_weight
-from lcs_utils.models import magnitude_preserving
+from lcs_utils.models import unet
 from lcs_utils.models.local_patch import (
     LocalPatchDenoiser,
     cell_size,
@@ -111,17 +111,20 @@ def test_multi_hot_labels_grow_by_sqrt_k_unless_normalized():
         net = small_net(cond_dim=256, normalize_label=normalized)
         captured = []
         net.embed_label.register_forward_hook(lambda m, i, out: captured.append(out))
-        original, unet_sum = magnitude_preserving.mp_sum, []
+        original, unet_sum = unet.mp_sum, []
+
+        def seen(a, b, t):
+            unet_sum.append(b.norm().item())
+            return original(a, b, t)
+
         for k in (1, 9):
             cond = torch.zeros(1, 256)
             cond[0, torch.randperm(256, generator=torch.Generator().manual_seed(1))[:k]] = 1
-            magnitude_preserving.mp_sum = lambda a, b, t: (
-                unet_sum.append(b.norm().item()) or original(a, b, t)
-            )
+            unet.mp_sum = seen
             try:
                 net.embed(torch.zeros(1), cond)
             finally:
-                magnitude_preserving.mp_sum = original
+                unet.mp_sum = original
         norms[normalized] = unet_sum[1] / unet_sum[0]
     assert norms[False] == pytest.approx(3, rel=0.35) and norms[True] == pytest.approx(1, rel=0.35)
 

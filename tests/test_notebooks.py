@@ -15,7 +15,7 @@ import pytest
 from jupytext.compare import NotebookDifference, compare_notebooks
 from jupytext.config import load_jupytext_config
 
-from lcs_utils import notebooks, paths, provenance
+from lcs_utils import notebook_outputs, notebook_values, notebooks, paths, provenance
 from lcs_utils.plotting import ROUNDING, differences
 
 NAMES = notebooks.names()
@@ -87,10 +87,7 @@ def test_measured_numbers_are_found_and_the_papers_are_not(text, found):
     assert measured_numbers(text) == found
 
 
-LONG_CELLS = {"03_clevr_generation"}  # to be split
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in LONG_CELLS])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_is_one_claim_in_short_cells(name):
     """At most six figures, no cell of many lines, the median cell short, no assigned lambda."""
     assert len(notebooks.figures(name)) <= 6
@@ -128,7 +125,7 @@ def test_pair_is_in_sync_and_its_outputs_belong_to_its_code(name):
         compare_notebooks(twin, notebooks.read(name), fmt="py:percent")
     except NotebookDifference as difference:
         pytest.fail(f"{name}.ipynb differs from its source; {again}\n{difference}")
-    assert twin.metadata["lcs_utils"]["code_sha256"] == notebooks.code_sha256(notebooks.read(name)), (
+    assert twin.metadata["lcs_utils"]["code_sha256"] == notebook_outputs.code_sha256(notebooks.read(name)), (
         f"stale; {again}"
     )
 
@@ -177,9 +174,9 @@ def test_figures_belong_to_this_code_and_these_checkpoints(name):
             "tiny",
             name,
         )
-        assert record["provenance"]["notebook_sha256"] == notebooks.code_sha256(notebooks.read(name)), (
-            f"{figure} is stale"
-        )
+        assert record["provenance"]["notebook_sha256"] == notebook_outputs.code_sha256(
+            notebooks.read(name)
+        ), f"{figure} is stale"
         checkpoints = record["provenance"]["checkpoints"]
         assert provenance.file_hashes(checkpoints) == checkpoints, f"{figure} rests on other checkpoints"
 
@@ -253,7 +250,7 @@ def test_build_is_deterministic_and_clean(folder):
     assert set(notebook.metadata) == {"jupytext", "kernelspec", "language_info", "lcs_utils"}
     compare_notebooks(jupytext.read(folder / "01_claim.ipynb"), notebooks.read("01_claim"), fmt="py:percent")
     (folder / "01_claim.py").write_text(SOURCE.replace('"one"', '"two"'))
-    assert notebook.metadata.lcs_utils.code_sha256 != notebooks.code_sha256(notebooks.read("01_claim"))
+    assert notebook.metadata.lcs_utils.code_sha256 != notebook_outputs.code_sha256(notebooks.read("01_claim"))
     with pytest.raises(NotebookDifference):
         compare_notebooks(
             jupytext.read(folder / "01_claim.ipynb"), notebooks.read("01_claim"), fmt="py:percent"
@@ -327,7 +324,7 @@ def test_figures_for_print_are_asked_for_by_one_argument(folder, monkeypatch):
 
 def test_values_are_read_as_the_defaults_types(folder):
     pairs = [("share", "2"), ("deep", "true"), ("radii", "[3]"), ("preset", "paper")]
-    read = notebooks.parse_values(pairs, notebooks.parameters("01_claim"), "01_claim")
+    read = notebook_values.parse_values(pairs, notebooks.parameters("01_claim"), "01_claim")
     assert read == {"share": 2.0, "deep": True, "radii": [3], "preset": "paper"} and isinstance(
         read["share"], float
     )
@@ -345,7 +342,7 @@ def test_cleaning_strips_widgets_but_keeps_their_picture(folder):
     pieces = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("a", "b\n")]
     executed.cells[2].outputs = [*pieces, show]
     executed.metadata["widgets"] = {"state": {}}
-    cleaned = notebooks.clean(executed, source)
+    cleaned = notebook_outputs.clean(executed, source)
     text, picture = cleaned.cells[2].outputs
     assert (
         text.text == "ab\n"
@@ -354,5 +351,5 @@ def test_cleaning_strips_widgets_but_keeps_their_picture(folder):
     )
     assert "widgets" not in cleaned.metadata
     executed.cells[2].outputs = [nbformat.v4.new_output("stream", name="stderr", text="a warning")]
-    with pytest.raises(notebooks.NotebookError, match="code cell 2 writes to stderr.*a warning"):
-        notebooks.clean(executed, notebooks.read("01_claim"))
+    with pytest.raises(notebook_values.NotebookError, match="code cell 2 writes to stderr.*a warning"):
+        notebook_outputs.clean(executed, notebooks.read("01_claim"))

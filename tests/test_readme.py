@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 import run
-from lcs_utils import nets, notebooks, paths
+from lcs_utils import nets, notebook_values, notebooks, paths
 from lcs_utils.evaluation import readme
 from lcs_utils.evaluation.rows import read_rows, rows_path, told_path
 from lcs_utils.experiments import EXPERIMENTS
@@ -38,7 +38,7 @@ def check(command, capsys):
     elif words[1:3] == ["-m", "lcs_utils.notebooks"] or words[0] == "papermill":
         name = notebooks.resolve(next(word for word in words[1:] if re.match(r"(notebooks/)?\d\d", word)))
         given = [(words[i + 1], words[i + 2]) for i, word in enumerate(words) if word == "-p"]
-        notebooks.parse_values(given, notebooks.parameters(name), name)
+        notebook_values.parse_values(given, notebooks.parameters(name), name)
     elif words[1] == "-m":
         with pytest.raises(SystemExit) as stop:
             word = (
@@ -60,7 +60,7 @@ def check(command, capsys):
         rules = re.findall(r"^rule (\w+):", (paths.ROOT / "Snakefile").read_text(), flags=re.M)
         assert (paths.ROOT / words[words.index("--profile") + 1] / "config.yaml").exists()
         settings = dict(word.split("=") for word in words if re.fullmatch(r"\w+=\w+", word))
-        assert settings.get("preset", "tiny") in notebooks.PRESETS
+        assert settings.get("preset", "tiny") in notebook_values.PRESETS
         assert (
             words[-1] in rules or words[-1].startswith("-") or words[-2].startswith("-") or "=" in words[-1]
         )

@@ -11,7 +11,7 @@ import torch
 from test_training import TINY, tiny_data
 
 from lcs_utils import nets, paths, store
-from lcs_utils.evaluation import color_generalization, length_generalization, net_locality
+from lcs_utils.evaluation import color_generalization, counting, length_generalization, net_locality
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.rows import STANDARD, Row, rows_path
 from lcs_utils.experiments import COLOR, EXPERIMENTS, experiment
@@ -40,7 +40,7 @@ def queue(tmp_path, monkeypatch):
     monkeypatch.setattr(training_queue, "LOCAL_COUNTED", {"test": range(2)})
     monkeypatch.setattr(training_queue, "COLOR_FAMILIES", ("colors",))
     monkeypatch.setattr(training_queue, "load_data", lambda *_: tiny_data())
-    monkeypatch.setattr(length_generalization, "counter_hash", lambda *_: "counter")
+    monkeypatch.setattr(counting, "counter_hash", lambda *_: "counter")
     calls = []
 
     def measure(net, ks, samples, preset, family, device):

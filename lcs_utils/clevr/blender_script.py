@@ -50,7 +50,10 @@ def revolved(profile, segments=96):
             (rho * math.cos(a), rho * math.sin(a), z) for a in np.arange(segments) * 2 * math.pi / segments
         ]
     vertices.append((0, 0, profile[-1][1]))
-    ring = lambda i, j: 1 + i * segments + j % segments  # noqa: E731
+
+    def ring(i, j):
+        return 1 + i * segments + j % segments
+
     faces = [(0, ring(0, j + 1), ring(0, j)) for j in range(segments)]
     for i in range(len(inner) - 1):
         faces += [(ring(i, j), ring(i, j + 1), ring(i + 1, j + 1), ring(i + 1, j)) for j in range(segments)]

@@ -1,4 +1,4 @@
-"""Honest measurement of the object counter, and its checkpoint with what was found.
+"""Honest measurement of the object counter.
 
 Everything is measured on scenes that training never saw, at every size that the counter takes: by count and
 kind on fast renders, on Blender's Cycles, on renders with faults of known strength, and on grossly wrong
@@ -14,14 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import store
-from lcs_utils.checkpoints import halve
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.fidelity import load_references
 from lcs_utils.counter import corruptions, corruptions_graded
 from lcs_utils.counter import scenes as counter_scenes
-from lcs_utils.counter.net import WEIGHTS, Counts, ObjectCounter
-from lcs_utils.counter.net import folder as folder_of
+from lcs_utils.counter.net import Counts, ObjectCounter
 from lcs_utils.counter.net import sizes as sizes_of
 from lcs_utils.counter.scenes import Labeled
 from lcs_utils.diffusion import from_uint8
@@ -284,90 +281,3 @@ def measure(net: ObjectCounter, per_count: int) -> dict:
             "cycles_references": on_references(net, side),
         }
     return {"counts": list(COUNTS), "sizes": value, "targets": targets(value)}
-
-
-def percent(x: float) -> str:
-    """A share in percent with one decimal."""
-    return f"{100 * x:.1f} %"
-
-
-def model_card(row: dict) -> str:
-    """The short README.md of a counter's folder."""
-    side, parts = row["resolution"], []
-    for px, of in reversed(row["sizes"].items()):
-        columns = [of[kind]["by_count"]["exact"] for kind in KINDS]
-        lines = "".join(
-            f"| {c} | " + " | ".join(percent(column[i]) for column in columns) + " |\n"
-            for i, c in enumerate(row["counts"])
-        )
-        shares = ", ".join(
-            f"{s} {percent(v['plausible'])} ({v['bias']:+.2f})" for s, v in of["faults"]["confetti"].items()
-        )
-        own, strongest = of["clevr"], {name: list(v.items())[-1] for name, v in of["faults"].items()}
-        passed = ", ".join(f"{name} {s} {percent(v['plausible'])}" for name, (s, v) in strongest.items())
-        parts.append(
-            f"## Images of {px} px\n\nExact counts on held-out fast renders, {own['per_count']} per count "
-            "at CLEVR's own distances, "
-            f"{of['crowded']['per_count']} crowded without CLEVR's margins, {of['layout']['per_count']} of "
-            "the paper's test layouts:\n\n"
-            f"| objects | CLEVR's distances | crowded | test layouts |\n|---|---|---|---|\n{lines}\n"
-            f"At CLEVR's distances: 0 to 6 objects {percent(own['exact_0_to_6'])}, 7 to 12 "
-            f"{percent(own['exact_7_to_12'])}; of all objects "
-            f"{percent(own['located'])} are found within a cell, {percent(own['colored'])} also with the "
-            "right color; plausible "
-            f"{percent(own['plausible'])}; calibration error of the confidence "
-            f"{own['calibration_error']:.3f}. On the 24 stored Cycles "
-            f"pictures exact {percent(of['cycles_references']['exact'])}.\n\n"
-            "Called plausible with confetti of standard deviation (and objects counted too many): "
-            f"{shares}. Of the "
-            f"strongest faults measured it still calls plausible: {passed}.\n\n"
-        )
-
-    def asked(t):
-        return f"at least {t['at_least']:g}" if "at_least" in t else f"at most {t['at_most']:g}"
-
-    missed = [
-        f"{t['px']} px, {t['what']}: {t['reached']:g}, not {asked(t)}" for t in row["targets"] if not t["met"]
-    ]
-    said = "All targets are met." if not missed else "Targets missed: " + "; ".join(missed) + "."
-    return (
-        f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of "
-        f"{' or '.join(row['sizes'])} px, "
-        "names their colors and says whether the image is plausible as CLEVR "
-        f"({row['parameters'] / 1e6:.2f} M parameters). "
-        "It learned from renders and spoiled renders alone, never from a net's picture. "
-        f"{said}\n\n{''.join(parts)}"
-        "An object counts when its center lies in the image and at least 0.25 % of the image shows it. "
-        "Every fault by strength, wrong "
-        f"images, and each target: `row.json`.\n\nMade by `{row['command']}` ({row['images']:,} training "
-        "images, "
-        f"{row['seconds'] / 60:.0f} minutes).{' ' + row['note'] if 'note' in row else ''}\n\n"
-        "```python\nfrom lcs_utils.counter.net import ObjectCounter, folder\n\n"
-        f"counts = ObjectCounter.from_pretrained(folder({side}))(images)  # float [batch, 3, side, side] in "
-        "[-1, 1]\n```\n\n"
-        "Its count of an implausible image is meant for those with speckle, confetti, rings or moderate "
-        "fading; of others it means "
-        "nothing. MIT.\n"
-    )
-
-
-def export(net: ObjectCounter, folder, row: dict, per_count: int) -> dict:
-    """Measure the half-precision net and write its folder, whole or not at all."""
-    halve(net)
-    net.float().eval()
-    row = (
-        row
-        | {
-            "parameters": sum(p.numel() for p in net.parameters()),
-            "resolution": net.config.resolution,
-            "torch": torch.__version__.split("+")[0],
-        }
-        | measure(net, per_count)
-    )
-    halve(net)
-    with store.atomic_folder(folder) as temporary:
-        net.save_pretrained(temporary)
-        row["sha256"] = store.sha256(temporary / WEIGHTS)
-        store.write_json(temporary / "row.json", row)
-        store.write_text(temporary / "README.md", model_card(row))
-    return row

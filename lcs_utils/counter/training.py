@@ -1,14 +1,8 @@
-"""Training and honest measurement of the object counter: `python -m lcs_utils.counter --help`.
+"""Training of the object counter: what it is shown, its losses, the loop, a run that resumes after a kill."""
 
-Saves its state every minute, resumes after a kill, and writes the checkpoint with its accuracy by count.
-"""
-
-import argparse
 import copy
-import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -16,26 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import paths, store
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.counter import corruptions, corruptions_graded
-from lcs_utils.counter.accuracy import export
-from lcs_utils.counter.net import (
-    COMMAND,
-    LARGEST,
-    RESOLUTION,
-    ObjectCounter,
-    Reading,
-    count_logits,
-    enlarged,
-    expected_objects,
-    folder,
-    verify,
-)
-from lcs_utils.counter.scenes import Labeled, training_data
+from lcs_utils.counter.net import LARGEST, ObjectCounter, Reading, count_logits, enlarged, expected_objects
+from lcs_utils.counter.scenes import Labeled
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.models.precision import dtype_on
-from lcs_utils.nets import CheckpointError
 from lcs_utils.resumable import Resumable
 
 BATCH = 32
@@ -302,89 +282,3 @@ def run(state: State, scenes: Data, steps: int, by_count: bool, state_path) -> N
         if now - saved > SAVE_EVERY or state.seen[0] == steps:
             state.save(state_path)
             saved = now
-
-
-def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--resolution", type=int, default=RESOLUTION, help="px; smaller images are enlarged to it"
-    )
-    parser.add_argument(
-        "--scenes", type=int, default=40960, help="rendered training scenes; a resumed run may have more"
-    )
-    parser.add_argument(
-        "--images", type=int, default=620_000, help="seen in all; a run that has them is only measured"
-    )
-    parser.add_argument("--width", type=int, default=48, help="channels at 16x16")
-    parser.add_argument("--blocks", type=int, default=1, help="residual blocks per stage")
-    parser.add_argument(
-        "--by-count", action="store_true", help="draw scenes in proportion to their objects + 2"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--begin-with",
-        help="folder of a counter whose layers the run begins with, but for the stem of another resolution",
-    )
-    parser.add_argument("--held-out", type=int, default=2000, help="held-out renders per count")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--device", default="cpu", help="where the net is trained: cpu, or cuda")
-    parser.add_argument("--output", help="checkpoint folder")
-    parser.add_argument(
-        "--note", help="what the command does not say of the training, for row.json and the card"
-    )
-    args = parser.parse_args(arguments)
-    if args.resolution < RESOLUTION and not args.output:
-        parser.error(
-            f"--resolution must be at least {RESOLUTION}, got {args.resolution}: smaller images are "
-            f"enlarged to {RESOLUTION} px"
-        )
-    if args.images < BATCH or args.scenes < BATCH or args.held_out < 2:
-        parser.error(f"--images and --scenes must be at least {BATCH} and --held-out at least 2")
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
-    try:
-        net = ObjectCounter(args.resolution, args.width, args.blocks)
-        if args.begin_with:
-            begin_with(net, ObjectCounter.from_pretrained(args.begin_with))
-        state = start(net.to(args.device), args.seed)
-    except (ValueError, RuntimeError, CheckpointError) as error:
-        parser.error(str(error))
-    begun = (f"_blocks{args.blocks}" if args.blocks > 1 else "") + ("_by_count" if args.by_count else "")
-    begun += f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
-    name = f"counter{args.resolution}_width{args.width}_seed{args.seed}{begun}"
-    state_path = paths.RUNS / "training" / name / "state.pt"
-    first = state_path.with_name("first.json")  # the command behind the counter that this one may replace
-    if state_path.exists():
-        state.load(state_path)
-    elif args.begin_with:
-        before = verify(args.begin_with)
-        store.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
-    steps = args.images // BATCH
-    if state.seen[0] < steps:
-        run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
-    images = int(state.seen[0]) * BATCH
-    command = (
-        f"{COMMAND} --resolution {args.resolution} --scenes {args.scenes} --images {images} --width "
-        f"{args.width}"
-    )
-    command += f" --seed {args.seed} --held-out {args.held_out}"
-    command += (f" --blocks {args.blocks}" if args.blocks > 1 else "") + (
-        " --by-count" if args.by_count else ""
-    )
-    if args.begin_with:
-        before = json.loads(first.read_text()) if first.exists() else []
-        command = " && ".join([*before, f"{command} --begin-with {args.begin_with}"])
-    row = {
-        "command": command,
-        "images": images,
-        "scenes": args.scenes,
-        "seconds": round(float(state.seen[1])),
-        "seed": args.seed,
-    } | ({"note": args.note} if args.note else {})
-    row = export(state.ema.cpu(), args.output or folder(args.resolution), row, args.held_out)
-    for of in row["targets"]:
-        asked = f"at least {of['at_least']:g}" if "at_least" in of else f"at most {of['at_most']:g}"
-        print(
-            f"{of['px']} px: {of['what']}: {of['reached']:g}, asked for "
-            f"{asked}{'' if of['met'] else ': MISSED'}"
-        )

@@ -25,7 +25,8 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation.length_generalization import count_rows, counter_hash, keep_drawing, samples_path
+from lcs_utils.evaluation.counting import count_rows, counter_hash
+from lcs_utils.evaluation.length_generalization import keep_drawing, samples_path
 from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
 

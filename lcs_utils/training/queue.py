@@ -23,7 +23,14 @@ from typing import NamedTuple
 import torch
 
 from lcs_utils import checkpoints, nets, paths, store
-from lcs_utils.evaluation import changes, color, color_generalization, length_generalization, net_locality
+from lcs_utils.evaluation import (
+    changes,
+    color,
+    color_generalization,
+    counting,
+    length_generalization,
+    net_locality,
+)
 from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, rows_path
 from lcs_utils.experiments import Experiment, experiment
 from lcs_utils.presets import PRESETS, Preset, preset
@@ -89,7 +96,7 @@ def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) ->
     kept = paths.CHECKPOINTS / size.name / name / "row.json"
     if size.name in paths.SHIPPED and not (kept.exists() and weights in kept.read_text()):
         lacking.append("row")
-    now = (name, weights, length_generalization.counter_hash(size.resolution) if todo(exp) else "", *STANDARD)
+    now = (name, weights, counting.counter_hash(size.resolution) if todo(exp) else "", *STANDARD)
     rows = color_generalization.read(size.name) if exp.condition == "color" else rows
     mine = [r for r in rows if (r.net, r.weights, r.counted_by, r.seed, r.solver, r.steps) == now]
     for family, (ks, samples) in todo(exp).items():

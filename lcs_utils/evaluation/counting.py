@@ -1,0 +1,107 @@
+"""Samples counted: one row per image by the object counter, of samples or of the sheet that shows them
+(App. E.2).
+"""
+
+import torch
+from torch import Tensor
+
+from lcs_utils import nets, store
+from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.counter.net import sizes as counter_sizes
+from lcs_utils.diffusion import from_uint8
+from lcs_utils.evaluation import family_grids, placement
+from lcs_utils.evaluation.cleanness import cleanness, takes
+from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
+from lcs_utils.evaluation.sheets import read_sheet
+from lcs_utils.models.pipeline import ConditionalPipeline
+
+
+def count_rows(
+    images: Tensor, counter: ObjectCounter, k: int, where: Tensor | None = None, **key
+) -> list[Row]:
+    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that
+    say of which net.
+
+    `where` [n k 2] (x right, y down, in [0, 1]) are locations of your own, in place of the family's.
+    """
+    seed, solver, steps = STANDARD
+    key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
+    counts = counter(images)
+    clean = (
+        cleanness(images)
+        if takes(images.shape[-1])
+        else torch.full((len(images),), Row._field_defaults["cleanness"])
+    )
+    where = (
+        family_grids.locations(key.get("family", "test"), k, len(images), key["seed"])
+        if where is None
+        else where
+    )
+    centers = [c[~c.isnan().any(-1)] for c in counts.centers.cpu()]
+    rows = []
+    for i in range(len(images)):
+        asked, found = encode(where[i].cpu().numpy()), encode(centers[i].numpy())
+        placed = len(
+            placement.assigned(decode(asked), decode(found))
+        )  # of what is stored: anyone can count it again
+        plausibility = round(float(counts.plausibility[i]), 4)
+        seen = Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=placed, plausibility=plausibility)
+        rows.append(seen._replace(asked=asked, centers=found, cleanness=round(float(clean[i]), 4)))
+    return rows
+
+
+def counter_hash(resolution: int = 32) -> str:
+    """First 12 digits of the SHA-256 of a resolution's counter: rows counted by another counter are stale."""
+    return store.sha256(counter_folder(resolution) / nets.WEIGHTS.partition("/")[2])[:12]
+
+
+def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
+    """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes
+    locations (App. E.1).
+    """
+    drawn, read = pipeline.config.resolution, counter_sizes(counter.config.resolution)
+    if drawn not in read:
+        raise ValueError(
+            f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; "
+            "train one for it "
+            "(of 16 times 2, 4, 8 ... px): "
+            f"python -m lcs_utils.counter --resolution {drawn}"
+        )
+    if pipeline.config.grid_size != GRID_SIZE:
+        raise ValueError(
+            f"{net} has a grid of {pipeline.config.grid_size} cells a side, the test locations one of "
+            f"{GRID_SIZE}"
+        )
+    radius, takes = pipeline.config.radius, pipeline.net.config.cond_dim
+    given = GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
+    if takes != given:
+        raise ValueError(f"{net} takes conditions of {takes} numbers, the test locations give {given}")
+
+
+def count_sheet(net: str, preset: str = "tiny") -> None:
+    """Count the samples that the net's sheet shows, for which its weights are not needed, where these are
+    not counted yet.
+
+    Raises FileNotFoundError or ValueError as `read_sheet`.
+    """
+    sheet, path = read_sheet(net, preset), rows_path(preset)
+    side = next(iter(sheet.samples.values())).shape[-1]
+    counter = ObjectCounter.from_pretrained(counter_folder(side))
+    key = {name: sheet.about[name] for name in ("net", "weights", "seed", "solver", "steps")}
+    key |= {"preset": preset, "family": "test", "counted_by": counter_hash(side)}
+    counted = [row for k, x in sheet.samples.items() for row in count_rows(from_uint8(x), counter, k, **key)]
+    with store.exclusive(path):
+        stored = [row for row in read_rows(path) if row.net != net or row.counted_by == key["counted_by"]]
+        there = {
+            (row.net, row.weights, row.family, row.seed, row.solver, row.steps, row.k, row.sample)
+            for row in stored
+        }
+        now = [
+            r
+            for r in counted
+            if (r.net, r.weights, r.family, r.seed, r.solver, r.steps, r.k, r.sample) not in there
+        ]
+        write_rows(stored + now, path)
+    print(f"{net}: {len(now)} samples of its sheet counted", flush=True)

@@ -1,0 +1,79 @@
+"""What an executed notebook leaves: outputs without what changes between equal runs, the hash of its code,
+and the claims that do not hold.
+"""
+
+import ast
+import hashlib
+
+from lcs_utils.notebook_values import NotebookError
+
+INJECTED = "# Parameters"  # the first line of the cell that papermill adds
+TOLD = "does not hold: "  # what a claim that fails prints where claims are told
+
+
+def code_sha256(notebook) -> str:
+    """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to
+    this code.
+    """
+    sources = [cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"]
+    return hashlib.sha256("\0".join(s for s in sources if not s.startswith(INJECTED)).encode()).hexdigest()
+
+
+class Told(ast.NodeTransformer):
+    """An assert prints what does not hold, or could not be decided, and the notebook goes on."""
+
+    def visit_Assert(self, node):
+        say = f"print({TOLD!r} + {ast.unparse(node.test)!r} + (f' ({{_error!r}})' if str(_error) else ''))"
+        caught = ast.ExceptHandler(ast.Name("Exception", ast.Load()), "_error", ast.parse(say).body)
+        guarded = ast.Try(body=[node], handlers=[caught], orelse=[], finalbody=[])
+        return ast.fix_missing_locations(ast.copy_location(guarded, node))
+
+
+def told(executed) -> list[str]:
+    """The claims that an executed notebook says do not hold, in order."""
+    texts = (o.text for cell in executed.cells for o in cell.get("outputs", ()) if o.output_type == "stream")
+    return [line.removeprefix(TOLD) for text in texts for line in text.splitlines() if line.startswith(TOLD)]
+
+
+def clean(executed, source):
+    """`source` with the outputs of `executed`, free of all that changes between equal runs.
+
+    Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata but
+    alternative texts. Stream pieces are joined, since where they break depends on timing. Raises
+    NotebookError when a cell writes to stderr.
+    """
+    import nbformat
+
+    cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
+    count = 0
+    for target, cell in zip(source.cells, cells, strict=True):
+        if target.cell_type != "code":
+            continue
+        count += 1
+        target.execution_count = count
+        target.outputs = []
+        for output in cell.outputs:
+            if output.output_type == "stream":
+                if output.name == "stderr":
+                    raise NotebookError(
+                        f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}"
+                    )
+                if target.outputs and target.outputs[-1].output_type == "stream":
+                    target.outputs[-1].text += output.text
+                    continue
+            else:
+                alts = {
+                    mime: {"alt": known["alt"]}
+                    for mime, known in output.metadata.items()
+                    if isinstance(known, dict) and "alt" in known
+                }
+                output.metadata = nbformat.from_dict(alts)
+                for mime in [
+                    mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")
+                ]:
+                    del output.data[mime]
+            if "execution_count" in output:
+                output.execution_count = count
+            target.outputs.append(output)
+    source.metadata["lcs_utils"] = {"code_sha256": code_sha256(source)}
+    return source
