@@ -5,20 +5,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 import torch
-from contract import (
-    COUNT,
-    FLAG,
-    INF,
-    NAME,
-    NAN,
-    NUMBER,
-    SEEDS,
-    generators,
-    inside,
-    missing,
-    outside,
-    seeded,
-)
+from contract import COUNT, FLAG, INF, NAME, NAN, NUMBER, SEEDS, generators, inside, missing, outside, seeded
 from hypothesis import strategies as st
 
 from lcs_utils.checks import check_place
