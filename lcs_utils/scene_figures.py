@@ -44,7 +44,7 @@ def documented_world() -> World:
     return World.from_json(json.loads(re.search(r"```json\n(.*?)```", text, re.DOTALL)[1]))
 
 
-def elsewhere(some: Sequence[scenes.Scene], size: tuple[int, int] = (240, 160)) -> Figure:
+def of_another_world(some: Sequence[scenes.Scene], size: tuple[int, int] = (240, 160)) -> Figure:
     """Scenes of another world in pictures of another shape, and their masks below."""
     pictures = render(some, size)
     masks = [SHADES[annotations.trace(scene, *size).ids + 1] for scene in some]

@@ -69,7 +69,7 @@ scene_controls(seed=1, count=3)
 other = scene_figures.documented_world()
 of_other = [scenes.sample_scene(seed, i, 4, crop="wide", world=other) for i in range(4)]
 assert {o.shape for s in of_other for o in s.objects} <= set(other.shapes)
-scene_figures.elsewhere(of_other)
+scene_figures.of_another_world(of_other)
 plt.show()
 
 # %% [markdown]
