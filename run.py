@@ -18,9 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 ENVIRONMENT = ROOT / ".venv"
-UNFINISHED = (
-    ENVIRONMENT / "unfinished"
-)  # there while an installation runs: what it left behind is not to be trusted
+# there while an installation runs: what it left behind is not to be trusted
+UNFINISHED = ENVIRONMENT / "unfinished"
 SUPPORTED = ((3, 11), (3, 12))
 NO_TESTS = 5  # pytest's exit status
 # Printed by the Python under test: the pins that it lacks. A local version ("+cpu") counts as its public one.

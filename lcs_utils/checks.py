@@ -217,9 +217,8 @@ def as_array(name: str, value: Any, shape: Shape | None = None, finite: bool = T
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{name} must be numbers of one rectangular shape, got {shown(value)}") from None
     if array.size == 0 and isinstance(value, (list, tuple)) and shape is not None:
-        array = array.reshape(
-            [n if isinstance(n, int) else 0 for n in shape]
-        )  # an empty list says nothing of its shape
+        # an empty list says nothing of its shape
+        array = array.reshape([n if isinstance(n, int) else 0 for n in shape])
     if array.dtype.kind not in KINDS["real"][0]:
         raise TypeError(f"{name} must hold real numbers, got {shown(value)}")
     shape = array.shape if shape is None else shape

@@ -82,9 +82,8 @@ def pixel_influence(
     maps = []
     for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
         index = torch.arange(len(rows), device=x.device)
-        seeds = x0_hat.new_zeros(
-            len(rows), channels, *x0_hat.shape
-        )  # [target channel 1 c h w], one 1 in each
+        # [target channel 1 c h w], one 1 in each
+        seeds = x0_hat.new_zeros(len(rows), channels, *x0_hat.shape)
         for c in range(channels):
             seeds[index, c, 0, c, rows, columns] = 1
         jacobian = _pull_back(x0_hat, x, seeds.flatten(0, 1))
@@ -109,9 +108,8 @@ def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
         except RuntimeError as error:
             if "vmap" not in str(error):
                 raise
-            pulled = torch.stack(
-                [pull(seed, False) for seed in seeds]
-            )  # torch 2.13's group normalization: no vmap
+            # torch 2.13's group normalization: no vmap
+            pulled = torch.stack([pull(seed, False) for seed in seeds])
     if pulled is None:
         raise ValueError(
             "the denoiser detaches its input or runs without gradients; eq. (9) differentiates it"

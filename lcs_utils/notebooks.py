@@ -1,9 +1,8 @@
 """Notebooks as programs: find, build, run and check notebooks/NN_name.py (py:percent) and its executed
 .ipynb twin.
 
-    python -m lcs_utils.notebooks build [NAME ...]             execute with the defaults, write
-    notebooks/NAME.ipynb
-    python -m lcs_utils.notebooks run NAME [-p KEY VALUE ...]  execute into runs/<preset>/NAME.ipynb
+    python -m lcs_utils.notebooks build [NAME ...]             with the defaults, into notebooks/NAME.ipynb
+    python -m lcs_utils.notebooks run NAME [-p KEY VALUE ...]  into runs/<preset>/NAME.ipynb
     python -m lcs_utils.notebooks run NAME --print pdf         and write its figures as PDF, too
 
 NAME may be shortened to any unique beginning ("05"). The .py is the source; the .ipynb is only ever written
@@ -45,10 +44,8 @@ def fix_environment() -> None:
     os.environ.pop("JPY_SESSION_NAME", None)  # a batch run is no JupyterLab session, also when one starts it
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
-    search = [
-        str(paths.ROOT),
-        *os.environ.get("PYTHONPATH", "").split(os.pathsep),
-    ]  # kernels use this checkout
+    # kernels use this checkout
+    search = [str(paths.ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, search)))
 
 

@@ -151,9 +151,8 @@ def image_grid(
     below = 0.17 if captions is not None else 0.0  # inches under each row, for its captions
     width = margin + columns * cell + (columns // per - 1) * between + 0.05 + beside
     height = top + len(images) * (cell + below) + 0.05
-    by_hand = PlaceHolderLayoutEngine(
-        adjust_compatible=True, colorbar_gridspec=False
-    )  # "none" turns back into the style's
+    # "none" turns back into the style's
+    by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)
     figure = plt.figure(figsize=(width, height), layout=by_hand)
     for i, row in enumerate(images):
         for j, image in enumerate(row):

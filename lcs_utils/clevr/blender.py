@@ -135,9 +135,8 @@ def render_cycles(
             (Path(folder) / f"{i}.png", Path(folder) / f"{i}_masks.png" if masks else None)
             for i in range(len(scenes))
         ]
-        threads = threads or (
-            os.cpu_count() if multiprocessing.parent_process() is None else 1
-        )  # workers share the cores
+        # workers share the cores
+        threads = threads or (os.cpu_count() if multiprocessing.parent_process() is None else 1)
         jobs = [
             job(s, resolution, samples, threads, *n, prefilter) for s, n in zip(scenes, names, strict=True)
         ]

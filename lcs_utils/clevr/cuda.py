@@ -5,9 +5,8 @@ a thread of its own, pixels of one kind together, so that neighboring threads do
 samples are added in the processor's order.
 
 Choice: float64, as on the processor, so that images differ at most by the last bits of sin, exp and pow.
-Counted, not
-timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a warp's threads
-busy, 255 registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate
+Counted, not timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a
+warp's threads busy, 255 registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate
 (`benchmarks/renderer.py cuda`).
 """
 
@@ -26,9 +25,8 @@ SIDE = 16  # pixels of a tile
 TILE = SIDE * SIDE
 BATCH_BYTES = 2**29  # of images in one launch
 
-if (
-    cuda.implementation == "Built-in"
-):  # from 0.66 on, without numba-cuda, it cannot compile min and max of two numbers
+# from 0.66 on, without numba-cuda, it cannot compile min and max of two numbers
+if cuda.implementation == "Built-in":
 
     @overload(min, target="cuda")
     def _least(a, b):
@@ -52,9 +50,8 @@ def _prepare(objects, counts, cameras, lamps, size, axes, frames, boxes):
 
 @cuda.jit(cache=True, fastmath=True)
 def _render(objects, counts, cameras, axes, frames, boxes, size, center, coarse, fine, images):
-    queue = cuda.shared.array(
-        (3, TILE), np.int64
-    )  # one statement each: numba's simulator tells them apart by the line
+    # one statement each: numba's simulator tells them apart by the line
+    queue = cuda.shared.array((3, TILE), np.int64)
     length = cuda.shared.array(3, np.int32)
     candidates = cuda.shared.array(TILE, np.int64)
     colors = cuda.shared.array((THREADS, 3), np.float64)

@@ -78,9 +78,8 @@ class ShardDataset(Dataset):
         self.ends = np.cumsum([manifest["shards"][path.name]["images"] for path in self.paths])
         self._open: dict[int, dict[str, np.ndarray]] = {}
         self._line_ends: dict[int, np.ndarray] = {}
-        allowed, most = resource.getrlimit(
-            resource.RLIMIT_NOFILE
-        )  # a shard that was read stays open; 1,024 are soon reached
+        # a shard that was read stays open; 1,024 are soon reached
+        allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, allowed + len(self.paths))), most))
 
     def __len__(self) -> int:

@@ -200,9 +200,8 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
     rough, sharp, blocked, mirrored = BLACK, BLACK, FAR, 2 if metal else 1
     if not metal and f_outer <= 0.02:
         rough, mirrored = (0.12, 0.12, 0.12), 0
-    for mirror in range(
-        mirrored
-    ):  # a ray of the rough lobe, then metal's mirror; one call keeps the CUDA kernel small
+    # a ray of the rough lobe, then metal's mirror; one call keeps the CUDA kernel small
+    for mirror in range(mirrored):
         weight, hx, hy, hz = 1.0, nx, ny, nz
         if mirror == 0:  # a half vector drawn from the lobe's distribution of normals
             u, w = point(h, 4, i)

@@ -85,16 +85,14 @@ def render(
     if backend == "cycles":
         return render_cycles(scenes, resolution)[0]
     if backend == "cuda":
-        from lcs_utils.clevr.cuda import (
-            render_cuda,
-        )  # numba's CUDA target is slow to import and seldom needed
+        # numba's CUDA target is slow to import and seldom needed
+        from lcs_utils.clevr.cuda import render_cuda
 
         return render_cuda(scenes, resolution, antialias)
     rows, counts, cameras, lamps = clevr_scenes.pack(scenes)
     images = np.empty((len(counts), size[1], size[0], 3), np.uint8)
-    torch = sys.modules.get(
-        "torch"
-    )  # if it is in use: numba shares OpenMP with it and would reset its number of threads
+    # if it is in use: numba shares OpenMP with it and would reset its number of threads
+    torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else 0
     _render_all(rows, counts, cameras, lamps, size, *patterns(antialias), images)
     if torch:

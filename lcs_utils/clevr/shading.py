@@ -44,9 +44,8 @@ FLOOR = (0.8, 0.8, 0.8)  # albedo
 # Fitted irradiances, of objects and of the floor: light from the lit floor, times (1 - n_z), and the rest.
 BOUNCE = np.array([[0.309, 0.314, 0.302], [0.095, 0.091, 0.101]])
 AMBIENT = np.array([[0.024, 0.016, 0.019], [0.064, 0.064, 0.062]])
-GLOW = np.array(
-    [[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]]
-)  # what rubber and metal pass on to their neighbors
+# what rubber and metal pass on to their neighbors
+GLOW = np.array([[0.432, 0.476, 0.476], [0.406, 0.475, 0.359]])
 INV_PI = 1.0 / math.pi
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 

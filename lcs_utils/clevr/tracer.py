@@ -85,9 +85,8 @@ def hit_floor(ox, oy, oz, dx, dy, dz):
         s = s0 + t * ds
         if s < _FS[0]:
             return FAR, 0.0, 0.0, 1.0
-    if dz >= 0.0 or (
-        s > -1.0 and ds > 0.0
-    ):  # beyond the flat part: first vertex above the ray; the profile is convex
+    # beyond the flat part: first vertex above the ray; the profile is convex
+    if dz >= 0.0 or (s > -1.0 and ds > 0.0):
         if ds <= 1e-9:
             return FAR, 0.0, 0.0, 1.0
         low, high = 0, len(_FS) - 1

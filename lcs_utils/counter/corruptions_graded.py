@@ -184,16 +184,8 @@ GRADED = {
     "blur": Grade(out_of_focus, 0.4, 1.0, 2.5, 1.2),
     "fused": Grade(fused, 0.15, 0.5, 1.0, 0.15),
 }
-ODDS = {
-    "speckle": 4,
-    "confetti": 7,
-    "noise": 1,
-    "ringed": 2,
-    "faded": 2,
-    "ragged": 1,
-    "blur": 1,
-    "fused": 3,
-}  # in training
+# in training
+ODDS = {"speckle": 4, "confetti": 7, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 3}
 
 
 class Worn(NamedTuple):

@@ -67,10 +67,8 @@ class Counts(NamedTuple):
 
     count: objects; centers: theirs in [0, 1]^2 (x right, y down), NaN padded; cells: the 16x16 cells,
     row-major, that hold a center; plausibility: in [0, 1], how much the image looks like a clean render;
-    confidence: in [0, 1], that
-    `count` is exact, meant for plausible images; colors: each object's place in `clevr.scenes.COLORS`, in
-    the order of
-    `centers`, -1 padded.
+    confidence: in [0, 1], that `count` is exact, meant for plausible images; colors: each object's place in
+    `clevr.scenes.COLORS`, in the order of `centers`, -1 padded.
     """
 
     count: Int[Tensor, "batch"]
@@ -179,9 +177,8 @@ class ObjectCounter(ModelMixin, ConfigMixin):
             wider = width >> (levels - 1 - level)
             stem += [nn.BatchNorm2d(channels), nn.ReLU()] if level else []
             stem += [nn.Conv2d(channels, wider, 6, stride=2, padding=2)]
-            stem += (
-                [Residual(wider)] if level < levels - 1 else []
-            )  # what tells two objects apart may be finer than a cell
+            # what tells two objects apart may be finer than a cell
+            stem += [Residual(wider)] if level < levels - 1 else []
             channels = wider
         deep = width * 3 // 2
         self.stem = nn.Sequential(*stem)

@@ -21,19 +21,13 @@ from lcs_utils.resumable import Resumable
 BATCH = 32
 # of a batch, images reduced to half the size and enlarged again, as a 32 px image is for the 64 px counter
 SMALL = 8
-CLEAN, WORN = (
-    1 / 2,
-    5 / 16,
-)  # of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
+# of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
+CLEAN, WORN = (1 / 2, 5 / 16)
 SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, with their odds
 SHIFT = 0.05  # of the side: 3 px at 64 px
 KINDS_AT_ONCE = 3  # images in a group that is spoiled in the same way
-PEAK, RAMP, COOLDOWN, DECAY = (
-    2e-3,
-    100,
-    0.3,
-    0.02,
-)  # learning rate, steps up, share of the run down to 0, weight decay
+# learning rate, steps up, share of the run down to 0, weight decay
+PEAK, RAMP, COOLDOWN, DECAY = (2e-3, 100, 0.3, 0.02)
 EMA = 0.997
 SAVE_EVERY = 60.0
 

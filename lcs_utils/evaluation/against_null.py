@@ -24,11 +24,8 @@ from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
 
-MAPS = (
-    "spread",
-    "crowded",
-    "orders",
-)  # whose pictures stand for a net that was asked for something else, the first there is
+# whose pictures stand for a net that was asked for something else, the first there is
+MAPS = ("spread", "crowded", "orders")
 KS = range(1, 10)
 RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
@@ -221,9 +218,8 @@ def draws(
         ("null", judged.null, otherwise),
         ("elsewhere", judged.elsewhere, drawn),
     ):
-        complete = (
-            len({row.sample for row in of}) == how.shape[1]
-        )  # else some picture has no condition that differs
+        # else some picture has no condition that differs
+        complete = len({row.sample for row in of}) == how.shape[1]
         for name, values in _values(of, net).items() if of and complete else ():
             found[name][kind] = drawn_mean(by_picture(of, values), how)
     if judged.others:

@@ -26,10 +26,8 @@ from lcs_utils.evaluation.sheets import read_sheet
 COLORED = 0.16
 ALIKE = 20.0  # degrees between hues that count as one
 FLOOR = 0.12  # that a pixel of the foreground differs from the floor at least, in [-1, 1] units
-ENOUGH, MOST = (
-    0.2,
-    0.5,
-)  # pixels that must be alike: share of all around (a corner has 3 of 8), and of those in the foreground
+# pixels that must be alike: share of all around (a corner has 3 of 8), and of those in the foreground
+ENOUGH, MOST = (0.2, 0.5)
 LEAST = (
     0.01  # of the image: less foreground than this weighs as this much, so that a lone pixel does not decide
 )
@@ -71,10 +69,8 @@ def misfits(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"
     maps = F.pad(torch.stack([hue, colored.float(), foreground.float()], 1), [reach] * 4, mode="replicate")
     around = F.unfold(maps, 2 * reach + 1).reshape(n, 3, -1, side, side)
     others = around.shape[2] - 1
-    hued, near = (
-        around[:, 1] > 0.5,
-        around[:, 2].sum(1) - 1,
-    )  # `near`: those around in the foreground, without itself
+    # `near`: those around in the foreground, without itself
+    hued, near = (around[:, 1] > 0.5, around[:, 2].sum(1) - 1)
     gap = torch.remainder(around[:, 0] - hue[:, None] + torch.pi, 2 * torch.pi) - torch.pi
     of_hue = ((gap.abs() < ALIKE * torch.pi / 180) & hued).float().sum(1) - 1
     gray, gray_object = (~hued).float().sum(1) - 1, (~hued & (around[:, 2] > 0.5)).float().sum(1) - 1

@@ -43,9 +43,8 @@ def count_rows(
     rows = []
     for i in range(len(images)):
         asked, found = encode(where[i].cpu().numpy()), encode(centers[i].numpy())
-        placed = len(
-            placement.assigned(decode(asked), decode(found))
-        )  # of what is stored: anyone can count it again
+        # of what is stored: anyone can count it again
+        placed = len(placement.assigned(decode(asked), decode(found)))
         plausibility = round(float(counts.plausibility[i]), 4)
         seen = Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=placed, plausibility=plausibility)
         rows.append(seen._replace(asked=asked, centers=found, cleanness=round(float(clean[i]), 4)))

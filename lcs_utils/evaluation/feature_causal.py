@@ -34,10 +34,8 @@ from lcs_utils.presets import PRESETS
 from lcs_utils.stats import interval
 
 IMAGES = 16
-CONTEXT, ADDED = (
-    (0, 1, 2),
-    2,
-)  # Choice: three conditions, as many as in training, the last of which is told or not
+# Choice: three conditions, as many as in training, the last of which is told or not
+CONTEXT, ADDED = ((0, 1, 2), 2)
 
 
 def judge_of(of: Subject, count=None) -> causal.Judge:

@@ -4,9 +4,9 @@
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
 Rows live in data/counts/<preset>/length_generalization.csv; figures and tables are drawn from them,
-intervals and K by
-`evaluation.rates`. Rows of the same weights, counter, seed and sampler are kept, and so are samples (under
-runs/), so that a stopped run goes on where it was and a new counter counts the old samples.
+intervals by `evaluation.rates` and K by `evaluation.rules`. Rows of the same weights, counter, seed and
+sampler are kept, and so are samples (under runs/), so that a stopped run goes on where it was and a new
+counter counts the old samples.
 NET/CHANGE is a net sampled another way.
 """
 
@@ -54,8 +54,7 @@ def draw_samples(
     (App. E.2).
 
     `cond` [n ...] are conditions of your own, in place of the family's. A function of (seed, k, condition)
-    and the sample's
-    number: more samples begin with the same ones.
+    and the sample's number: more samples begin with the same ones.
     """
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
     noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
@@ -182,9 +181,8 @@ def measure(
     def same(row, k):
         return all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
 
-    where = (
-        {} if device == "cpu" else {"device": device}
-    )  # what one kind of device drew is not gone on with on another
+    # what one kind of device drew is not gone on with on another
+    where = {} if device == "cpu" else {"device": device}
 
     def place(k):
         return samples_path(

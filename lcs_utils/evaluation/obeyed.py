@@ -110,9 +110,8 @@ def table(path: Path = TABLE) -> dict[tuple[int, int], Float[np.ndarray, "obeyed
             for row in rows:
                 if (row.k, row.objects) == (k, objects):
                     seen[row.obeyed, row.placed] = row.scenes
-            possible = np.tril(np.ones((k + 1, k + 1))).T * (
-                np.arange(k + 1) <= objects
-            )  # placed >= obeyed, placed <= objects
+            # placed >= obeyed, placed <= objects
+            possible = np.tril(np.ones((k + 1, k + 1))).T * (np.arange(k + 1) <= objects)
             seen = seen + 0.5 * possible
             top = min(k, objects)
             if not (seen[: top + 1].sum(1) > k + 1).all():

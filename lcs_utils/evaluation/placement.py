@@ -2,11 +2,10 @@
 chance places.
 
 A net that listens to nothing fills cells too, the more the more it draws and the closer the cells lie. So
-whatever is said of
-`own` rows is said of `permuted` rows beside it: the same net's pictures that were asked for something else,
-judged at these conditions. For a net that does not listen, both are the same by construction, wherever its
-objects stand. `elsewhere` judges the same pictures at cells that they were not asked for. All are lists of
-Rows, on which every rule of `rates` works.
+whatever is said of `own` rows is said of `permuted` rows beside it: the same net's pictures that were asked
+for something else, judged at these conditions. For a net that does not listen, both are the same by
+construction, wherever its objects stand. `elsewhere` judges the same pictures at cells that they were not
+asked for. All are lists of Rows, on which every rule of `rules` works.
 
 Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev): 0 is the asked
 cell itself.
@@ -141,10 +140,8 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
     share no cell with theirs.
 
     Of a net that does not listen this is less than it fills of its own cells where those are the ones it
-    likes, as the paper's,
-    which crowd in the middle: `permuted` is the null, this says how much the choice of cells matters.
-    Raises ValueError as
-    `check`, and for K beyond 9.
+    likes, as the paper's, which crowd in the middle: `permuted` is the null, this says how much the choice
+    of cells matters. Raises ValueError as `check`, and for K beyond 9.
     """
     check_count("tolerance", tolerance)
     check_count("times", times)

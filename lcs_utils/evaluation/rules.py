@@ -123,6 +123,7 @@ def largest_k(
     def passes(shares):
         return np.cumprod(np.asarray(shares) > rule.threshold, axis=0).sum(0)
 
+    # K itself, from the rule's samples; then what as many samples, drawn again, would have given.
     value = int(passes([values[: rule.samples].mean() for values in good]))
     sizes = [min(rule.samples or len(values), len(values)) for values in good]
     draws = passes(

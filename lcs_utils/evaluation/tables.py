@@ -186,9 +186,8 @@ def draw_rates(
         "K": "largest K",
     }
     figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
-    markers = dict(
-        zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X")
-    )  # trainings of one kind share color and marker
+    # trainings of one kind share color and marker
+    markers = dict(zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X"))
     for axes, measure in zip(panels[0], measures, strict=True):
         for net, table in found.items():
             ks = [k for k in table if k > 0]

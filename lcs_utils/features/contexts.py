@@ -17,9 +17,8 @@ from lcs_utils.checks import check_call, check_count, check_counts, check_flag, 
 from lcs_utils.features.capture import Sets, Space
 
 Response = Callable[[Tensor, float, Sets], dict[Space, Tensor]]
-FITTED, PERMUTED, RANDOM = range(
-    3
-)  # directions: the mean differences, those with labels permuted, unit vectors at random
+# directions: the mean differences, those with labels permuted, unit vectors at random
+FITTED, PERMUTED, RANDOM = range(3)
 KINDS = ("", "permuted", "random")  # the names of their rows: the measure itself, and its two controls
 POOLED = 4096  # features; spaces with no more are kept for the probe
 

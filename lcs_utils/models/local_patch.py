@@ -16,10 +16,8 @@ from lcs_utils.checks import check_call, check_count, check_generator, check_num
 from lcs_utils.diffusion import SIGMA_DATA, expand
 from lcs_utils.models.precond import precondition
 
-CHUNK, CHUNK_PIXELS = (
-    2048,
-    2**21,
-)  # most patches, and most pixels in them, per forward pass: memory whatever the batch and r
+# most patches, and most pixels in them, per forward pass: memory whatever the batch and r
+CHUNK, CHUNK_PIXELS = (2048, 2**21)
 
 
 def cell_size(resolution: int, grid_size: int) -> int:
@@ -173,6 +171,7 @@ class LocalPatchDenoiser:
             _windows(x, self.radius, self.grid_size) for x in (x_t, torch.ones_like(x_t[:1, :1]))
         )
         most = max(min(self.chunk, CHUNK_PIXELS // patches[0, 0, 0, 0].numel()), 1)
+        # Patches of all images stand in one line; each pass takes as many as memory holds.
         kept = []
         for index in torch.arange(b * cells, device=x_t.device).split(most):
             image, cell = index // cells, index % cells

@@ -69,14 +69,17 @@ class Block(nn.Module):
         self.attention = Attention(out_channels, head_channels) if head_channels else None
 
     def forward(self, x: Tensor, emb: Tensor) -> Tensor:
+        # Resample, and in the encoder normalize each pixel's features.
         if self.resample == "down":
             x = F.avg_pool2d(x, 2)
         elif self.resample == "up":
             x = F.interpolate(x, scale_factor=2, mode="nearest")
         if not self.decoder:
             x = normalize(x if self.skip is None else self.skip(x), dim=1)
+        # Residual branch: the embedding of noise and condition scales its features.
         y = self.conv_in(mp_silu(x))
         y = self.conv_out(mp_silu(self.scale(y, emb)))
+        # Main branch, of which the residual is 30 %.
         if self.decoder and self.skip is not None:
             x = self.skip(x)
         x = mp_sum(x, y, t=0.3)
@@ -140,6 +143,7 @@ class EDM2UNet(ModelMixin, ConfigMixin):
             return head_channels if level in attention_levels else None
 
         self.conv_in = MPConv(pixels + unshuffle**2, widths[0], kernel=3)
+        # Encoder: every block's output is kept for the decoder.
         self.encoder, skips, width = nn.ModuleList(), [widths[0]], widths[0]
         for level, out in enumerate(widths):
             if level > 0:
@@ -150,6 +154,7 @@ class EDM2UNet(ModelMixin, ConfigMixin):
                 width = out
                 skips.append(width)
 
+        # Decoder, from the lowest resolution up: two blocks without a skip, then one more than in the encoder.
         self.decoder, self.takes_skip = nn.ModuleList(), []
         for level, out in reversed(list(enumerate(widths))):
             if level == len(widths) - 1:

@@ -67,9 +67,8 @@ def setup(app) -> dict:
                 drawn = tex2mathml(spelled_out(node.astext()), as_block=block)
             except MathError as error:
                 raise SiteError(f"a formula cannot be drawn ({error}): {node.astext()}") from None
-            drawn = re.sub(
-                r"<mo>([{}|‖])</mo>", r'<mo stretchy="false">\1</mo>', drawn
-            )  # else as tall as the line
+            # else as tall as the line
+            drawn = re.sub(r"<mo>([{}|‖])</mo>", r'<mo stretchy="false">\1</mo>', drawn)
             drawn = drawn.replace("\N{REVERSE SOLIDUS OPERATOR}", "\N{SET MINUS}")  # few fonts have the first
             tag = "div" if block else "span"
             translator.body.append(f'<{tag} class="math">{drawn}</{tag}>')

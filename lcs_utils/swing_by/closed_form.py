@@ -239,10 +239,8 @@ def two_layer_flow(
         raise ValueError(
             f"times must end by {0.2 * MOST_STEPS / fastest:g} for these rates, got {moments[-1]:g}"
         )
-    W, U = (
-        W0.double(),
-        vectors * values.clamp(min=0).sqrt()[..., None, :],
-    )  # W itself would lose its sign to rounding
+    # W itself would lose its sign to rounding
+    W, U = (W0.double(), vectors * values.clamp(min=0).sqrt()[..., None, :])
     for earlier, later in zip(moments, moments[1:]):
         left = later - earlier
         while left > 0:

@@ -116,6 +116,7 @@ def local_conditional_score(
     out = torch.empty(x.shape, dtype=torch.float64, device=x.device)
     for (N, L), pixels in groups.items():
         p = check_distribution("a law of the family", law(family, L), len(subsets.N))
+        # The score of the marginal on N, of which pixel i takes its own component.
         score = p.marginal(N).score(x[:, list(N)], sigma)
         out[:, pixels] = score[:, [N.index(i) for i in pixels]]
     return out.to(x.dtype) if x.is_floating_point() else out

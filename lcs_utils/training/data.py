@@ -49,6 +49,7 @@ def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> 
     labeled = conditions.choose_labels(present, exp.labels, generator)
     if exp.condition == "color":
         return Batch(x0, conditions.color_counts(data.colors[index].long(), labeled))
+    # The whole image with the whole condition (Exp. 1, 2), or patches with what lies inside them (Exp. 3).
     grid = conditions.location_grid(data.locations[index], labeled)
     if exp.radius is None:
         return Batch(x0, grid)

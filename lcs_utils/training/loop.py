@@ -57,6 +57,7 @@ def training_loop(
         for group in state.optimizer.param_groups:
             group["lr"] = lr
         optimizer.zero_grad()
+        # Gradients of the batch, piece by piece.
         losses, errors = [], []
         for part in parts(batch, x_t, sigma, size.at_once):
             last = sum(map(len, losses)) + len(part[0]) == len(x_t)
@@ -74,6 +75,7 @@ def training_loop(
         for p in state.objective.parameters():  # EDM2's guard: one bad gradient must not end a long run
             if p.grad is not None:
                 p.grad.nan_to_num_(nan=0, posinf=0, neginf=0)
+        # Step, weights back to unit magnitude, power-function EMA (EDM2, App. E.1).
         optimizer.step()
         renormalize_(state.objective)
         state.seen[0] += size.batch

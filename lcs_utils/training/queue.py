@@ -130,9 +130,8 @@ def standing(exp: Experiment, seed: int, size: Preset, rows: Iterable[Row]) -> S
         return Standing(0, asked, pace)
     check_same(folder, about(exp, size, seed))
     seen, seconds = read_state(folder / "state.pt")["seen"].tolist()
-    return Standing(
-        min(int(seen), asked - 1), asked, seconds / seen if seen else pace
-    )  # without its checkpoint not trained
+    # without its checkpoint not trained
+    return Standing(min(int(seen), asked - 1), asked, seconds / seen if seen else pace)
 
 
 def measure(exp: Experiment, name: str, size: Preset) -> None:

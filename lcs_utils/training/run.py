@@ -150,9 +150,8 @@ def run(
                 f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} "
                 "asked for"
             )
-        if (
-            accelerator.process_index
-        ):  # the saved generator is the main process's: the same data in each would be one batch
+        # the saved generator is the main process's: the same data in each would be one batch
+        if accelerator.process_index:
             state.generator.manual_seed(
                 (seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0])
             )

@@ -1,6 +1,5 @@
 """What a training run consists of: EDM2's objective, the averaged net, the optimizer, how the learning rate
-and average go,
-and what is kept of a run beside its state: what it is, and its loss curve.
+and average go, and what is kept of a run beside its state: what it is, and its loss curve.
 """
 
 import copy

@@ -112,10 +112,8 @@ class LocalityExplorer:
         self.seed.layout = {"width": "100%"}
         buttons = ipywidgets.HBox([self.seed, self.sampler, self.resetter, self.progress], layout=ROW)
         words = ipywidgets.VBox([buttons, ipywidgets.HTML(HELP)], layout={"flex": "1 1 240px"})
-        side = ROW | {
-            "flex": "1 1 256px",
-            "align_items": "flex-start",
-        }  # a column where there is no more room
+        # a column where there is no more room
+        side = ROW | {"flex": "1 1 256px", "align_items": "flex-start"}
         beside = ipywidgets.HBox([self.grid, words], layout=side)
         above = ipywidgets.HBox([self.slider, self.watch], layout=ROW)
         below = ipywidgets.HBox([self.picture, beside], layout=ROW | {"align_items": "flex-start"})
@@ -166,9 +164,8 @@ class LocalityExplorer:
                 for compute in self.maps.pieces(net, view._replace(noise=noise)):
                     start = time.perf_counter()
                     compute()
-                    await asyncio.sleep(
-                        max(0.01, time.perf_counter() - start)
-                    )  # half of the time belongs to events
+                    # half of the time belongs to events
+                    await asyncio.sleep(max(0.01, time.perf_counter() - start))
 
     def show(self, view: View) -> None:
         """Draw `view`; samples stay until condition or seed change."""

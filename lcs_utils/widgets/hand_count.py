@@ -59,9 +59,8 @@ class HandCounter(Answering):
     @traitlets.observe("answer")
     def _answered(self, change) -> None:
         position, count, plausible = change["new"]
-        if (
-            position == self.position < self.total and count >= 0
-        ):  # a second click for the same picture does not count
+        # a second click for the same picture does not count
+        if position == self.position < self.total and count >= 0:
             self.record(position, count, bool(plausible))
             self._show(position + 1)
 
