@@ -318,9 +318,10 @@ def test_what_is_written_is_read_at_the_same_cell():
             assert np.array_equal(cells(decode(encode(asked.astype(np.float32)))), cells(asked))
 
 
-def test_placement_needs_neither_torch_nor_diffusers():
+@pytest.mark.parametrize("module", ["placement", "rates", "rules", "against_null"])
+def test_statistics_of_stored_rows_need_neither_torch_nor_diffusers(module):
     program = (
-        "import sys, lcs_utils.evaluation.placement; sys.exit(bool({'torch', 'diffusers'} & "
+        f"import sys, lcs_utils.evaluation.{module}; sys.exit(bool({{'torch', 'diffusers'}} & "
         "set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT).returncode == 0

@@ -154,7 +154,7 @@ class EDM2UNet(ModelMixin, ConfigMixin):
                 width = out
                 skips.append(width)
 
-        # Decoder, from the lowest resolution up: two blocks without a skip, then one more than in the encoder.
+        # Decoder, from the lowest resolution up: two blocks without a skip, then one more than there.
         self.decoder, self.takes_skip = nn.ModuleList(), []
         for level, out in reversed(list(enumerate(widths))):
             if level == len(widths) - 1:
