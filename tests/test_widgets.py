@@ -17,7 +17,7 @@ LABELS = ["low", "middle", "high"]
 
 
 def pixel(png):
-    return np.asarray(Image.open(io.BytesIO(png)))[0, 0, 0]
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))[0, 0, 0]  # stored with a palette
 
 
 def test_slider_is_a_widget_and_a_picture():
