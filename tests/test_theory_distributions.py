@@ -47,6 +47,15 @@ def test_score_denoiser_and_noised_agree_with_autograd(name, sigma):
     )
 
 
+def test_draws_do_not_depend_on_the_eigenvectors_that_a_processor_finds():
+    p, same = (GaussianMixture(torch.ones(1), torch.zeros(1, 3), torch.eye(3)[None] + 0.5) for _ in range(2))
+    variances, axes = p._axes
+    mixed = torch.linalg.qr(points(2, 2)[:, :2]).Q  # the first two variances are equal
+    same.__dict__["_axes"] = variances, torch.cat([axes[..., :2] @ mixed, -axes[..., 2:]], -1)
+    draws = [law.sample(5, torch.Generator().manual_seed(0)) for law in (p, same)]
+    torch.testing.assert_close(*draws)
+
+
 def test_log_prob_agrees_with_torch_distributions():
     p, x = EXAMPLES["gaussian"], points(6, 4)
     torch.testing.assert_close(p.log_prob(x), MultivariateNormal(p.means[0], p.covs[0]).log_prob(x))

@@ -121,13 +121,17 @@ class GaussianMixture:
         return torch.einsum("bk,bkn->bn", logits.softmax(-1), each).reshape(x_t.shape).to(x_t.dtype)
 
     def sample(self, batch: int, generator: torch.Generator) -> Float[Tensor, "batch n"]:
-        """`batch` >= 1 independent draws."""
+        """`batch` >= 1 independent draws.
+
+        Choice: through the symmetric root of the covariance, for its eigenvectors differ between processors.
+        """
         check_count("batch", batch, 1)
         check_generator(generator)
         which = torch.multinomial(self.weights, batch, replacement=True, generator=generator)
         eps = torch.randn(batch, self.n, generator=generator, dtype=torch.float64)
         variances, axes = self._axes
-        return self.means[which] + torch.einsum("bm,bnm->bn", eps * variances[which].sqrt(), axes[which])
+        roots = torch.einsum("knm,km,kpm->knp", axes, variances.sqrt(), axes)
+        return self.means[which] + torch.einsum("bnp,bp->bn", roots[which], eps)
 
     def noised(self, sigma: float) -> "GaussianMixture":
         """p_t = p * N(0, sigma^2 I), sigma >= 0 a standard deviation."""
