@@ -168,7 +168,7 @@ TABLE = {
     "sample_scene": (
         lambda **k: scenes.pack([sample_scene(**k)]),
         {
-            "seed": (st.integers(0, 2**70), COUNT),
+            "seed": (st.integers(0, scenes.MAX_SEED), [*COUNT, scenes.MAX_SEED + 1]),
             "index": (SEEDS, COUNT),
             "n_objects": (st.integers(0, 4), [*COUNT, 64, 10**9]),
             "margins": (st.booleans(), FLAG),
@@ -231,7 +231,7 @@ TABLE = {
         lambda **k: [np.nan_to_num(part) for part in annotations.labels(**k).values()] + [0.0],
         {
             "scenes": (st.just([SCENE]) | st.just(()), NO_SCENES),
-            "max_objects": (st.integers(2, 127), [*COUNT, 1, 128]),
+            "max_objects": (st.integers(2, 127), [*COUNT, 128]),
         },
     ),
     "trace": (
@@ -281,7 +281,7 @@ TABLE = {
                 st.lists(st.sampled_from(annotations.EXTRAS), unique=True),
                 ["masks", None, ["normals"]],
             ),
-            "max_objects": (st.integers(2, 9), [*COUNT, 1, 128]),
+            "max_objects": (st.integers(2, 9), [*COUNT, 128]),
         },
     ),
     "choose_labels": (
@@ -385,6 +385,12 @@ def test_what_is_outside_is_refused_by_one_sentence(name):
 def test_text_is_one_extra_and_not_its_letters():
     with pytest.raises(TypeError, match="extras must be a sequence, got 'masks'"):
         annotations.check_extras("masks")
+
+
+def test_scenes_of_more_objects_than_the_arrays_hold_are_refused():
+    for call in (annotations.labels, lambda scenes, most: annotations.annotate(scenes, 8, ["boxes"], most)):
+        with pytest.raises(ValueError, match=r"max_objects must be in 2\.\.127, got 1"):
+            call([SCENE], 1)
 
 
 def test_a_scene_of_too_many_objects_is_refused_before_a_bit_is_lost():

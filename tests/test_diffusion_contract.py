@@ -152,7 +152,7 @@ TABLE = {
         diffusion.karras_sigmas,
         {
             "steps": (st.integers(1, 50), [*COUNT, 0]),
-            "sigma_min": (st.floats(1e-6, 0.1), [*NUMBER, 0.0, -1.0, 999.0]),
+            "sigma_min": (st.floats(1e-6, 0.1), [*NUMBER, 0.0, -1.0, 2e6]),
             "sigma_max": (st.floats(0.1, 1e6), [*NUMBER, 0.0, -1.0]),
             "rho": (st.floats(1, 100), [*NUMBER, 0.0, -7.0]),
         },
