@@ -45,12 +45,18 @@ def read_state(path) -> dict:
 
 def remove_leftovers(folder, name: str = "") -> None:
     """Remove the temporary files and folders (of `name` only, where given) that killed processes left in
-    `folder`.
+    `folder`; what one of them had put aside, and not yet replaced, returns to its place.
     """
-    for path in Path(folder).glob(f".{name}*.tmp*"):
-        process = re.search(r"\.tmp(\d+)", path.name)
-        if process and (int(process[1]) == os.getpid() or not _is_alive(int(process[1]))):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for path in Path(folder).glob(f".{name}*"):
+        process = re.match(r"\.(.+)\.(tmp|old)(\d+)", path.name)
+        if process is None or (int(process[3]) != os.getpid() and _is_alive(int(process[3]))):
+            continue
+        if process[2] == "old" and not path.with_name(process[1]).exists():
+            path.rename(path.with_name(process[1]))
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:

@@ -17,7 +17,7 @@ from test_training import TINY, tiny_data
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.experiments import EXP1, EXP3, Experiment
 from lcs_utils.presets import Preset, of_row, preset
-from lcs_utils.resumable import read_state
+from lcs_utils.resumable import read_state, remove_leftovers
 from lcs_utils.training import command
 from lcs_utils.training import run as training
 from lcs_utils.training.data import Data
@@ -154,6 +154,17 @@ def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_pa
     alive.write_bytes(b"half")
     run(tmp_path)
     assert alive.exists() and not any(path.exists() for path in dead)
+
+
+def test_a_net_put_aside_by_a_kill_between_two_renames_returns(tmp_path):
+    run(tmp_path)
+    weights, nobody = (tmp_path / "net" / nets.WEIGHTS).read_bytes(), 2**22 + 1
+    (tmp_path / "net").rename(tmp_path / f".net.old{nobody}")  # `store.atomic_folder` was killed here
+    remove_leftovers(tmp_path, "net")
+    assert (tmp_path / "net" / nets.WEIGHTS).read_bytes() == weights
+    (tmp_path / f".net.old{nobody}").mkdir()  # or here
+    remove_leftovers(tmp_path, "net")
+    assert (tmp_path / "net" / nets.WEIGHTS).read_bytes() == weights and not list(tmp_path.glob(".*"))
 
 
 def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_path, monkeypatch):
