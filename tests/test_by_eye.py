@@ -35,7 +35,7 @@ def planted(bias=0, looks=1.0, eye=1):
     shown = [
         hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in by_eye.LABELS for k in (2, 5) for i in (0, 1)
     ]
-    hands = [hc.HandCount(s, s.k, eye, "me") for s in shown]
+    hands = [hc.HandCount(s, s.k, eye, by_eye.LOOKER) for s in shown]
     told = [Row(s.net, s.weights, "c", 0, "heun", 2, s.k, s.sample, s.k + bias, s.k, looks) for s in shown]
     return by_eye.compare(hands, stored=told)
 
@@ -53,3 +53,17 @@ def test_planted_judgements_come_back():
     assert more.numbers()["seen"]["clean renders"]["K = 4–6"]["bias"]["value"] == 1
     with pytest.raises(ValueError, match="none of 0 hand counts"):
         by_eye.compare([], stored=[])
+
+
+def test_the_eye_with_itself_and_k_by_eye():
+    shown = [hc.Shown("exp1, 64 px", "0" * 12, k, i, 0, "dpmpp_2m", 14) for k in (1, 2) for i in range(8)]
+    first = [hc.HandCount(s, s.k, s.sample % 2, by_eye.LOOKER) for s in shown]
+    second = [
+        hand._replace(counted_by=by_eye.AGAIN, count=hand.count + (hand.shown.k == 2)) for hand in first
+    ]
+    found = by_eye.twice(first + second)
+    assert (found.pictures, found.kappa_looks, found.same) == (16, 1, 0.5) and found.kappa_counts < 1
+    assert by_eye.twice(first) is None
+    told = [Row(s.net, s.weights, "c", 0, "dpmpp_2m", 14, s.k, s.sample, s.k, s.k, 1.0) for s in shown]
+    line = next(line for line in by_eye.largest(first, told).splitlines() if "Exp. 1, 64 px" in line)
+    assert line.count("2") >= 2 and "| – |" in by_eye.largest(first, told)

@@ -15,10 +15,14 @@ from matplotlib.figure import Figure
 from lcs_utils.evaluation import controls, hand_counts
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
-from lcs_utils.evaluation.sizes import SIZES
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, largest_k
+from lcs_utils.evaluation.sizes import SIZES, bare
+from lcs_utils.evaluation.tables import say
+from lcs_utils.evaluation.training_sets import counted_blind
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
+CONTROLS = controls.ROWS
 SPANS = {"K = 1–3": range(1, 4), "K = 4–6": range(4, 7), "K = 7–9": range(7, 10)}
 LABELS = {
     "render, 64 px": "clean renders",
@@ -29,6 +33,10 @@ LABELS = {
     "exp1, 32 px": "Exp. 1, 32 px",
 }
 NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}
+
+
+LOOKER = "a vision-language model, blind, among controls"
+AGAIN = f"{LOOKER}, another time"  # a second look at a part of the same sheets
 
 
 class Seen(NamedTuple):
@@ -77,7 +85,7 @@ def compare(
 
     Raises ValueError where none was.
     """
-    mine = [hand for hand in hands if hand.shown.net in labels]
+    mine = [hand for hand in hands if hand.shown.net in labels and hand.counted_by == LOOKER]
     found = hand_counts.agreement(mine, rows() if stored is None else list(stored))
     seen: dict[str, dict[str, Seen]] = {}
     for name, label in labels.items():
@@ -106,6 +114,61 @@ def compare(
             )
     counts, looks = hand_counts.kappa(found.counts), hand_counts.kappa(found.plausible)
     return Compared(seen, found, looks, counts)
+
+
+class Twice(NamedTuple):
+    """Pictures that were looked at twice: how many, the two looks' kappas (of looks wrong, of the count), the
+    share with the same count.
+    """
+
+    pictures: int
+    kappa_looks: float
+    kappa_counts: float
+    same: float
+
+
+def twice(hands: Sequence[HandCount]) -> Twice | None:
+    """The eye against itself, what no counter can be asked to beat; None where nobody looked twice."""
+    one, other = ({hand.shown: hand for hand in hands if hand.counted_by == who} for who in (LOOKER, AGAIN))
+    both = [shown for shown in one if shown in other]
+    if not both:
+        return None
+    counts = np.array([(one[s].count, other[s].count) for s in both])
+    looks = np.zeros((2, 2), int)
+    np.add.at(looks, tuple(np.array([(one[s].plausible, other[s].plausible) for s in both]).T), 1)
+    table = hand_counts.confusion(*counts.T)
+    return Twice(
+        len(both),
+        hand_counts.kappa(looks),
+        hand_counts.kappa(table),
+        float((counts[:, 0] == counts[:, 1]).mean()),
+    )
+
+
+def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
+    """K by the paper's rule on the pictures that were looked at, in Markdown: number and places by the eye's
+    count (places are the counter's) and by the counter's, and looks too, as judged (App. E.2).
+    """
+    head = "| net | number and places, counted by eye | by the counter | and looks right to the eye |"
+    lines = [head, "|---|---|---|---|"]
+    told = rows() if stored is None else list(stored)
+    for name, label in NETS.items():
+        net = bare(name)
+        mine = [
+            hand._replace(shown=hand.shown._replace(net=net))
+            for hand in hands
+            if hand.shown.net == name and hand.counted_by == LOOKER
+        ]
+        own = [row._replace(net=net) for row in told if row.net == name]
+        looks, number = (counted_blind(mine, own, net, looks=looks) for looks in (True, False))
+        kinds = (
+            ([blind for blind, _ in number], PLACES_RULE),
+            ([row for _, row in number], PLACES_RULE),
+            ([blind for blind, _ in looks], PAPER_RULE_ALL),
+        )
+        said = " | ".join(say(largest_k(of, net, rule)) if of else "–" for of, rule in kinds)
+        lines.append(f"| {label} | {said} |")
+    return "\n".join(lines) + "\n"
 
 
 def draw(found: Compared) -> Figure:
@@ -141,8 +204,8 @@ def draw(found: Compared) -> Figure:
     return figure
 
 
-def markdown(found: Compared) -> str:
-    """The same as a table, and the agreement in a sentence."""
+def markdown(found: Compared, again: Twice | None = None) -> str:
+    """The same as a table, and the agreement in a sentence, beside the eye's with itself."""
     lines = [
         "| | pictures | look right, by eye | to the counter | counter less eye | by eye, less asked for |",
         "|---|---|---|---|---|---|",
@@ -155,4 +218,10 @@ def markdown(found: Compared) -> str:
             )
     n = len(found.all.pairs)
     said = f"{n} pictures. Cohen's kappa of looks wrong or not: {found.kappa_looks:.2f}; of the count: "
-    return "\n".join(lines) + f"\n\n{said}{found.kappa_counts:.2f}.\n"
+    said += f"{found.kappa_counts:.2f}."
+    if again:
+        said += (
+            f" The eye with itself, {again.pictures} pictures looked at twice: {again.kappa_looks:.2f} and "
+            f"{again.kappa_counts:.2f}, the same count in {again.same:.2f}."
+        )
+    return "\n".join(lines) + f"\n\n{said}\n"

@@ -134,7 +134,7 @@ def figure_1(
     width, height = figure.get_size_inches()
     axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.8 / height))
     names = [words.partition(":")[0] for words in labels.values()]
-    colors = {name: plotting.EXPERIMENT_COLORS[net] for name, net in zip(names, labels, strict=True)}
+    colors = {name: plotting.color_of(net) for name, net in zip(names, labels, strict=True)}
     draw_curves(axes, curves, colors)
     axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
     axes.text(trained / 2 + 0.5, 0.02, "in training", ha="center", fontsize=8, color="0.35")
