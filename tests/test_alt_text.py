@@ -33,7 +33,7 @@ def shell():
 
     def png(figure):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png")
+        figure.savefig(buffer, format="png", dpi="figure")
         return buffer.getvalue()
 
     Shell.display_formatter.formatters["image/png"].for_type(Figure, png)
