@@ -67,12 +67,15 @@ class Size:
     text: int = 48
     text_layers: int = 3
     projection: int = 64
+    vae_attention: bool = True
+    length: int = 48
+    words: tuple[str, ...] = WORDS
 
 
-def untrained(size: Size = Size(), words: Sequence[str] = WORDS, seed: int = 0) -> StableDiffusionXLPipeline:
+def untrained(size: Size = Size(), seed: int = 0) -> StableDiffusionXLPipeline:
     """The stand-in with random weights: SDXL's parts, "text_time" embeddings and two text encoders."""
     check_count("seed", seed)
-    tokens = tokenizer(words)
+    tokens = tokenizer(size.words, size.length)
     text = CLIPTextConfig(
         vocab_size=len(tokens),
         hidden_size=size.text,
@@ -112,6 +115,7 @@ def untrained(size: Size = Size(), words: Sequence[str] = WORDS, seed: int = 0) 
             latent_channels=4,
             norm_num_groups=8,
             sample_size=64,
+            mid_block_add_attention=size.vae_attention,
         )
         encoders = CLIPTextModel(text), CLIPTextModelWithProjection(text)
     pipeline = StableDiffusionXLPipeline(
