@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
@@ -68,7 +67,9 @@ def training_scene(scene: Scene, policy: str, random: np.random.Generator) -> Sc
     styles = allowed_styles(scene)
     if not styles:
         raise ValueError(f"{caption(scene)!r} holds a pair that training never shows")
-    style = styles[1 + random.integers(len(styles) - 1)] if len(styles) > 1 and random.random() < 0.5 else "plain"
+    style = (
+        styles[1 + random.integers(len(styles) - 1)] if len(styles) > 1 and random.random() < 0.5 else "plain"
+    )
     pairs = [scene.pairs[i] for i in random.permutation(len(scene.pairs))]
     return Scene(tuple(pairs if policy == "all" else pairs[:1]), style)
 
@@ -93,7 +94,9 @@ def told_scenes(number: int, objects: int, seed: int, held: str = "") -> list[Sc
     return found
 
 
-def styled(images: Float[Tensor, "batch 3 height width"], style: str) -> Float[Tensor, "batch 3 height width"]:
+def styled(
+    images: Float[Tensor, "batch 3 height width"], style: str
+) -> Float[Tensor, "batch 3 height width"]:
     """Renders in [-1, 1] in one of STYLES: a fixed change of every pixel that keeps colors apart.
 
     night: a third as bright, bluish; fog: 55 % of the way to a light gray; drawing: colors
@@ -103,7 +106,10 @@ def styled(images: Float[Tensor, "batch 3 height width"], style: str) -> Float[T
     check_choice("style", style, STYLES)
     x = (images + 1) / 2
     if style == "night":
-        x = x * x.new_tensor([0.30, 0.36, 0.55])[:, None, None] + x.new_tensor([0.0, 0.0, 0.06])[:, None, None]
+        x = (
+            x * x.new_tensor([0.30, 0.36, 0.55])[:, None, None]
+            + x.new_tensor([0.0, 0.0, 0.06])[:, None, None]
+        )
     elif style == "fog":
         x = 0.45 * x + 0.55 * 0.9
     elif style == "drawing":

@@ -92,7 +92,9 @@ def encode(
     check_tensor("images", images, ("n", 3, "height", "width"), False, "float")
     z = vae.encode(images).latent_dist.mean
     if vae.config.latents_mean is not None:
-        mean, std = (z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std))
+        mean, std = (
+            z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std)
+        )
         z = (z - mean) / std
     return z * vae.config.scaling_factor
 
@@ -104,12 +106,16 @@ def decode(
     """Scaled latents as images in [-1, 1]."""
     z = latents / vae.config.scaling_factor
     if vae.config.latents_mean is not None:
-        mean, std = (z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std))
+        mean, std = (
+            z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std)
+        )
         z = z * std + mean
     return vae.decode(z).sample.clamp(-1, 1)
 
 
-def cached_latents(vae: AutoencoderKL, found: Renders, vae_hash: str) -> Float[Tensor, "n styles 4 16 16"]:
+def cached_latents(
+    vae: AutoencoderKL, found: Renders, vae_hash: str
+) -> Float[Tensor, "n styles channels 16 16"]:
     """float16 latents of all renders in all styles that each has in training, 0 in the others; kept in runs/.
 
     Renders are encoded in parts of 64, so that the same VAE gives the same bytes.
@@ -117,7 +123,9 @@ def cached_latents(vae: AutoencoderKL, found: Renders, vae_hash: str) -> Float[T
     path = paths.RUNS / "text_to_image" / f"latents_{vae_hash[:12]}_{len(found.images)}.npy"
     if path.exists():
         return torch.from_numpy(np.load(path, allow_pickle=False))
-    kept = torch.zeros(len(found.images), len(STYLES), 4, 16, 16, dtype=torch.float16)
+    kept = torch.zeros(
+        len(found.images), len(STYLES), vae.config.latent_channels, 16, 16, dtype=torch.float16
+    )
     for s, style in enumerate(STYLES):
         has = [i for i, scene in enumerate(found.scenes) if style in allowed_styles(scene)]
         for part in torch.tensor(has).split(64):

@@ -136,7 +136,9 @@ def accuracy(net: Reader, found: Renders) -> list[Accuracy]:
     rows = []
     for style in STYLES:
         seen = [
-            scene for part in found.images.split(64) for scene in net.read(in_style(part, [style] * len(part)))
+            scene
+            for part in found.images.split(64)
+            for scene in net.read(in_style(part, [style] * len(part)))
         ]
         both = list(zip(found.scenes, seen, strict=True))
         shares = (

@@ -111,7 +111,9 @@ def attended(
     )
 
 
-def locality_rows(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0) -> Iterator[truth.Row]:
+def locality_rows(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
+) -> Iterator[truth.Row]:
     """Word-to-mask scores of eq. (10), four ablations, with their controls (Fig. 6)."""
     for sigma in SIGMAS:
         for ablate in ABLATIONS:
@@ -122,7 +124,9 @@ def locality_rows(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], se
         yield wrong_caption(net, denoiser, chosen, sigma, seed)
 
 
-def wrong_caption(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], sigma: float, seed: int) -> truth.Row:
+def wrong_caption(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], sigma: float, seed: int
+) -> truth.Row:
     """The control of another scene's caption: its words' maps against the masks of this one."""
     found = []
     for i, case in enumerate(chosen):
@@ -133,7 +137,9 @@ def wrong_caption(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], si
     return truth.mean_row(net, "AUC", "eq. (10), word", "wrong caption", sigma, found)
 
 
-def attention_rows(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0) -> Iterator[truth.Row]:
+def attention_rows(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
+) -> Iterator[truth.Row]:
     """Word-to-mask AUC of attention maps, by part of the net, raw and minus the paper's baseline (Fig. 7)."""
     for sigma in SIGMAS:
         for name, parts in {**{part: (part,) for part in PARTS}, "all": PARTS}.items():
@@ -145,7 +151,9 @@ def attention_rows(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], s
                     yield truth.mean_row(net, "AUC", case, control, sigma, values)
 
 
-def additivity_rows(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], kind: str, seed: int = 0) -> Iterator[truth.Row]:
+def additivity_rows(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], kind: str, seed: int = 0
+) -> Iterator[truth.Row]:
     """R2(2) of D for two objects over the empty caption, or for an object and a style over the other object
     (Lemma 1)."""
 
@@ -154,7 +162,9 @@ def additivity_rows(net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], 
         if kind == "two objects":
             return ["", caption(Scene((one,))), caption(Scene((two,))), caption(Scene((one, two)))]
         style = scene.style
-        return [caption(Scene(*told)) for told in (((one,),), ((one, two),), ((one,), style), ((one, two), style))]
+        return [
+            caption(Scene(*told)) for told in (((one,),), ((one, two),), ((one,), style), ((one, two), style))
+        ]
 
     for sigma in SIGMAS:
         now = {}

@@ -67,6 +67,7 @@ class Size:
     text: int = 48
     text_layers: int = 3
     projection: int = 64
+    latents: int = 4
     vae_attention: bool = True
     length: int = 48
     words: tuple[str, ...] = WORDS
@@ -92,8 +93,8 @@ def untrained(size: Size = Size(), seed: int = 0) -> StableDiffusionXLPipeline:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         unet = UNet2DConditionModel(
-            in_channels=4,
-            out_channels=4,
+            in_channels=size.latents,
+            out_channels=size.latents,
             block_out_channels=size.channels,
             layers_per_block=1,
             down_block_types=("DownBlock2D", *("CrossAttnDownBlock2D",) * (len(size.channels) - 1)),
@@ -112,7 +113,7 @@ def untrained(size: Size = Size(), seed: int = 0) -> StableDiffusionXLPipeline:
             down_block_types=("DownEncoderBlock2D",) * len(size.vae),
             up_block_types=("UpDecoderBlock2D",) * len(size.vae),
             layers_per_block=1,
-            latent_channels=4,
+            latent_channels=size.latents,
             norm_num_groups=8,
             sample_size=64,
             mid_block_add_attention=size.vae_attention,

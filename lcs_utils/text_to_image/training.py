@@ -10,11 +10,11 @@ another --images it goes on with the learning rate of that length, and its row s
 
 import argparse
 import copy
+import json
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,11 +31,11 @@ from lcs_utils.text_to_image import standin
 from lcs_utils.text_to_image.captions import STYLES, WORDS, Scene, allowed_styles, caption, training_scene
 from lcs_utils.text_to_image.data import RESOLUTION, Renders, cached_latents, in_style, renders
 
-SIZE = standin.Size(transformers=(1, 1, 2), vae_attention=False, length=16, words=WORDS)
+SIZE = standin.Size(transformers=(1, 1, 2), latents=6, vae_attention=False, length=16, words=WORDS)
 POLICY = {"t1": "all", "t2": "one"}
-EACH = 8000  # renders of one and of two objects
+EACH = 5000  # renders of one and of two objects
 PEAK, LAST_RATE, WARM_UP = 1e-3, 1e-5, 0.03
-VAE_BATCH, CROP, VAE_PEAK = 16, 32, 2e-3
+VAE_BATCH, CROP, VAE_PEAK, LATENT_NOISE = 16, 32, 2e-3, 0.05
 BATCH = 32  # Choice: not 64, for more steps in the same time
 MIN_SNR = 5.0
 UNTOLD = 0.05  # share of zero embeddings, and again of empty captions
@@ -96,7 +96,9 @@ def start(net: nn.Module, seed: int) -> State:
     return State(
         net=net,
         ema=copy.deepcopy(net).eval().requires_grad_(False),
-        optimizer=torch.optim.AdamW(net.parameters(), lr=PEAK, betas=(0.9, 0.99), weight_decay=0.01, fused=True),
+        optimizer=torch.optim.AdamW(
+            net.parameters(), lr=PEAK, betas=(0.9, 0.99), weight_decay=0.01, fused=True
+        ),
         generator=torch.Generator().manual_seed(seed),
         seen=torch.zeros(2, dtype=torch.float64),
         recent=torch.full((LOG_EVERY,), math.nan, dtype=torch.float64),
@@ -109,17 +111,29 @@ def numpy_generator(generator: torch.Generator) -> np.random.Generator:
 
 
 def vae_loss(vae: AutoencoderKL, found: Renders, generator: torch.Generator) -> Tensor:
-    """Absolute and squared error of crops of renders in their styles, and a trace of KL."""
+    """Absolute and squared error of crops of renders in their styles, and squared error of what colors them.
+
+    Choice: crops hold an object, and color counts most, squared: with absolute errors alone, whose best guess is
+    a median, the objects stayed gray. Choice: latents get a little noise of fixed size, not one that is learned.
+    """
     random = numpy_generator(generator)
     index = random.integers(len(found.images), size=VAE_BATCH)
     allowed = [allowed_styles(found.scenes[i]) for i in index]
     images = in_style(found.images[index], [names[random.integers(len(names))] for names in allowed])
     x = torch.empty(VAE_BATCH, 3, CROP, CROP)
-    for i, (row, column) in enumerate(random.integers(RESOLUTION - CROP + 1, size=(VAE_BATCH, 2))):
+    for i, k in enumerate(index):
+        center = found.locations[k, random.integers(len(found.scenes[k].pairs))] * RESOLUTION
+        column, row = np.clip(center - CROP // 2 + random.integers(-10, 11, 2), 0, RESOLUTION - CROP).astype(
+            int
+        )
         x[i] = images[i, :, row : row + CROP, column : column + CROP]
-    z = vae.encode(x).latent_dist
-    seen = vae.decode(z.sample(generator)).sample
-    return (seen - x).abs().mean() + (seen - x).square().mean() + 1e-6 * z.kl().mean()
+    x = x.contiguous(memory_format=torch.channels_last)
+    z = vae.encode(x).latent_dist.mean
+    wrong = vae.decode(z + LATENT_NOISE * torch.randn(z.shape, generator=generator)).sample - x
+    tint = wrong - wrong.mean(1, keepdim=True)
+    return (
+        wrong.abs().mean() + 5 * wrong.square().mean() + 60 * tint.square().mean() + 1e-3 * z.square().mean()
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +198,18 @@ def step(state: State, loss_of: Callable, total: int, batch: int, peak: float) -
 
 
 def train(
-    state: State, loss_of: Callable, total: int, batch: int, peak: float, folder: Path, about: dict
+    state: State,
+    loss_of: Callable,
+    total: int,
+    batch: int,
+    peak: float,
+    folder: Path,
+    about: dict,
+    length: int | None = None,
 ) -> list[Log]:
     """Train until `total` images were seen, from the state in `folder` if there is one; the loss curve.
+
+    `length` are the images of the learning rate's schedule, where that is not `total`.
 
     Raises ValueError for a broken state and for one of other settings than `about`.
     """
@@ -210,7 +233,7 @@ def train(
     clock = saved = time.time()
     with tqdm(total=total, initial=int(state.seen[0]), unit="img", mininterval=10, desc=about["run"]) as bar:
         while int(state.seen[0]) < total:
-            loss, lr = step(state, loss_of, total, batch, peak)
+            loss, lr = step(state, loss_of, length or total, batch, peak)
             recent.append(loss)
             now = time.time()
             state.seen[1] += now - clock
@@ -229,8 +252,6 @@ def train(
 
 def check_about(folder: Path, about: dict) -> None:
     """Raise ValueError, naming what differs, when `folder` holds the state of another run."""
-    import json
-
     then = json.loads((folder / "about.json").read_text())
     differing = [name for name in about if then.get(name) != about[name]]
     if differing:
@@ -272,7 +293,13 @@ def partial_vae(found: Renders) -> Callable:
 
 
 def train_captions(
-    run: str, total: int, found: Renders, vae_folder: Path, folder: Path, size: standin.Size = SIZE, seed: int = 0
+    run: str,
+    total: int,
+    found: Renders,
+    vae_folder: Path,
+    folder: Path,
+    size: standin.Size = SIZE,
+    seed: int = 0,
 ) -> StableDiffusionXLPipeline:
     """Train U-net and text encoders on captions of `run`'s policy; the pipeline of their average."""
     check_choice("run", run, POLICY)
@@ -310,7 +337,9 @@ def main(arguments=None) -> None:
     if asked.run == "vae":
         train_vae(asked.images, found, folder_of("vae"))
     else:
-        pipeline = train_captions(asked.run, asked.images, found, folder_of("vae") / "vae", folder_of(asked.run))
+        pipeline = train_captions(
+            asked.run, asked.images, found, folder_of("vae") / "vae", folder_of(asked.run)
+        )
         pipeline.save_pretrained(folder_of(asked.run) / "pipeline", safe_serialization=True)
 
 

@@ -47,17 +47,13 @@ def write(rows: Sequence[Row], path=PATH) -> None:
     store.write_rows(path, COMMAND, Row, kept + list(rows))
 
 
-def mean_row(
-    net: str, measure: str, case: str, control: str, sigma: float, values: Sequence[float]
-) -> Row:
+def mean_row(net: str, measure: str, case: str, control: str, sigma: float, values: Sequence[float]) -> Row:
     """A mean over scenes with its bootstrap interval."""
     found = interval(as_array("values", values, ("scenes",)))
     return Row(net, measure, case, control, sigma, 0.0, len(values), *(round(v, 4) for v in found))
 
 
-def share_row(
-    net: str, measure: str, case: str, control: str, guidance: float, right: Sequence[bool]
-) -> Row:
+def share_row(net: str, measure: str, case: str, control: str, guidance: float, right: Sequence[bool]) -> Row:
     """A share of captions with its exact binomial interval. Raises ValueError without captions."""
     n = len(right)
     if not n:
