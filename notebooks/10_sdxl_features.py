@@ -42,8 +42,8 @@ rows, files = truth.read(), report.files(model)
 # own largest value.
 
 # %%
-singles = [*study.singles, prompts.Prompt("empty", "", "")]
-found = prompts.attended(denoiser, singles, study, seed=seed)
+both = prompts.attended(denoiser, prompts.asked(study), study, seed=seed)
+found = prompts.of_singles(both, study)
 figure = figures.draw_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
 path = plotting.save_figure(figure, "fig07", preset, said, seed, files)
@@ -63,15 +63,15 @@ Markdown(report.cosine_words(said))
 # %% [markdown]
 # ## Composite prompts at a word (App. G)
 # The map at one word of a composite prompt against the single prompt of that word. Beside it the mean over
-# the other prompts: a similarity to everything is no composition.
+# the other prompts: a similarity to everything is no composition. Hollow: a net that learned nothing,
+# whose token for a word is the same vector in either prompt.
 
 # %%
-both = prompts.attended(
-    denoiser, [*study.singles, *(one for one, _ in study.composites), singles[-1]], study, seed=seed
-)
-said = figures.composites(both, study.singles, study.composites, "mid")
-figure = figures.draw_composites(said)
-path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files)
+said = prompts.composites(both, study, "mid")
+beside = report.composites_untrained(rows) if model == "standin" else {}
+figure = figures.draw_composites(said, beside)
+said = {"model": said, "untrained": beside}
+path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored())
 
 # %% [markdown]
 # ## Are attention maps explanations?
@@ -113,5 +113,5 @@ print({word: round(float(map_.mean()), 4) for word, map_ in zip(without, heard)}
 
 # %%
 report.check_controls(rows, report.ATTENDED)
-assert set(both) == set(found) and all(len(of) == len(singles) for of in found.values())
+assert all(len(of) == len(study.singles) + 1 for of in found.values())
 print("Attention maps sum to one over tokens; shuffled ones know nothing of the masks.")

@@ -241,7 +241,7 @@ def load_sdxl(
         raise ValueError(f"on a processor SDXL runs in float32, got {dtype}")
     variant = "fp16" if dtype == "float16" and source == SDXL else None
     pipeline = StableDiffusionXLPipeline.from_pretrained(
-        source, revision=revision, torch_dtype=kinds[dtype], variant=variant, use_safetensors=True
+        source, revision=revision, dtype=kinds[dtype], variant=variant, use_safetensors=True
     )
     pipeline.set_progress_bar_config(disable=None)
     return pipeline.to(device)

@@ -12,11 +12,12 @@ from matplotlib.patches import Patch
 from lcs_utils.plotting import to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
-from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, differences
+from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines
 from lcs_utils.text_to_image.truth import Row
 
 COLORS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
 NONE = "#E8E8E8"
+Baselined = dict[str, dict[str, dict[str, float]]]
 BASELINES = {"empty": 'minus "" (the paper)', "mean": "minus the mean of prompts"}
 PARTS = {"down": "Down", "mid": "Mid", "up": "Up"}
 
@@ -102,7 +103,7 @@ def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.
 
 
 def draw_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
-    """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and noise level."""
+    """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and sigma."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
     figure, axes = plt.subplots(
@@ -143,51 +144,23 @@ def off_diagonal(found: Attended) -> dict[str, dict[str, dict[str, float]]]:
     return said
 
 
-def composites(
-    both: Attended, asked: Sequence[Prompt], pairs: Sequence[tuple[Prompt, str]], part: str
-) -> dict[str, dict[str, dict[str, float]]]:
-    """{baseline: {composite at word: {"own": cosine with the single prompt of the word, "other": mean cosine
-    with the others}}}, mean over noise levels; `both` holds singles, composites and "" in this order."""
-    names, said = [prompt.short for prompt in asked], {}
-    for baseline in BASELINES:
-        said[baseline] = {}
-        for k, (prompt, single) in enumerate(pairs):
-            own, other = [], []
-            for sigma in sorted({sigma for sigma, _ in both}):
-                d = differences(both, sigma, part, baseline)
-                cosine = torch.nn.functional.cosine_similarity(d[len(asked) + k][None], d[: len(asked)])
-                at = names.index(single)
-                own.append(float(cosine[at]))
-                other.append(float(cosine.sum() - cosine[at]) / (len(asked) - 1))
-            label = f"{prompt.short} at {prompt.word}"
-            said[baseline][label] = {"own": round(np.mean(own), 3), "other": round(np.mean(other), 3)}
-    return said
-
-
-def draw_composites(said: dict[str, dict[str, dict[str, float]]]) -> Figure:
-    """Composite prompts at a word against the single prompt of that word, and against the others (App. G)."""
-    figure, axes = plt.subplots(1, len(said), figsize=(9, 3.6), sharey=True)
+def draw_composites(said: Baselined, beside: Baselined) -> Figure:
+    """Composite prompts at a word against the single prompt of that word, and against the others (App. G);
+    hollow: `beside`, an untrained net, where there is one."""
+    figure, axes = plt.subplots(1, len(said), figsize=(9, 4.0), sharey=True)
     for ax, (baseline, of) in zip(axes, said.items(), strict=True):
         labels, y = list(of), np.arange(len(of))
-        ax.plot(
-            [of[label]["own"] for label in labels],
-            y,
-            "o",
-            color=COLORS[1],
-            ms=9,
-            label="its own single prompt",
-        )
-        ax.plot(
-            [of[label]["other"] for label in labels],
-            y,
-            "s",
-            color=COLORS[0],
-            ms=8,
-            label="mean of the others",
-        )
+        for kind, mark, color, label in (
+            ("own", "o", COLORS[1], "its own single prompt"),
+            ("other", "s", COLORS[0], "mean of the others"),
+        ):
+            ax.plot([of[name][kind] for name in labels], y, mark, color=color, ms=9, label=label)
+            if beside:
+                values = [beside[baseline][name][kind] for name in labels]
+                ax.plot(values, y + 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
         ax.set(yticks=y, yticklabels=labels, xlim=(-1.05, 1.05), xlabel="cosine", title=BASELINES[baseline])
         ax.axvline(0, color="gray", lw=1)
-    axes[0].legend(loc="upper left", fontsize=9, frameon=True)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 

@@ -250,3 +250,32 @@ def differences(found: Attended, sigma: float, part: str, baseline: str) -> Floa
 def cosines(found: Attended, sigma: float, part: str, baseline: str) -> Float[Tensor, "prompts prompts"]:
     """Cosine matrix of `differences` (Figs. 7, 13)."""
     return cosine_similarity(differences(found, sigma, part, baseline))
+
+
+def asked(study: Study) -> list[Prompt]:
+    """All prompts whose attention Figs. 7 and 13 look at: singles, composites, last the empty one."""
+    return [*study.singles, *(prompt for prompt, _ in study.composites), Prompt("empty", "", "")]
+
+
+def of_singles(both: Attended, study: Study) -> Attended:
+    """The maps of the single prompts and of the empty one, of those of `asked`."""
+    return {key: [*of[: len(study.singles)], of[-1]] for key, of in both.items()}
+
+
+def composites(both: Attended, study: Study, part: str) -> dict[str, dict[str, dict[str, float]]]:
+    """{baseline: {composite at word: {"own": cosine with the single prompt of the word, "other": mean cosine
+    with the others}}}, mean over noise levels, of the maps of `asked` (App. G)."""
+    names = [prompt.short for prompt in study.singles]
+    said: dict = {}
+    for baseline in ("empty", "mean"):
+        for k, (prompt, single) in enumerate(study.composites):
+            own, other = [], []
+            for sigma in sorted({sigma for sigma, _ in both}):
+                d = differences(both, sigma, part, baseline)
+                cosine = torch.nn.functional.cosine_similarity(d[len(names) + k][None], d[: len(names)])
+                at = names.index(single)
+                own.append(float(cosine[at]))
+                other.append(float(cosine.sum() - cosine[at]) / (len(names) - 1))
+            means = {"own": round(sum(own) / len(own), 3), "other": round(sum(other) / len(other), 3)}
+            said.setdefault(baseline, {})[f"{prompt.short} at {prompt.word}"] = means
+    return said

@@ -162,7 +162,8 @@ def load(path: Path = WEIGHTS) -> Reader:
     """The trained reader. Raises FileNotFoundError with the command that trains it."""
     if not Path(path).exists():
         raise FileNotFoundError(
-            f"{paths.shown(path)} is missing; train it: `python -m lcs_utils.text_to_image.reader --images 60000`"
+            f"{paths.shown(path)} is missing; train it: "
+            "`python -m lcs_utils.text_to_image.reader --images 60000`"
         )
     net = Reader()
     net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()})

@@ -1,4 +1,4 @@
-"""What notebooks 09 and 10 say of the stored rows: numbers beside their figures, sentences, checks (App. G)."""
+"""What notebooks 09 and 10 say of the stored rows: numbers beside figures, sentences, checks (App. G)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -197,3 +197,13 @@ def additivity_words(rows: Sequence[Row]) -> str:
                 cells = (label, case, f"{sigma:g}", _told(own), f"{null.value:.2f}", f"{effect.value:.3f}")
                 lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def composites_untrained(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float]]]:
+    """What `prompts.composites` finds in an untrained net, from rows."""
+    found: dict = {}
+    for row in rows:
+        if row.net == "untrained" and row.measure == "composite cosine":
+            baseline, label = row.case.split(": ")
+            found.setdefault(baseline, {}).setdefault(label, {})[row.control or "own"] = row.value
+    return found

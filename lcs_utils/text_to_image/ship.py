@@ -1,4 +1,4 @@
-"""The trained text-to-image model as a folder that diffusers loads: half-precision weights, card, loss curves.
+"""The trained text-to-image model as a folder that diffusers loads: weights, card, loss curves.
 
 python -m lcs_utils.text_to_image.ship
 """
@@ -13,7 +13,7 @@ from diffusers import StableDiffusionXLPipeline
 from lcs_utils import store
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.reader import Accuracy
-from lcs_utils.text_to_image.training import BATCH, EACH, MIN_SNR, VAE_BATCH, Log, folder_of
+from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, VAE_BATCH, Log, folder_of
 
 LARGEST = 6_000_000  # bytes of the folder
 KEPT = ("reader.safetensors", "reader.csv")  # already there, of another command
@@ -25,14 +25,14 @@ pipeline_tag: text-to-image
 ---
 # A small text-to-image model of CLEVR scenes whose truth is known
 
-`StableDiffusionXLPipeline.from_pretrained("data/checkpoints/text_to_image")`, then
-`pipeline("a cyan cube and a gray sphere, at night", height=64, width=64, guidance_scale=4.0)`. Captions are "a COLOR
-SHAPE [and a COLOR SHAPE][, at night | , in fog | , as a drawing]"; other words are refused. It is for looking
-into, not for pictures: what it can and cannot do stands in notebooks 09 and 10 with its nulls.
+`StableDiffusionXLPipeline.from_pretrained("data/checkpoints/text_to_image")`, then `pipeline("a cyan cube
+and a gray sphere, at night", height=64, width=64, guidance_scale=4.0)`. Captions are "a COLOR SHAPE [and a
+COLOR SHAPE][, at night | , in fog | , as a drawing]". It is for looking into, not for pictures: what it can
+and cannot do stands in notebooks 09 and 10 beside its nulls.
 
-Trained by `{command}` on renders of one and two objects ({images:,} captions seen, {seconds:,} seconds, CPU;
-the VAE {vae_images:,} crops). Never shown: four color-shape pairs, cylinders at night, spheres in fog, cubes as
-drawings. `reader.safetensors` says what a picture shows; of held-out renders it says all pairs rightly in
+Trained by `{command}` on renders of one and two objects ({images:,} captions seen in {seconds:,} seconds on
+a CPU; the VAE saw {vae_images:,} crops). Never shown: four color-shape pairs, cylinders at night, spheres in
+fog, cubes as drawings. `reader.safetensors` says what a picture shows; of held-out renders it says all pairs rightly in
 {reader}.
 """
 
@@ -81,7 +81,7 @@ def main() -> None:
             for p in part.parameters()
         ),
         "vae": {"images": vae_images, "seconds": vae_seconds, "batch": VAE_BATCH},
-        "settings": {"batch": BATCH, "renders_of_each_count": EACH, "min_snr": MIN_SNR},
+        "settings": {"batch": BATCH, "renders_of_each_count": EACH_TOLD, "min_snr": MIN_SNR},
         "seed": 0,
         "device": "cpu",
         "command": command,

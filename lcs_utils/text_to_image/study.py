@@ -1,17 +1,17 @@
-"""Measures the shipped text-to-image model, an untrained one beside it, against what renders and captions say.
+"""Measures the shipped text-to-image model, an untrained one beside it, against known renders and captions.
 
 python -m lcs_utils.text_to_image.study            # all rows of data/counts/text_to_image.csv
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
 from lcs_utils.checks import check_count
-from lcs_utils.text_to_image import reader, scoring, standin, success, truth
+from lcs_utils.text_to_image import prompts, reader, scoring, standin, success, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
 from lcs_utils.text_to_image.captions import HELD_STYLES
 from lcs_utils.text_to_image.data import RESOLUTION
@@ -22,7 +22,7 @@ UNTRAINED = "untrained"
 
 
 def pipelines() -> dict:
-    """{net: pipeline} of what there is to measure: t1 (shipped), t2 where it was trained here, and an untrained
+    """{net: pipeline} of what there is to measure: t1 (shipped), t2 where it was trained, and an untrained
     net behind the same VAE."""
     found = {"t1": load_sdxl(str(FOLDER), None)}
     if (folder_of("t2") / "pipeline").exists():
@@ -42,8 +42,21 @@ def rows_of(net: str, pipeline, number: int, pictures: int) -> list[truth.Row]:
         *scoring.attention_rows(net, denoiser, plain),
         *scoring.additivity_rows(net, denoiser, plain, "two objects"),
         *scoring.additivity_rows(net, denoiser, styles, "object and style"),
+        *composite_rows(net, denoiser),
         *success.success_rows(net, pipeline, reader.load(), pictures),
     ]
+
+
+def composite_rows(net: str, denoiser: PromptDenoiser, samples: int = 10) -> Iterator[truth.Row]:
+    """`prompts.composites` in the mid block as rows, without an interval (App. G)."""
+    both = prompts.attended(denoiser, prompts.asked(prompts.SMALL), prompts.SMALL, samples=samples)
+    for baseline, of in prompts.composites(both, prompts.SMALL, "mid").items():
+        for label, values in of.items():
+            for control, value in (("", values["own"]), ("other", values["other"])):
+                case = f"{baseline}: {label}"
+                yield truth.Row(
+                    net, "composite cosine", case, control, 0.0, 0.0, samples, value, value, value
+                )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

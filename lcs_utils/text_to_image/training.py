@@ -33,7 +33,7 @@ from lcs_utils.text_to_image.data import RESOLUTION, Renders, cached_latents, in
 
 SIZE = standin.Size(transformers=(1, 1, 2), latents=6, vae_attention=False, length=16, words=WORDS)
 POLICY = {"t1": "all", "t2": "one"}
-EACH = 5000  # renders of one and of two objects
+EACH, EACH_TOLD = 6000, 5000  # renders of one and of two objects: of the VAE, of captions
 PEAK, LAST_RATE, WARM_UP = 1e-3, 1e-5, 0.03
 VAE_BATCH, CROP, VAE_PEAK, LATENT_NOISE = 16, 32, 2e-3, 0.05
 BATCH = 32  # Choice: not 64, for more steps in the same time
@@ -113,8 +113,8 @@ def numpy_generator(generator: torch.Generator) -> np.random.Generator:
 def vae_loss(vae: AutoencoderKL, found: Renders, generator: torch.Generator) -> Tensor:
     """Absolute and squared error of crops of renders in their styles, and squared error of what colors them.
 
-    Choice: crops hold an object, and color counts most, squared: with absolute errors alone, whose best guess is
-    a median, the objects stayed gray. Choice: latents get a little noise of fixed size, not one that is learned.
+    Choice: crops hold an object, and color counts most, squared: with absolute errors alone, whose best guess
+    is a median, the objects stayed gray. Choice: latents get a little noise of fixed size, not a learned one.
     """
     random = numpy_generator(generator)
     index = random.integers(len(found.images), size=VAE_BATCH)
@@ -333,7 +333,7 @@ def main(arguments=None) -> None:
     asked = parser.parse_args(arguments)
     torch.set_num_threads(check_count("threads", asked.threads, 1))
     check_count("images", asked.images, BATCH)
-    found = renders("training", each=EACH)
+    found = renders("training", each=EACH if asked.run == "vae" else EACH_TOLD)
     if asked.run == "vae":
         train_vae(asked.images, found, folder_of("vae"))
     else:
