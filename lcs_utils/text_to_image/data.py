@@ -2,6 +2,7 @@
 styles, and their latents.
 """
 
+import copy
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,6 +112,24 @@ def decode(
         )
         z = z * std + mean
     return vae.decode(z).sample.clamp(-1, 1)
+
+
+@torch.no_grad()
+def folded(vae: AutoencoderKL) -> AutoencoderKL:
+    """A copy whose weights hold its latents' mean and standard deviation: diffusers' pipeline takes those of
+    four channels only. A VAE without them is given back as it is."""
+    if vae.config.latents_mean is None:
+        return vae
+    found, channels = copy.deepcopy(vae), vae.config.latent_channels
+    mean, std = torch.tensor(vae.config.latents_mean), torch.tensor(vae.config.latents_std)
+    before, after = found.quant_conv, found.post_quant_conv
+    before.weight[:channels] /= std[:, None, None, None]
+    before.bias[:channels] = (before.bias[:channels] - mean) / std
+    before.bias[channels:] -= 2 * std.log()
+    after.bias += after.weight[:, :, 0, 0] @ mean
+    after.weight *= std[:, None, None]
+    found.register_to_config(latents_mean=None, latents_std=None)
+    return found
 
 
 def cached_latents(

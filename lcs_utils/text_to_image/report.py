@@ -90,7 +90,7 @@ def success_numbers(rows: Sequence[Row]) -> dict[str, Any]:
             r
         )
         for r in rows
-        if r.guidance and r.measure in WHATS
+        if r.measure in WHATS
     }
 
 
@@ -108,6 +108,10 @@ def success_words(rows: Sequence[Row], guidance: float = 4.0) -> str:
             own, null = (one(rows, "t1", what, kind, c, guidance=guidance) for c in ("", "permuted"))
             cells.append(f"{_told(own)} ({null.value:.2f})")
         lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    for kind in KINDS:
+        most = [one(rows, success.CEILING, what, kind) for what in WHATS]
+        if all(most):
+            lines.append(f"| {kind}, the VAE's copies of renders | " + " | ".join(map(_told, most)) + " |")
     return "\n".join(lines)
 
 

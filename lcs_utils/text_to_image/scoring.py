@@ -77,64 +77,77 @@ def scores(
     return kept
 
 
+class Told(NamedTuple):
+    """A prompt as a condition, and what is left of it without each of its words."""
+
+    cond: Float[Tensor, "cond"]
+    without: dict[str, Float[Tensor, "cond"]]
+
+
+def told(denoiser: PromptDenoiser, scene: Scene, ablate: str) -> Told:
+    """The conditions of eq. (10) for the colors and shapes of a scene's caption."""
+    prompt, words = caption(scene), [word for pair in scene.pairs for word in pair]
+    return Told(denoiser.condition(prompt), denoiser.without_words(prompt, words, ablate))
+
+
 def influence(
-    denoiser: PromptDenoiser, case: Case, told: Scene, sigma: float, ablate: str, seed: int
+    denoiser: PromptDenoiser, case: Case, asked: Told, sigma: float, seed: int
 ) -> dict[str, np.ndarray]:
     """eq. (10) of each word of what is told, at a noised render: {word: map}."""
-    prompt = caption(told)
-    words = [word for pair in told.pairs for word in pair]
-    without = denoiser.without_words(prompt, words, ablate)
     found = locality.condition_influence(
-        denoiser, noised(case, sigma, seed), sigma, denoiser.condition(prompt), without
+        denoiser, noised(case, sigma, seed), sigma, asked.cond, asked.without
     )
-    return {word: one.numpy() for word, one in zip(without, found, strict=True)}
+    return {word: one.numpy() for word, one in zip(asked.without, found, strict=True)}
 
 
 def attended(
-    denoiser: PromptDenoiser, case: Case, sigma: float, seed: int, parts: Sequence[str] = PARTS
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Mean attention of each word's token over the layers of `parts` at a noised render: raw, and minus the
-    map of "" at its end token, the paper's baseline (Fig. 7)."""
+    denoiser: PromptDenoiser, case: Case, sigma: float, seed: int
+) -> dict[str, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """{part of the net, and "all": mean attention of each word's token over its layers at a noised render},
+    raw, and minus the map of "" at its end token, the paper's baseline (Fig. 7)."""
     prompt, x_t = caption(case.scene), noised(case, sigma, seed)[None]
     words = {word.text: word.tokens[-1] for word in denoiser.words(prompt)}
     own = [word for pair in case.scene.pairs for word in pair]
 
-    def mean(text: str, tokens: list[int]) -> Tensor:
-        with torch.no_grad(), attention_maps(denoiser.pipeline.unet, tokens, parts) as maps:
+    def maps_of(text: str, tokens: list[int]) -> dict[str, Tensor]:
+        with torch.no_grad(), attention_maps(denoiser.pipeline.unet, tokens) as maps:
             denoiser(x_t, torch.tensor([sigma]), denoiser.condition(text)[None])
-        return torch.stack([truth.enlarged(of[0], x_t.shape[-1])[0] for of in maps.values()]).mean(0)
+        return {layer: truth.enlarged(of[0], x_t.shape[-1])[0] for layer, of in maps.items()}
 
-    raw, empty = mean(prompt, [words[word] for word in own]), mean("", [1])
-    return (
-        {word: one.numpy() for word, one in zip(own, raw, strict=True)},
-        {word: (one - empty[0]).numpy() for word, one in zip(own, raw, strict=True)},
-    )
+    told_maps, empty, found = maps_of(prompt, [words[word] for word in own]), maps_of("", [1]), {}
+    for part in (*PARTS, "all"):
+        layers = [layer for layer in told_maps if part == "all" or layer.startswith(part)]
+        raw = torch.stack([told_maps[layer] for layer in layers]).mean(0)
+        less = raw - torch.stack([empty[layer] for layer in layers]).mean(0)
+        both = (dict(zip(own, maps.numpy(), strict=True)) for maps in (raw, less))
+        found[part.removesuffix("_blocks").removesuffix("_block")] = tuple(both)
+    return found
 
 
 def locality_rows(
     net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
 ) -> Iterator[truth.Row]:
-    """Word-to-mask scores of eq. (10), four ablations, with their controls (Fig. 6)."""
-    for sigma in SIGMAS:
-        for ablate in ABLATIONS:
-            own = [influence(denoiser, c, c.scene, sigma, ablate, seed + i) for i, c in enumerate(chosen)]
+    """Word-to-mask scores of eq. (10), four ablations, with their controls (Fig. 6).
+
+    "wrong caption" is that of another scene, its words' maps against the masks of this one.
+    """
+    for ablate in ABLATIONS:
+        asked = [told(denoiser, case.scene, ablate) for case in chosen]
+        for sigma in SIGMAS:
+            maps = [
+                influence(denoiser, case, one, sigma, seed + i)
+                for i, (case, one) in enumerate(zip(chosen, asked, strict=True))
+            ]
             for measure in truth.MEASURES:
-                for control, values in scores(list(zip(chosen, own, strict=True)), measure, seed).items():
+                for control, values in scores(list(zip(chosen, maps, strict=True)), measure, seed).items():
                     yield truth.mean_row(net, measure, f"eq. (10), {ablate}", control, sigma, values)
-        yield wrong_caption(net, denoiser, chosen, sigma, seed)
-
-
-def wrong_caption(
-    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], sigma: float, seed: int
-) -> truth.Row:
-    """The control of another scene's caption: its words' maps against the masks of this one."""
-    found = []
-    for i, case in enumerate(chosen):
-        told = chosen[(i + 1) % len(chosen)].scene
-        maps = influence(denoiser, case, told, sigma, "word", seed + i)
-        pairs = zip(told.pairs, case.masks, strict=True)
-        found.append(float(np.mean([truth.auc(maps[word], mask) for pair, mask in pairs for word in pair])))
-    return truth.mean_row(net, "AUC", "eq. (10), word", "wrong caption", sigma, found)
+            wrong = []
+            for i, case in enumerate(chosen):
+                k = (i + 1) % len(chosen)
+                other = influence(denoiser, case, asked[k], sigma, seed + i)
+                pairs = zip(chosen[k].scene.pairs, case.masks, strict=True)
+                wrong.append(np.mean([truth.auc(other[word], mask) for pair, mask in pairs for word in pair]))
+            yield truth.mean_row(net, "AUC", f"eq. (10), {ablate}", "wrong caption", sigma, wrong)
 
 
 def attention_rows(
@@ -142,13 +155,12 @@ def attention_rows(
 ) -> Iterator[truth.Row]:
     """Word-to-mask AUC of attention maps, by part of the net, raw and minus the paper's baseline (Fig. 7)."""
     for sigma in SIGMAS:
-        for name, parts in {**{part: (part,) for part in PARTS}, "all": PARTS}.items():
-            both = [attended(denoiser, case, sigma, seed + i, parts) for i, case in enumerate(chosen)]
-            for kind, maps in zip(("raw", "minus empty"), zip(*both, strict=True), strict=True):
-                found = scores(list(zip(chosen, maps, strict=True)), "AUC", seed)
-                for control, values in found.items():
-                    case = f"attention {name.removesuffix('_blocks').removesuffix('_block')}, {kind}"
-                    yield truth.mean_row(net, "AUC", case, control, sigma, values)
+        seen = [attended(denoiser, case, sigma, seed + i) for i, case in enumerate(chosen)]
+        for part in seen[0]:
+            for k, kind in enumerate(("raw", "minus empty")):
+                maps = [of[part][k] for of in seen]
+                for control, values in scores(list(zip(chosen, maps, strict=True)), "AUC", seed).items():
+                    yield truth.mean_row(net, "AUC", f"attention {part}, {kind}", control, sigma, values)
 
 
 def additivity_rows(

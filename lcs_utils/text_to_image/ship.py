@@ -11,6 +11,7 @@ import torch
 from diffusers import StableDiffusionXLPipeline
 
 from lcs_utils import store
+from lcs_utils.text_to_image.data import folded
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.reader import Accuracy
 from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, VAE_BATCH, Log, folder_of
@@ -32,8 +33,8 @@ and cannot do stands in notebooks 09 and 10 beside its nulls.
 
 Trained by `{command}` on renders of one and two objects ({images:,} captions seen in {seconds:,} seconds on
 a CPU; the VAE saw {vae_images:,} crops). Never shown: four color-shape pairs, cylinders at night, spheres in
-fog, cubes as drawings. `reader.safetensors` says what a picture shows; of held-out renders it says all pairs rightly in
-{reader}.
+fog, cubes as drawings. `reader.safetensors` says what a picture shows; of held-out renders it says all pairs
+rightly in {reader}.
 """
 
 
@@ -42,6 +43,14 @@ def written(pipeline: StableDiffusionXLPipeline, folder: Path, row: dict, card: 
     is larger than LARGEST."""
     with store.atomic_folder(folder) as new:
         pipeline.to(dtype=torch.float16).save_pretrained(new, safe_serialization=True)
+        for part in (
+            "text_encoder",
+            "text_encoder_2",
+        ):  # transformers would otherwise compute in half precision
+            config = json.loads((new / part / "config.json").read_text())
+            (new / part / "config.json").write_text(
+                json.dumps(config | {"dtype": "float32"}, indent=1) + "\n"
+            )
         for name in KEPT:
             if (folder / name).exists():
                 shutil.copyfile(folder / name, new / name)
@@ -64,6 +73,7 @@ def seen(run: str) -> tuple[int, int]:
 def main() -> None:
     """Command line: ship what was trained here."""
     pipeline = StableDiffusionXLPipeline.from_pretrained(folder_of("t1") / "pipeline", use_safetensors=True)
+    pipeline.register_modules(vae=folded(pipeline.vae))
     (images, seconds), (vae_images, vae_seconds) = seen("t1"), seen("vae")
     module = "python -m lcs_utils.text_to_image.training"
     command = f"{module} vae --images {vae_images} && {module} t1 --images {images}"

@@ -1,6 +1,7 @@
 """Does the model draw what it is told? Pictures of told scenes, read and counted (section 5, App. G)."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from torch import Tensor
 from lcs_utils.checks import check_count, check_number
 from lcs_utils.text_to_image import truth
 from lcs_utils.text_to_image.captions import Scene, caption, told_scenes
-from lcs_utils.text_to_image.data import RESOLUTION
+from lcs_utils.text_to_image.data import RESOLUTION, decode, encode, in_style, renders
 from lcs_utils.text_to_image.reader import Reader, all_right, part_right
 
 STEPS = 25  # of the pipeline's own Euler sampler
 GUIDANCE = (1.0, 4.0)
+CEILING = "copies of renders"
 KINDS = {  # what is asked for: number of objects, what of it training never showed
     "1 object": (1, ""),
     "2 objects": (2, ""),
@@ -64,3 +66,21 @@ def judged(told: Sequence[Scene], seen: Sequence[Scene]) -> dict[str, list[bool]
         "number right": [len(a.pairs) == len(b.pairs) for a, b in both],
         "style right": [a.style == b.style for a, b in both],
     }
+
+
+def ceiling_rows(
+    pipeline: Any, reader: Reader, number: int, folder: Path | None = None
+) -> Iterator[truth.Row]:
+    """The most that a picture of this VAE, read by this reader, can reach: its copies of held-out renders."""
+    found = renders("held_out", folder)
+    for kind, (objects, held) in KINDS.items():
+        if held:
+            continue
+        here = [i for i, scene in enumerate(found.scenes) if len(scene.pairs) == objects][:number]
+        told = [found.scenes[i] for i in here]
+        with torch.no_grad():
+            copies = decode(
+                pipeline.vae, encode(pipeline.vae, in_style(found.images[here], ["plain"] * len(here)))
+            )
+        for what, right in judged(told, reader.read(copies)).items():
+            yield truth.share_row(CEILING, what, kind, "", 0.0, right)

@@ -29,7 +29,7 @@ from lcs_utils.checks import check_choice, check_count
 from lcs_utils.resumable import Resumable, remove_leftovers
 from lcs_utils.text_to_image import standin
 from lcs_utils.text_to_image.captions import STYLES, WORDS, Scene, allowed_styles, caption, training_scene
-from lcs_utils.text_to_image.data import RESOLUTION, Renders, cached_latents, in_style, renders
+from lcs_utils.text_to_image.data import RESOLUTION, Renders, cached_latents, folded, in_style, renders
 
 SIZE = standin.Size(transformers=(1, 1, 2), latents=6, vae_attention=False, length=16, words=WORDS)
 POLICY = {"t1": "all", "t2": "one"}
@@ -320,7 +320,7 @@ def assembled(speaker: Speaker, vae: AutoencoderKL, size: standin.Size = SIZE, s
     pipeline.unet.load_state_dict(speaker.unet.state_dict())
     pipeline.text_encoder.load_state_dict(speaker.first.state_dict())
     pipeline.text_encoder_2.load_state_dict(speaker.second.state_dict())
-    pipeline.register_modules(vae=vae)
+    pipeline.register_modules(vae=folded(vae))
     return pipeline
 
 
