@@ -1,8 +1,8 @@
 """A small model with SDXL's architecture for captions of CLEVR scenes, whose objects and words are known
 (section 5).
 
-Every part is diffusers' or transformers' own, so that it is saved and loaded as SDXL is. No weights are
-trained yet: what `untrained` builds has the architecture and knows the words.
+Every part is diffusers' or transformers' own, so that it is saved and loaded as SDXL is. `untrained` has the
+architecture and knows the words; `training` trains it.
 """
 
 from collections.abc import Sequence
