@@ -51,7 +51,7 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files)
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
 # Blue and red off the diagonal are what orthogonal concepts would not have. Where the paper's baseline
-# makes all prompts alike, the other one does not.
+# makes prompts alike, the other one does not.
 
 # %%
 figure = figures.draw_cosines(found, study.singles)
@@ -88,7 +88,8 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # %% [markdown]
 # ## Are objects and styles additive?
 # $R^2$ of the denoiser's answer to both by the sum of its answers to each (Lemma 1): for two objects, and
-# for an object and a style, which touches every pixel.
+# for an object and a style, which touches every pixel. One half of the question is the caption's: told one
+# object, this net learned that there is no other, so that two captions of one object contradict each other.
 
 # %%
 figure = figures.draw_additivity(rows, report.NETS, report.SIGMAS)

@@ -200,7 +200,7 @@ def attended(
     seed: int = 0,
     progress: Callable[[str], None] = lambda done: None,
 ) -> Attended:
-    """Attention to each prompt's word before the steps `at`, mean over samples, by layer (Figs. 7, 13, App. G).
+    """Attention to each prompt's word before the steps `at`, mean over samples (Figs. 7, 13, App. G).
 
     Of a word of several tokens the last one is looked at, of "" its end, as in the paper.
     """
