@@ -76,6 +76,11 @@ def seen(run: str) -> tuple[int, int]:
     return int(state[0]), round(float(state[1]))
 
 
+def reader_command() -> str:
+    """The command that trained the reader, from the first line of its accuracy."""
+    return (FOLDER / "reader.csv").read_text().partition("\n")[0].lstrip("# ")
+
+
 def main() -> None:
     """Command line: ship what was trained here."""
     pipeline = StableDiffusionXLPipeline.from_pretrained(folder_of("t1") / "pipeline", use_safetensors=True)
@@ -100,7 +105,7 @@ def main() -> None:
         "settings": {"batch": BATCH, "renders_of_each_count": EACH_TOLD, "min_snr": MIN_SNR},
         "seed": 0,
         "device": "cpu",
-        "command": command,
+        "command": f"{command} && {reader_command()}",
         "history": HISTORY,
     }
     said = ", ".join(f"{one.pairs:.0%} ({one.style})" for one in exact) or "(not measured)"
