@@ -103,8 +103,13 @@ class PromptDenoiser:
         found, at = [], 1  # token 0 begins the text
         for begin, end in _spans(prompt):
             own = tokenizer(prompt[begin:end], add_special_tokens=False).input_ids
-            if not own or any(i in (tokenizer.unk_token_id, tokenizer.eos_token_id) for i in own):
-                raise ValueError(f"this model's tokenizer does not know {prompt[begin:end]!r} of {prompt!r}")
+            known = vocabulary(tokenizer)
+            unknown = known and prompt[begin:end].lower() not in known
+            if unknown or not own or any(i in (tokenizer.unk_token_id, tokenizer.eos_token_id) for i in own):
+                listed = f"; its words are {', '.join(sorted(known))}" if known else ""
+                raise ValueError(
+                    f"this model's tokenizer does not know {prompt[begin:end]!r} of {prompt!r}{listed}"
+                )
             if ids[at : at + len(own)] != own:
                 raise ValueError(f"{prompt[begin:end]!r} of {prompt!r} is not tokenized by itself")
             found.append(Word(prompt[begin:end], begin, end, tuple(range(at, at + len(own)))))
@@ -183,6 +188,14 @@ def _vector(
     return torch.cat([embeds.flatten(), attended, pooled])
 
 
+def vocabulary(tokenizer: Any) -> set[str]:
+    """The words of a small tokenizer that was made of whole words; empty for CLIP's own, which knows all."""
+    if len(tokenizer) > 1000:
+        return set()
+    ends = {piece.removesuffix("</w>") for piece in tokenizer.get_vocab() if piece.endswith("</w>")}
+    return {word for word in ends if len(word) > 1} | {"a", ","}
+
+
 def _spans(prompt: str) -> list[tuple[int, int]]:
     """Where words begin and end: letters and digits together, every other sign by itself."""
     found: list[tuple[int, int]] = []
@@ -228,7 +241,7 @@ def load_sdxl(
         raise ValueError(f"on a processor SDXL runs in float32, got {dtype}")
     variant = "fp16" if dtype == "float16" and source == SDXL else None
     pipeline = StableDiffusionXLPipeline.from_pretrained(
-        source, revision=revision, torch_dtype=kinds[dtype], variant=variant, use_safetensors=True
+        source, revision=revision, dtype=kinds[dtype], variant=variant, use_safetensors=True
     )
     pipeline.set_progress_bar_config(disable=None)
     return pipeline.to(device)

@@ -1,8 +1,8 @@
 """A small model with SDXL's architecture for captions of CLEVR scenes, whose objects and words are known
 (section 5).
 
-Every part is diffusers' or transformers' own, so that it is saved and loaded as SDXL is. No weights are
-trained yet: what `untrained` builds has the architecture and knows the words.
+Every part is diffusers' or transformers' own, so that it is saved and loaded as SDXL is. `untrained` has the
+architecture and knows the words; `training` trains it.
 """
 
 from collections.abc import Sequence
@@ -67,12 +67,16 @@ class Size:
     text: int = 48
     text_layers: int = 3
     projection: int = 64
+    latents: int = 4
+    vae_attention: bool = True
+    length: int = 48
+    words: tuple[str, ...] = WORDS
 
 
-def untrained(size: Size = Size(), words: Sequence[str] = WORDS, seed: int = 0) -> StableDiffusionXLPipeline:
+def untrained(size: Size = Size(), seed: int = 0) -> StableDiffusionXLPipeline:
     """The stand-in with random weights: SDXL's parts, "text_time" embeddings and two text encoders."""
     check_count("seed", seed)
-    tokens = tokenizer(words)
+    tokens = tokenizer(size.words, size.length)
     text = CLIPTextConfig(
         vocab_size=len(tokens),
         hidden_size=size.text,
@@ -89,8 +93,8 @@ def untrained(size: Size = Size(), words: Sequence[str] = WORDS, seed: int = 0) 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         unet = UNet2DConditionModel(
-            in_channels=4,
-            out_channels=4,
+            in_channels=size.latents,
+            out_channels=size.latents,
             block_out_channels=size.channels,
             layers_per_block=1,
             down_block_types=("DownBlock2D", *("CrossAttnDownBlock2D",) * (len(size.channels) - 1)),
@@ -109,9 +113,10 @@ def untrained(size: Size = Size(), words: Sequence[str] = WORDS, seed: int = 0) 
             down_block_types=("DownEncoderBlock2D",) * len(size.vae),
             up_block_types=("UpDecoderBlock2D",) * len(size.vae),
             layers_per_block=1,
-            latent_channels=4,
+            latent_channels=size.latents,
             norm_num_groups=8,
             sample_size=64,
+            mid_block_add_attention=size.vae_attention,
         )
         encoders = CLIPTextModel(text), CLIPTextModelWithProjection(text)
     pipeline = StableDiffusionXLPipeline(

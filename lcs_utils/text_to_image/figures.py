@@ -1,0 +1,259 @@
+"""Figs. 6, 7 and 13 for any SDXL-class model, and what is true of the small one (App. G)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from lcs_utils.plotting import to_uint8
+from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
+from lcs_utils.text_to_image.data import decode
+from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines
+from lcs_utils.text_to_image.truth import Row
+
+COLORS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
+NONE = "#E8E8E8"
+Baselined = dict[str, dict[str, dict[str, float]]]
+BASELINES = {"empty": 'minus "" (the paper)', "mean": "minus the mean of prompts"}
+PARTS = {"down": "Down", "mid": "Mid", "up": "Up"}
+
+
+def draw_words(
+    denoiser: PromptDenoiser, prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
+) -> Figure:
+    """Fig. 6: each prompt's picture, and the word that is heard twice as much as the next one, by noise
+    level."""
+    columns = len(found[0][1])
+    figure, axes = plt.subplots(
+        len(prompts), columns + 2, figsize=(1.7 * (columns + 2), 1.85 * len(prompts)), squeeze=False
+    )
+    for row, prompt, (latents, heard) in zip(axes, prompts, found, strict=True):
+        for ax in row:
+            ax.set_axis_off()
+        picture = decode(denoiser.pipeline.vae, latents[None].to(denoiser.pipeline.vae.dtype))[0]
+        row[0].imshow(to_uint8(picture.float().cpu()), interpolation="nearest")
+        words = list(heard[0].maps)
+        for ax, moment in zip(row[1:], heard, strict=False):
+            names = dominant(moment.maps)
+            shown = [
+                [COLORS[words.index(name) % len(COLORS)] if name else NONE for name in line] for line in names
+            ]
+            ax.imshow([[plt.matplotlib.colors.to_rgb(one) for one in line] for line in shown])
+            ax.set_title(f"σ = {moment.sigma:.2g}", fontsize=11)
+        row[0].set_title(_wrapped(prompt, 24), fontsize=9)
+        handles = [Patch(color=COLORS[i % len(COLORS)], label=word) for i, word in enumerate(words)]
+        row[-1].legend(handles=[*handles, Patch(color=NONE, label="none")], loc="center left", fontsize=10)
+    return figure
+
+
+def _wrapped(text: str, width: int) -> str:
+    import textwrap
+
+    return textwrap.fill(text, width)
+
+
+def words_numbers(
+    prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
+) -> dict[str, Any]:
+    """{prompt: {sigma: {word: share of places where it is dominant}}}."""
+    said = {}
+    for prompt, (_, heard) in zip(prompts, found, strict=True):
+        said[prompt] = {}
+        for moment in heard:
+            names = sum(dominant(moment.maps), [])
+            shares = {word or "none": round(names.count(word) / len(names), 3) for word in (*moment.maps, "")}
+            said[prompt][f"{moment.sigma:.3g}"] = shares
+    return said
+
+
+def draw_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
+    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers."""
+    sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
+    columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
+    figure, axes = plt.subplots(len(asked), len(columns), figsize=(1.25 * len(columns) + 1, 1.2 * len(asked)))
+    for j, (baseline, sigma) in enumerate(columns):
+        maps = part_maps(found, sigma, part, baseline)
+        for i, (ax, one) in enumerate(zip(axes[:, j], maps, strict=True)):
+            most = float(one.abs().max()) or 1.0
+            ax.imshow(one, cmap="PuOr", vmin=-most, vmax=most)
+            ax.set(xticks=[], yticks=[])
+            ax.grid(False)
+            if i == 0:
+                ax.set_title(
+                    f"{BASELINES[baseline]}\nσ = {sigma:.2g}"
+                    if j % len(sigmas) == 1
+                    else f"\nσ = {sigma:.2g}"
+                )
+            if j == 0:
+                ax.set_ylabel(asked[i].short, rotation=0, ha="right", va="center")
+    return figure
+
+
+def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.Tensor:
+    """Mean over a part's layers [prompts height width] at the size of its largest layer."""
+    layers = [torch.stack(of) for (s, name), of in found.items() if s == sigma and name.startswith(part)]
+    size = max((tuple(of.shape[-2:]) for of in layers), key=np.prod)
+    grown = [torch.nn.functional.interpolate(of[:, None], size=size, mode="bilinear")[:, 0] for of in layers]
+    mean = torch.stack(grown).mean(0)
+    return mean[:-1] - (mean[-1:] if baseline == "empty" else mean[:-1].mean(0, keepdim=True))
+
+
+def draw_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
+    """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and sigma."""
+    sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
+    columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
+    figure, axes = plt.subplots(
+        len(PARTS), len(columns), figsize=(1.75 * len(columns) + 1.2, 1.95 * len(PARTS) + 0.6)
+    )
+    names = [prompt.short for prompt in asked]
+    for i, (part, title) in enumerate(PARTS.items()):
+        for j, (baseline, sigma) in enumerate(columns):
+            ax, matrix = axes[i, j], cosines(found, sigma, part, baseline)
+            image = ax.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+            ax.set(xticks=range(len(names)), yticks=range(len(names)))
+            ax.set_xticklabels(names if i == len(PARTS) - 1 else [], rotation=90)
+            ax.set_yticklabels(names if j == 0 else [])
+            ax.grid(False)
+            if i == 0:
+                ax.set_title(
+                    f"{BASELINES[baseline]}\nσ = {sigma:.2g}"
+                    if j % len(sigmas) == 1
+                    else f"\nσ = {sigma:.2g}"
+                )
+            if j == 0:
+                ax.set_ylabel(title, fontsize=13)
+    figure.colorbar(image, ax=axes, shrink=0.6, label="cosine")
+    return figure
+
+
+def off_diagonal(found: Attended) -> dict[str, dict[str, dict[str, float]]]:
+    """{baseline: {part: {sigma: mean cosine of two prompts}}}."""
+    sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
+    said: dict = {}
+    for baseline in BASELINES:
+        for part in PARTS:
+            for sigma in sigmas:
+                matrix = cosines(found, sigma, part, baseline)
+                n = len(matrix)
+                mean = float((matrix.sum() - matrix.trace()) / (n * n - n))
+                said.setdefault(baseline, {}).setdefault(part, {})[f"{sigma:.3g}"] = round(mean, 3)
+    return said
+
+
+def draw_composites(said: Baselined, beside: Baselined) -> Figure:
+    """Composite prompts at a word against the single prompt of that word, and against the others (App. G);
+    hollow: `beside`, an untrained net, where there is one."""
+    figure, axes = plt.subplots(1, len(said), figsize=(9, 4.0), sharey=True)
+    for ax, (baseline, of) in zip(axes, said.items(), strict=True):
+        labels, y = list(of), np.arange(len(of))
+        for kind, mark, color, label in (
+            ("own", "o", COLORS[1], "its own single prompt"),
+            ("other", "s", COLORS[0], "mean of the others"),
+        ):
+            ax.plot([of[name][kind] for name in labels], y, mark, color=color, ms=9, label=label)
+            if beside:
+                values = [beside[baseline][name][kind] for name in labels]
+                ax.plot(values, y + 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
+        ax.set(yticks=y, yticklabels=labels, xlim=(-1.05, 1.05), xlabel="cosine", title=BASELINES[baseline])
+        ax.axvline(0, color="gray", lw=1)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
+    return figure
+
+
+def draw_rows(
+    rows: Sequence[Row],
+    cases: dict[str, str],
+    nets: dict[str, str],
+    controls: dict[str, str],
+    sigmas: Sequence[float],
+) -> Figure:
+    """Word-to-mask AUC by case and noise level: each net's own beside its controls; .5 knows nothing."""
+    figure, axes = plt.subplots(
+        1, len(sigmas), figsize=(3.3 * len(sigmas) + 1.6, 0.52 * len(cases) + 1.7), sharey=True
+    )
+    drawn = [(net, "") for net in nets] + [(next(iter(nets)), control) for control in controls]
+    labels = list(nets.values()) + list(controls.values())
+    for ax, sigma in zip(axes, sigmas, strict=True):
+        for k, ((net, control), label) in enumerate(zip(drawn, labels, strict=True)):
+            for y, case in enumerate(cases):
+                row = one(rows, net, "AUC", case, control, sigma=sigma)
+                if row:
+                    at = y + 0.13 * (k - (len(drawn) - 1) / 2)
+                    ax.plot([row.low, row.high], [at, at], color=COLORS[k], lw=2)
+                    ax.plot(row.value, at, "os^Dv"[k], color=COLORS[k], ms=7, label=label if y == 0 else None)
+        ax.axvline(0.5, color="gray", lw=1, ls="--")
+        ax.set(xlim=(0, 1), xlabel="AUC", title=f"σ = {sigma:g}")
+    axes[0].set(yticks=range(len(cases)), yticklabels=cases.values(), ylim=(len(cases) - 0.5, -0.5))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def one(
+    rows: Sequence[Row], net: str, measure: str, case: str, control: str = "", **where: float
+) -> Row | None:
+    """The row of that name, or None; `where` names sigma or guidance."""
+    for row in rows:
+        if (row.net, row.measure, row.case, row.control) == (net, measure, case, control):
+            if all(getattr(row, name) == value for name, value in where.items()):
+                return row
+    return None
+
+
+def draw_success(
+    rows: Sequence[Row], nets: dict[str, str], kinds: Sequence[str], whats: Sequence[str]
+) -> Figure:
+    """Shares of pictures that show what was told, filled; hollow: judged by another caption."""
+    guidances = sorted({row.guidance for row in rows if row.guidance})
+    figure, axes = plt.subplots(
+        len(guidances),
+        len(kinds),
+        figsize=(2.9 * len(kinds), 2.6 * len(guidances) + 0.6),
+        sharex=True,
+        sharey=True,
+    )
+    for line, guidance in zip(axes, guidances, strict=True):
+        for ax, kind in zip(line, kinds, strict=True):
+            for k, (net, label) in enumerate(nets.items()):
+                for y, what in enumerate(whats):
+                    own, null = (one(rows, net, what, kind, c, guidance=guidance) for c in ("", "permuted"))
+                    at = y + 0.22 * (k - (len(nets) - 1) / 2)
+                    ax.plot([own.low, own.high], [at, at], color=COLORS[k], lw=2)
+                    ax.plot(own.value, at, "os"[k], color=COLORS[k], ms=7, label=label if y == 0 else None)
+                    ax.plot(null.value, at, "os"[k], mfc="white", color=COLORS[k], ms=7, zorder=0)
+            ax.set(xlim=(-0.03, 1.03), title=f"{kind}, guidance {guidance:g}")
+    axes[0, 0].set(yticks=range(len(whats)), yticklabels=whats, ylim=(len(whats) - 0.5, -0.5))
+    for ax in axes[-1]:
+        ax.set_xlabel("share of pictures")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def draw_additivity(rows: Sequence[Row], nets: dict[str, str], sigmas: Sequence[float]) -> Figure:
+    """R2(2) of D by noise level: two objects, and an object with a style; one is a sum, 0 is no better than
+    nothing."""
+    cases = ("two objects", "object and style")
+    figure, axes = plt.subplots(1, len(cases), figsize=(8.4, 3.6), sharey=True)
+    for ax, case in zip(axes, cases, strict=True):
+        for k, (net, label) in enumerate(nets.items()):
+            found = [one(rows, net, "additivity", case, sigma=sigma) for sigma in sigmas]
+            bars = [[row.value - row.low for row in found], [row.high - row.value for row in found]]
+            x = [1.04**k * sigma for sigma in sigmas]
+            ax.errorbar(
+                x, [row.value for row in found], bars, fmt="os"[k] + "-", color=COLORS[k], label=label
+            )
+        ax.axhline(0, color="gray", lw=1, ls="--")
+        ax.set(
+            xscale="log",
+            xlabel="noise level σ",
+            title=case,
+            xticks=sigmas,
+            xticklabels=[f"{s:g}" for s in sigmas],
+        )
+        ax.minorticks_off()
+    axes[0].set(ylabel="additivity $R^2$", ylim=(min(-0.6, axes[0].get_ylim()[0]), 1.05))
+    axes[0].legend()
+    return figure

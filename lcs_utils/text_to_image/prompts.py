@@ -1,0 +1,281 @@
+"""The paper's prompts for SDXL, captions in their place for the small model, and what a net attends to and
+hears while it draws them (Figs. 6, 7, 13, App. G)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lcs_utils import locality, paths
+from lcs_utils.checks import check_count, check_counts
+from lcs_utils.diffusion import score
+from lcs_utils.features.directions import cosine_similarity
+from lcs_utils.text_to_image.adapter import SDXL, SDXL_REVISION, PromptDenoiser, load_sdxl
+from lcs_utils.text_to_image.attention import PARTS, attention_maps
+
+COMMON = ("a", "an", "and", "the", "with", "in", "on", "at", "as", "of")  # words that Fig. 6 skips
+FOLDER = paths.CHECKPOINTS / "text_to_image"
+
+
+class Prompt(NamedTuple):
+    """A prompt, the word in it that is looked at, and its shorthand in the figure."""
+
+    short: str
+    text: str
+    word: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked of a model: its pictures' side, guidance, the prompts of Fig. 6 and of Figs. 7 and 13,
+    and composites with the shorthands of the single prompts that they hold."""
+
+    side: int
+    guidance: float
+    scenes: tuple[str, ...]
+    singles: tuple[Prompt, ...]
+    composites: tuple[tuple[Prompt, str], ...]
+    at_once: int
+
+
+def _photograph(animal: str) -> Prompt:
+    return Prompt(animal, f"A {animal}, full body, highly detailed photograph.", animal)
+
+
+VAN_GOGH = "oil-painting in the style of Van Gogh."
+FULL = Study(
+    side=1024,
+    guidance=5.0,
+    scenes=("a beautiful photograph with a horse in the middle, a dog on the left, and a cat on the right",),
+    singles=(
+        *map(_photograph, ("dog", "horse", "cat")),
+        Prompt("vangogh", f"An {VAN_GOGH}", "Gogh"),
+        Prompt("monet", "A watercolor-painting in the style of Monet.", "Monet"),
+        Prompt("hokusai", "A woodblock print in the style of Hokusai.", "Hokusai"),
+        Prompt("sushi", "Eating sushi with chopsticks, highly detailed photograph.", "sushi"),
+        Prompt("croissant", "Eating a croissant, highly detailed photograph.", "croissant"),
+    ),
+    composites=tuple(
+        (Prompt(short, text, word), single)
+        for short, text, words in (
+            (
+                "vangogh+cat+sushi",
+                f"A cat eating sushi with chopsticks, {VAN_GOGH}",
+                ("cat", "sushi", "Gogh"),
+            ),
+            ("vangogh+cat", f"A cat, full body, {VAN_GOGH}", ("cat", "Gogh")),
+            ("sushi+cat", "A cat eating sushi with chopsticks.", ("cat", "sushi")),
+        )
+        for word, single in zip(words, [{"Gogh": "vangogh"}.get(word, word) for word in words], strict=True)
+    ),
+    at_once=1,
+)
+SMALL = Study(
+    side=64,
+    guidance=4.0,
+    scenes=(
+        "a red cylinder and a cyan cube",
+        "a yellow cube and a purple sphere, at night",
+        "a brown cylinder",
+    ),
+    singles=(
+        Prompt("cube", "a cyan cube", "cube"),
+        Prompt("sphere", "a gray sphere", "sphere"),
+        Prompt("cylinder", "a red cylinder", "cylinder"),
+        Prompt("purple", "a purple sphere", "purple"),
+        Prompt("yellow", "a yellow cube", "yellow"),
+        Prompt("night", "a gray cube, at night", "night"),
+        Prompt("fog", "a red cylinder, in fog", "fog"),
+        Prompt("drawing", "a purple sphere, as a drawing", "drawing"),
+    ),
+    composites=tuple(
+        (Prompt(short, text, word), word)
+        for short, text, words in (
+            ("cube+purple", "a cyan cube and a purple sphere", ("cube", "purple")),
+            ("cylinder+yellow", "a red cylinder and a yellow cube", ("cylinder", "yellow")),
+            ("sphere+night", "a gray sphere, at night", ("sphere", "night")),
+        )
+        for word in words
+    ),
+    at_once=10,
+)
+
+
+def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
+    """A model and what is asked of it: "standin", shipped and loaded in seconds; SDXL itself, downloaded once
+    at a pinned revision (5 GB in half precision, 10 GB otherwise; a GPU of 12 GB, or hours); or a folder.
+
+    Raises FileNotFoundError with the command that makes the stand-in, ValueError as `load_sdxl`.
+    """
+    if model == SDXL:
+        dtype = "float16" if device != "cpu" else "float32"
+        return PromptDenoiser(load_sdxl(SDXL, SDXL_REVISION, device, dtype), FULL.side, FULL.side), FULL
+    folder = FOLDER if model == "standin" else Path(model)
+    if not (folder / "model_index.json").exists():
+        raise FileNotFoundError(
+            f"{model!r} is neither 'standin', {SDXL!r} nor a folder with a model_index.json; "
+            "`python -m lcs_utils.text_to_image.ship` writes the stand-in"
+        )
+    return PromptDenoiser(load_sdxl(str(folder), None, device), SMALL.side, SMALL.side), SMALL
+
+
+class Moment(NamedTuple):
+    """A state while sampling: its step (from 1), noise level, x_t [batch ...]."""
+
+    step: int
+    sigma: float
+    x_t: Tensor
+
+
+@torch.no_grad()
+def sampling(
+    denoiser: PromptDenoiser, text: str, steps: int, guidance: float, number: int, seed: int
+) -> Iterator[Moment]:
+    """The states of `number` samples of a prompt by Euler's method, before each step; last, the samples.
+
+    The schedule is the pipeline's own; guidance goes away from zero embeddings, as SDXL's does.
+    """
+    check_count("number", number, 1)
+    denoiser.pipeline.scheduler.set_timesteps(check_count("steps", steps, 2))
+    sigmas = denoiser.pipeline.scheduler.sigmas.tolist()
+    told = denoiser.condition(text)
+    untold = torch.zeros_like(told)
+    tokens = denoiser.pipeline.tokenizer.model_max_length
+    width = denoiser.pipeline.unet.config.cross_attention_dim
+    untold[tokens * width : tokens * (width + 1)] = 1  # attended to, as the pipeline's zeros are
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(number, *denoiser.latent_shape, generator=generator).to(told)
+    x = start * (sigmas[0] ** 2 + 1) ** 0.5 if sigmas[0] < 20 else start * sigmas[0]
+
+    def guided(x_t, sigma, cond):
+        known = denoiser(x_t, sigma, cond)
+        if guidance <= 1:
+            return known
+        return guidance * known + (1 - guidance) * denoiser(x_t, sigma, untold.expand(len(x_t), -1))
+
+    for step, (sigma, following) in enumerate(zip(sigmas, sigmas[1:], strict=False), 1):
+        yield Moment(step, sigma, x)
+        slope = -sigma * score(guided, x, x.new_full((len(x),), sigma), told.expand(len(x), -1))
+        x = x + (following - sigma) * slope
+    yield Moment(len(sigmas), 0.0, x)
+
+
+class Heard(NamedTuple):
+    """eq. (10) of a prompt's words at a noise level: {word: map}."""
+
+    sigma: float
+    maps: dict[str, Float[Tensor, "height width"]]
+
+
+def words_heard(
+    denoiser: PromptDenoiser, text: str, at: Sequence[int], steps: int, guidance: float, seed: int
+) -> tuple[Float[Tensor, "channels height width"], list[Heard]]:
+    """A sample's latents, and where its words are heard before the steps `at` (from 1), common words left out
+    (Fig. 6)."""
+    words = list(dict.fromkeys(w.text for w in denoiser.words(text) if w.text.lower() not in COMMON))
+    cond, without = denoiser.condition(text), denoiser.without_words(text, words)
+    found, x = [], None
+    for moment in sampling(denoiser, text, steps, guidance, 1, seed):
+        x = moment.x_t[0]
+        if moment.step in check_counts("at", at, 1, steps, 1):
+            maps = locality.condition_influence(denoiser, x, moment.sigma, cond, without, chunk=4)
+            found.append(Heard(moment.sigma, dict(zip(words, maps.float().cpu(), strict=True))))
+    return x, found
+
+
+Attended = dict[tuple[float, str], list[Tensor]]  # (sigma, layer): mean maps over samples, one a prompt
+
+
+def attended(
+    denoiser: PromptDenoiser,
+    asked: Sequence[Prompt],
+    study: Study,
+    at: Sequence[int] = (1, 7, 15),
+    steps: int = 15,
+    samples: int = 10,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda done: None,
+) -> Attended:
+    """Attention to each prompt's word before the steps `at`, mean over samples (Figs. 7, 13, App. G).
+
+    Of a word of several tokens the last one is looked at, of "" its end, as in the paper.
+    """
+    found: Attended = {}
+    for prompt in asked:
+        spans = [word.tokens[-1] for word in denoiser.words(prompt.text) if word.text == prompt.word]
+        if prompt.word and not spans:
+            raise ValueError(f"{prompt.word!r} is no word of {prompt.text!r}")
+        token, sums = (spans or [1])[0], {}
+        for first in range(0, samples, study.at_once):
+            number = min(study.at_once, samples - first)
+            for moment in sampling(denoiser, prompt.text, steps, study.guidance, number, seed + first):
+                if moment.step in at:
+                    for layer, maps in looked_at(denoiser, moment, prompt.text, token).items():
+                        key = moment.sigma, layer
+                        sums[key] = sums.get(key, 0) + maps.sum(0) / samples
+        for key, value in sums.items():
+            found.setdefault(key, []).append(value)
+        progress(prompt.short)
+    return found
+
+
+@torch.no_grad()
+def looked_at(denoiser: PromptDenoiser, moment: Moment, text: str, token: int) -> dict[str, Tensor]:
+    """{layer: attention [batch height width] to one token} at a state, without guidance."""
+    cond = denoiser.condition(text).expand(len(moment.x_t), -1)
+    with attention_maps(denoiser.pipeline.unet, [token], PARTS) as maps:
+        denoiser(moment.x_t, moment.x_t.new_full((len(cond),), moment.sigma), cond)
+    return {layer: of[0][:, 0].float().cpu() for layer, of in maps.items()}
+
+
+def differences(found: Attended, sigma: float, part: str, baseline: str) -> Float[Tensor, "prompts places"]:
+    """Maps of all prompts in the layers of a part side by side, minus those of "", which is the last prompt
+    ("empty", the paper's), or minus the mean over prompts ("mean"); eq. (3) with prompts as conditions.
+
+    Raises ValueError for another baseline and a noise level or part that was not looked at.
+    """
+    layers = [of for (s, name), of in found.items() if s == sigma and name.startswith(part)]
+    if not layers:
+        raise ValueError(f"no maps of {part} at sigma {sigma:g}")
+    flat = torch.cat([torch.stack(of).flatten(1) for of in layers], 1)
+    if baseline not in ("empty", "mean"):
+        raise ValueError(f"unknown baseline {baseline!r}; allowed: empty, mean")
+    return flat[:-1] - (flat[-1:] if baseline == "empty" else flat[:-1].mean(0, keepdim=True))
+
+
+def cosines(found: Attended, sigma: float, part: str, baseline: str) -> Float[Tensor, "prompts prompts"]:
+    """Cosine matrix of `differences` (Figs. 7, 13)."""
+    return cosine_similarity(differences(found, sigma, part, baseline))
+
+
+def asked(study: Study) -> list[Prompt]:
+    """All prompts whose attention Figs. 7 and 13 look at: singles, composites, last the empty one."""
+    return [*study.singles, *(prompt for prompt, _ in study.composites), Prompt("empty", "", "")]
+
+
+def of_singles(both: Attended, study: Study) -> Attended:
+    """The maps of the single prompts and of the empty one, of those of `asked`."""
+    return {key: [*of[: len(study.singles)], of[-1]] for key, of in both.items()}
+
+
+def composites(both: Attended, study: Study, part: str) -> dict[str, dict[str, dict[str, float]]]:
+    """{baseline: {composite at word: {"own": cosine with the single prompt of the word, "other": mean cosine
+    with the others}}}, mean over noise levels, of the maps of `asked` (App. G)."""
+    names = [prompt.short for prompt in study.singles]
+    said: dict = {}
+    for baseline in ("empty", "mean"):
+        for k, (prompt, single) in enumerate(study.composites):
+            own, other = [], []
+            for sigma in sorted({sigma for sigma, _ in both}):
+                d = differences(both, sigma, part, baseline)
+                cosine = torch.nn.functional.cosine_similarity(d[len(names) + k][None], d[: len(names)])
+                at = names.index(single)
+                own.append(float(cosine[at]))
+                other.append(float(cosine.sum() - cosine[at]) / (len(names) - 1))
+            means = {"own": round(sum(own) / len(own), 3), "other": round(sum(other) / len(other), 3)}
+            said.setdefault(baseline, {})[f"{prompt.short} at {prompt.word}"] = means
+    return said

@@ -1,0 +1,213 @@
+"""What notebooks 09 and 10 say of the stored rows: numbers beside figures, sentences, checks (App. G)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from lcs_utils.plotting import image_grid
+from lcs_utils.text_to_image import success, truth
+from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
+from lcs_utils.text_to_image.captions import Scene, held_out
+from lcs_utils.text_to_image.figures import _wrapped, one, part_maps
+from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study
+from lcs_utils.text_to_image.scoring import SIGMAS
+from lcs_utils.text_to_image.truth import Row
+
+NETS = {"t1": "told all objects (T1)", "untrained": "untrained"}
+CONTROLS = {"other object": "T1, the other object's mask", "shuffled": "T1, shuffled maps"}
+KINDS = tuple(success.KINDS)
+WHATS = ("objects right", "colors right", "shapes right", "number right", "style right")
+ABLATED = {f"eq. (10), {name}": name for name in ABLATIONS}
+ATTENDED = {
+    f"attention {part}, {kind}": f"{part}, {kind}"
+    for part in ("down", "mid", "up", "all")
+    for kind in ("raw", "minus empty")
+}
+STEPS, AT = 25, (1, 8, 13, 19)
+SAMPLES = (
+    "a red cylinder",
+    "a cyan cube, in fog",
+    "a yellow cube, at night",
+    "a purple sphere, as a drawing",
+    "a green cube and a gray sphere",
+    "a red cube",
+    "a cyan cylinder, at night",
+    "a purple cube, as a drawing",
+)
+
+
+def files(model: str) -> list[Path]:
+    """The weights that figures of a model rest on; none where they are not ours."""
+    return sorted(FOLDER.rglob("*.safetensors")) if model == "standin" else []
+
+
+def stored() -> list[Path]:
+    """The rows that figures rest on."""
+    return [truth.PATH]
+
+
+def draw_samples(
+    denoiser: PromptDenoiser, study: Study, seed: int, each: int = 3
+) -> tuple[Figure, dict[str, Any]]:
+    """Pictures of SAMPLES, or of another model's scenes, three each; held-out ones say so."""
+    asked = SAMPLES if study is SMALL else study.scenes
+    told = [text for text in asked for _ in range(each)]
+    settings = {"height": study.side, "width": study.side, "num_inference_steps": STEPS, "output_type": "pt"}
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    drawn = denoiser.pipeline(told, guidance_scale=study.guidance, generator=generator, **settings).images
+    grid = [[2 * drawn[i * each + j].float().cpu() - 1 for i in range(len(asked))] for j in range(each)]
+    labels = [
+        _wrapped(text + (" (held out)" if study is SMALL and _held(text) else ""), 14) for text in asked
+    ]
+    return image_grid(grid, column_labels=labels, cell=1.15), {
+        "captions": list(asked),
+        "guidance": study.guidance,
+    }
+
+
+def _held(text: str) -> bool:
+    words = text.replace(",", "").split()
+    pairs = tuple(
+        (words[i + 1], words[i + 2]) for i, word in enumerate(words) if word == "a" and i + 2 < len(words)
+    )
+    style = words[-1] if words[-1] in ("night", "fog", "drawing") else "plain"
+    return held_out(Scene(tuple(pair for pair in pairs if pair[1] in ("cube", "sphere", "cylinder")), style))
+
+
+def said_row(row: Row) -> dict[str, float]:
+    """Value and interval for a figure's JSON."""
+    return {"value": row.value, "low": row.low, "high": row.high, "n": row.n}
+
+
+def success_numbers(rows: Sequence[Row]) -> dict[str, Any]:
+    """Every rate of success beside its null."""
+    return {
+        f"{r.net}, {r.case}, guidance {r.guidance:g}, {r.measure}{', permuted' * bool(r.control)}": said_row(
+            r
+        )
+        for r in rows
+        if r.measure in WHATS
+    }
+
+
+def _told(row: Row) -> str:
+    return f"{row.value:.2f} [{row.low:.2f}, {row.high:.2f}]"
+
+
+def success_words(rows: Sequence[Row], guidance: float = 4.0) -> str:
+    """A table of T1's rates at one guidance, each with its interval and null."""
+    lines = [f"T1 at guidance {guidance:g}: rate, interval (null: judged by another caption).", ""]
+    lines += ["| asked for | " + " | ".join(WHATS) + " |", "|---" * (len(WHATS) + 1) + "|"]
+    for kind in KINDS:
+        cells = []
+        for what in WHATS:
+            own, null = (one(rows, "t1", what, kind, c, guidance=guidance) for c in ("", "permuted"))
+            cells.append(f"{_told(own)} ({null.value:.2f})")
+        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    for kind in KINDS:
+        most = [one(rows, success.CEILING, what, kind) for what in WHATS]
+        if all(most):
+            lines.append(f"| {kind}, the VAE's copies of renders | " + " | ".join(map(_told, most)) + " |")
+    return "\n".join(lines)
+
+
+def auc_numbers(rows: Sequence[Row], cases: dict[str, str]) -> dict[str, Any]:
+    """Every AUC of these cases and its controls."""
+    return {
+        f"{r.net}, {r.case}, sigma {r.sigma:g}{', ' * bool(r.control)}{r.control}": said_row(r)
+        for r in rows
+        if r.measure == "AUC" and r.case in cases
+    }
+
+
+def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) -> str:
+    """A table of AUCs at one noise level: T1, the other object, another caption, untrained."""
+    columns = [
+        ("t1", ""),
+        ("t1", "other object"),
+        ("t1", "shuffled"),
+        ("t1", "wrong caption"),
+        ("untrained", ""),
+    ]
+    lines = [f"AUC at σ = {sigma:g}, interval over scenes.", ""]
+    lines += ["| map | T1 | other object's mask | shuffled | another caption | untrained |", "|---" * 6 + "|"]
+    for case, label in cases.items():
+        found = [one(rows, net, "AUC", case, control, sigma=sigma) for net, control in columns]
+        lines.append(f"| {label} | " + " | ".join(_told(row) if row else "–" for row in found) + " |")
+    return "\n".join(lines)
+
+
+def check_controls(rows: Sequence[Row], cases: dict[str, str]) -> None:
+    """Assert that shuffled maps know nothing: one half lies near their interval (of many, a few miss it)."""
+    found = [r for r in rows if r.measure == "AUC" and r.case in cases and r.control == "shuffled"]
+    assert found, "no controls are stored"
+    assert all(r.low - 0.05 < 0.5 < r.high + 0.05 for r in found), found
+
+
+def map_numbers(found: Attended, asked: Sequence[Prompt], part: str = "up") -> dict[str, Any]:
+    """The root mean square of each map, by baseline and noise level."""
+    sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
+    return {
+        baseline: {
+            f"{sigma:.3g}": {
+                prompt.short: round(float(of.square().mean().sqrt()), 5)
+                for prompt, of in zip(asked, part_maps(found, sigma, part, baseline), strict=True)
+            }
+            for sigma in sigmas
+        }
+        for baseline in ("empty", "mean")
+    }
+
+
+def cosine_words(said: dict) -> str:
+    """The mean cosine of two prompts, by baseline, part and noise level, as a table."""
+    sigmas = list(next(iter(next(iter(said.values())).values())))
+    lines = [
+        "Mean cosine between two prompts.",
+        "",
+        "| baseline | part | " + " | ".join(f"σ = {s}" for s in sigmas) + " |",
+    ]
+    lines += ["|---" * (len(sigmas) + 2) + "|"]
+    for baseline, of in said.items():
+        for part, values in of.items():
+            lines.append(f"| {baseline} | {part} | " + " | ".join(f"{values[s]:.2f}" for s in sigmas) + " |")
+    return "\n".join(lines)
+
+
+def additivity_numbers(rows: Sequence[Row]) -> dict[str, Any]:
+    """Additivity and the size of the effect, with controls."""
+    return {
+        f"{r.net}, {r.measure}, {r.case}, sigma {r.sigma:g}{', ' * bool(r.control)}{r.control}": said_row(r)
+        for r in rows
+        if r.measure in ("additivity", "effect")
+    }
+
+
+def additivity_words(rows: Sequence[Row]) -> str:
+    """A table of R2(2) and effects by noise level."""
+    lines = ["$R^2$, interval over scenes, and the root mean square of what both change.", ""]
+    lines += ["| net | of | σ | $R^2$ | labels permuted | effect |", "|---" * 6 + "|"]
+    for net, label in NETS.items():
+        for case in ("two objects", "object and style"):
+            for sigma in SIGMAS:
+                own, null, effect = (
+                    one(rows, net, measure, case, control, sigma=sigma)
+                    for measure, control in (("additivity", ""), ("additivity", "permuted"), ("effect", ""))
+                )
+                cells = (label, case, f"{sigma:g}", _told(own), f"{null.value:.2f}", f"{effect.value:.3f}")
+                lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def composites_untrained(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float]]]:
+    """What `prompts.composites` finds in an untrained net, from rows."""
+    found: dict = {}
+    for row in rows:
+        if row.net == "untrained" and row.measure == "composite cosine":
+            baseline, label = row.case.split(": ")
+            found.setdefault(baseline, {}).setdefault(label, {})[row.control or "own"] = row.value
+    return found

@@ -1,0 +1,198 @@
+"""Eq. (10), attention maps and additivity of a text-to-image net on noised renders, against what they show
+(Figs. 6, 7, App. G)."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from lcs_utils import locality
+from lcs_utils.diffusion import add_noise
+from lcs_utils.features.capture import Space
+from lcs_utils.features.contexts import gather
+from lcs_utils.features.measures import additivity
+from lcs_utils.text_to_image import truth
+from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
+from lcs_utils.text_to_image.attention import PARTS, attention_maps
+from lcs_utils.text_to_image.captions import Scene, caption, held_out
+from lcs_utils.text_to_image.data import encode, in_style, masks, renders
+
+SIGMAS = (1.0, 2.0, 4.0)
+DENOISER = Space("denoiser")
+
+
+class Case(NamedTuple):
+    """A held-out render of two objects of different colors and shapes: its scene, picture, latents, masks."""
+
+    scene: Scene
+    image: Float[Tensor, "3 height width"]
+    latents: Float[Tensor, "channels height width"]
+    masks: Bool[np.ndarray, "2 height width"]
+
+
+def cases(vae, number: int, style: str = "plain", folder: Path | None = None) -> list[Case]:
+    """The first `number` held-out renders whose every word means one object, and both objects are seen."""
+    found, chosen = renders("held_out", folder), []
+    for i, scene in enumerate(found.scenes):
+        scene = scene._replace(style=style)
+        clear = len(scene.pairs) == 2 and len(set(sum(scene.pairs, ()))) == 4 and not held_out(scene)
+        if not clear:
+            continue
+        image = in_style(found.images[i : i + 1], [style])
+        latents = encode(vae, image)[0]
+        places = truth.at_latents(masks(found, i, folder), latents.shape[-1])
+        if places.sum((1, 2)).min() >= 2:
+            chosen.append(Case(scene, image[0], latents, places))
+        if len(chosen) == number:
+            return chosen
+    raise ValueError(f"{number} clear renders were asked for, the held-out ones have {len(chosen)}")
+
+
+def noised(case: Case, sigma: float, seed: int) -> Float[Tensor, "channels height width"]:
+    """Its latents at a noise level, the noise from `seed`."""
+    generator = torch.Generator().manual_seed(seed)
+    return add_noise(case.latents[None], torch.tensor([sigma]), generator)[0]
+
+
+def scores(
+    found: Sequence[tuple[Case, dict[str, np.ndarray]]], measure: str, seed: int = 0
+) -> dict[str, list[float]]:
+    """{control: one score a scene} of maps of each scene's four words: "" against the word's own object,
+    "other object" against the other, "shuffled" with the places of the map permuted."""
+    score, random, kept = truth.MEASURES[measure], np.random.default_rng(seed), defaultdict(list)
+    for case, maps in found:
+        of = defaultdict(list)
+        for k, pair in enumerate(case.scene.pairs):
+            for word in pair:
+                of[""].append(score(maps[word], case.masks[k]))
+                of["other object"].append(score(maps[word], case.masks[1 - k]))
+                of["shuffled"].append(score(truth.shuffled(maps[word], random), case.masks[k]))
+        for control, values in of.items():
+            kept[control].append(float(np.mean(values)))
+    return kept
+
+
+class Told(NamedTuple):
+    """A prompt as a condition, and what is left of it without each of its words."""
+
+    cond: Float[Tensor, "cond"]
+    without: dict[str, Float[Tensor, "cond"]]
+
+
+def told(denoiser: PromptDenoiser, scene: Scene, ablate: str) -> Told:
+    """The conditions of eq. (10) for the colors and shapes of a scene's caption."""
+    prompt, words = caption(scene), [word for pair in scene.pairs for word in pair]
+    return Told(denoiser.condition(prompt), denoiser.without_words(prompt, words, ablate))
+
+
+def influence(
+    denoiser: PromptDenoiser, case: Case, asked: Told, sigma: float, seed: int
+) -> dict[str, np.ndarray]:
+    """eq. (10) of each word of what is told, at a noised render: {word: map}."""
+    found = locality.condition_influence(
+        denoiser, noised(case, sigma, seed), sigma, asked.cond, asked.without
+    )
+    return {word: one.numpy() for word, one in zip(asked.without, found, strict=True)}
+
+
+def attended(
+    denoiser: PromptDenoiser, case: Case, sigma: float, seed: int
+) -> dict[str, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """{part of the net, and "all": mean attention of each word's token over its layers at a noised render},
+    raw, and minus the map of "" at its end token, the paper's baseline (Fig. 7)."""
+    prompt, x_t = caption(case.scene), noised(case, sigma, seed)[None]
+    words = {word.text: word.tokens[-1] for word in denoiser.words(prompt)}
+    own = [word for pair in case.scene.pairs for word in pair]
+
+    def maps_of(text: str, tokens: list[int]) -> dict[str, Tensor]:
+        with torch.no_grad(), attention_maps(denoiser.pipeline.unet, tokens) as maps:
+            denoiser(x_t, torch.tensor([sigma]), denoiser.condition(text)[None])
+        return {layer: truth.enlarged(of[0], x_t.shape[-1])[0] for layer, of in maps.items()}
+
+    told_maps, empty, found = maps_of(prompt, [words[word] for word in own]), maps_of("", [1]), {}
+    for part in (*PARTS, "all"):
+        layers = [layer for layer in told_maps if part == "all" or layer.startswith(part)]
+        raw = torch.stack([told_maps[layer] for layer in layers]).mean(0)
+        less = raw - torch.stack([empty[layer] for layer in layers]).mean(0)
+        both = (dict(zip(own, maps.numpy(), strict=True)) for maps in (raw, less))
+        found[part.removesuffix("_blocks").removesuffix("_block")] = tuple(both)
+    return found
+
+
+def locality_rows(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
+) -> Iterator[truth.Row]:
+    """Word-to-mask scores of eq. (10), four ablations, with their controls (Fig. 6).
+
+    "wrong caption" is that of another scene, its words' maps against the masks of this one.
+    """
+    for ablate in ABLATIONS:
+        asked = [told(denoiser, case.scene, ablate) for case in chosen]
+        for sigma in SIGMAS:
+            maps = [
+                influence(denoiser, case, one, sigma, seed + i)
+                for i, (case, one) in enumerate(zip(chosen, asked, strict=True))
+            ]
+            for measure in truth.MEASURES:
+                for control, values in scores(list(zip(chosen, maps, strict=True)), measure, seed).items():
+                    yield truth.mean_row(net, measure, f"eq. (10), {ablate}", control, sigma, values)
+            wrong = []
+            for i, case in enumerate(chosen):
+                k = (i + 1) % len(chosen)
+                other = influence(denoiser, case, asked[k], sigma, seed + i)
+                pairs = zip(chosen[k].scene.pairs, case.masks, strict=True)
+                wrong.append(np.mean([truth.auc(other[word], mask) for pair, mask in pairs for word in pair]))
+            yield truth.mean_row(net, "AUC", f"eq. (10), {ablate}", "wrong caption", sigma, wrong)
+
+
+def attention_rows(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
+) -> Iterator[truth.Row]:
+    """Word-to-mask AUC of attention maps, by part of the net, raw and minus the paper's baseline (Fig. 7)."""
+    for sigma in SIGMAS:
+        seen = [attended(denoiser, case, sigma, seed + i) for i, case in enumerate(chosen)]
+        for part in seen[0]:
+            for k, kind in enumerate(("raw", "minus empty")):
+                maps = [of[part][k] for of in seen]
+                for control, values in scores(list(zip(chosen, maps, strict=True)), "AUC", seed).items():
+                    yield truth.mean_row(net, "AUC", f"attention {part}, {kind}", control, sigma, values)
+
+
+def additivity_rows(
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], kind: str, seed: int = 0
+) -> Iterator[truth.Row]:
+    """R2(2) of D for two objects over the empty caption, or for an object and a style over the other object
+    (Lemma 1)."""
+
+    def prompts(scene: Scene) -> list[str]:
+        one, two = scene.pairs
+        if kind == "two objects":
+            return ["", caption(Scene((one,))), caption(Scene((two,))), caption(Scene((one, two)))]
+        style = scene.style
+        return [
+            caption(Scene(*told)) for told in (((one,),), ((one, two),), ((one,), style), ((one, two), style))
+        ]
+
+    for sigma in SIGMAS:
+        now = {}
+
+        def draw(i: int, sigma=sigma, now=now) -> Tensor:
+            now["prompts"] = prompts(chosen[i].scene)
+            return noised(chosen[i], sigma, seed + i)
+
+        def respond(x_t: Tensor, level: float, sets, now=now) -> dict:
+            asked = [now["prompts"][2 * (1 in told) + (0 in told)] for told in sets]
+            conds = torch.stack([denoiser.condition(prompt) for prompt in asked])
+            with torch.no_grad():
+                x0 = denoiser(x_t.expand(len(conds), *x_t.shape), x_t.new_full((len(conds),), level), conds)
+            return {DENOISER: x0.flatten(1)}
+
+        sums = gather(respond, draw, len(chosen), sigma, 2, seed=seed)[DENOISER]
+        for found in additivity(sums, [2], seed):
+            numbers = (round(number, 4) for number in (found.value, found.low, found.high))
+            yield truth.Row(net, found.measure, kind, found.control, sigma, 0.0, len(chosen), *numbers)

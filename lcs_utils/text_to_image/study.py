@@ -1,0 +1,78 @@
+"""Measures the shipped text-to-image model, an untrained one beside it, against known renders and captions.
+
+python -m lcs_utils.text_to_image.study            # all rows of data/counts/text_to_image.csv
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+import torch
+from tqdm.auto import tqdm
+
+from lcs_utils import paths
+from lcs_utils.checks import check_count
+from lcs_utils.text_to_image import prompts, reader, scoring, standin, success, truth
+from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
+from lcs_utils.text_to_image.captions import HELD_STYLES
+from lcs_utils.text_to_image.data import RESOLUTION
+from lcs_utils.text_to_image.prompts import FOLDER
+from lcs_utils.text_to_image.training import SIZE, folder_of
+
+UNTRAINED = "untrained"
+
+
+def pipelines() -> dict:
+    """{net: pipeline} of what there is to measure: t1 (shipped), t2 where it was trained, and an untrained
+    net behind the same VAE."""
+    found = {"t1": load_sdxl(str(FOLDER), None)}
+    if (folder_of("t2") / "pipeline").exists():
+        found["t2"] = load_sdxl(str(folder_of("t2") / "pipeline"), None)
+    bare = standin.untrained(SIZE)
+    bare.register_modules(vae=found["t1"].vae)
+    return found | {UNTRAINED: bare}
+
+
+def rows_of(net: str, pipeline, number: int, pictures: int) -> list[truth.Row]:
+    """All rows of one net."""
+    denoiser = PromptDenoiser(pipeline, RESOLUTION, RESOLUTION)
+    plain = scoring.cases(pipeline.vae, number)
+    styles = [case for style in HELD_STYLES for case in scoring.cases(pipeline.vae, number // 3, style)]
+    return [
+        *scoring.locality_rows(net, denoiser, plain),
+        *scoring.attention_rows(net, denoiser, plain),
+        *scoring.additivity_rows(net, denoiser, plain, "two objects"),
+        *scoring.additivity_rows(net, denoiser, styles, "object and style"),
+        *composite_rows(net, denoiser),
+        *success.success_rows(net, pipeline, reader.load(), pictures),
+    ]
+
+
+def composite_rows(net: str, denoiser: PromptDenoiser, samples: int = 10) -> Iterator[truth.Row]:
+    """`prompts.composites` in the mid block as rows, without an interval (App. G)."""
+    both = prompts.attended(denoiser, prompts.asked(prompts.SMALL), prompts.SMALL, samples=samples)
+    for baseline, of in prompts.composites(both, prompts.SMALL, "mid").items():
+        for label, values in of.items():
+            for control, value in (("", values["own"]), ("other", values["other"])):
+                case = f"{baseline}: {label}"
+                yield truth.Row(
+                    net, "composite cosine", case, control, 0.0, 0.0, samples, value, value, value
+                )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Command line: measure every net, store the rows."""
+    parser = argparse.ArgumentParser(description="Measure the small text-to-image model against the truth.")
+    parser.add_argument("--scenes", type=int, default=40)
+    parser.add_argument("--pictures", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    torch.set_num_threads(check_count("threads", asked.threads, 1))
+    nets = pipelines()
+    truth.write(list(success.ceiling_rows(nets["t1"], reader.load(), asked.pictures)))
+    for net, pipeline in tqdm(nets.items(), desc="nets"):
+        truth.write(rows_of(net, pipeline, asked.scenes, asked.pictures))
+    print(f"{len(truth.read())} rows in {paths.shown(truth.PATH)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The small text-to-image model as a folder that diffusers loads, the notebooks' path on any such folder, and
+the stored rows beside their controls.
+"""
+
+import json
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from diffusers import StableDiffusionXLPipeline
+
+from lcs_utils import store
+from lcs_utils.text_to_image import captions, data, figures, prompts, reader, report, ship, standin, truth
+
+TINY = standin.Size(
+    (16, 16),
+    (2, 2),
+    (1, 1),
+    (8, 8),
+    16,
+    2,
+    16,
+    latents=6,
+    vae_attention=False,
+    length=16,
+    words=captions.WORDS,
+)
+FEW = prompts.SMALL.__class__(
+    64, 2.0, prompts.SMALL.scenes[:1], prompts.SMALL.singles, prompts.SMALL.composites[:2], 2
+)
+SHIPPED = (prompts.FOLDER / "model_index.json").exists()
+needs_shipped = pytest.mark.skipif(not SHIPPED, reason="the stand-in is not trained yet")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("model") / "model"
+    ship.written(standin.untrained(TINY), place, {"command": "a test"}, "a card")
+    return place
+
+
+def test_a_written_folder_is_loaded_by_diffusers_and_draws(folder):
+    pipeline = StableDiffusionXLPipeline.from_pretrained(folder, use_safetensors=True)
+    pipeline.set_progress_bar_config(disable=True)
+    images = pipeline("a red cylinder, in fog", height=64, width=64, num_inference_steps=2, output_type="pt")
+    assert images.images.shape[1] == 3 and bool(images.images.isfinite().all())
+    assert json.loads((folder / "row.json").read_text()) == {"command": "a test"}
+    assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pt", ".pkl")]
+
+
+def test_statistics_fold_into_the_weights():
+    """Scaled latents and pictures stay; the pipeline's own decoding knows statistics of 4 channels only."""
+    vae = standin.untrained(TINY).vae.eval()
+    mean, std = [0.1 * k for k in range(6)], [0.5 + 0.1 * k for k in range(6)]
+    vae.register_to_config(latents_mean=mean, latents_std=std, scaling_factor=1.0)
+    x = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0)).clamp(-1, 1)
+    z, y = data.encode(vae, x), data.decode(vae, data.encode(vae, x))
+    folded = data.folded(vae)
+    assert folded.config.latents_mean is None and vae.config.latents_mean == mean
+    torch.testing.assert_close(data.encode(folded, x), z, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(data.decode(folded, z), y, atol=1e-5, rtol=1e-4)
+    assert data.folded(folded) is folded
+
+
+def test_too_large_a_folder_is_refused_and_the_old_one_stays(folder, monkeypatch):
+    monkeypatch.setattr(ship, "LARGEST", 10)
+    before = store.sha256(folder / "unet" / "diffusion_pytorch_model.safetensors")
+    with pytest.raises(ValueError, match="the folder would take .* bytes, 10 are allowed"):
+        ship.written(standin.untrained(TINY), folder, {"command": "another"}, "a card")
+    assert store.sha256(folder / "unet" / "diffusion_pytorch_model.safetensors") == before
+
+
+def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
+    denoiser, study = prompts.load(str(folder))
+    assert study == prompts.SMALL and denoiser.latent_shape == (6, 32, 32)
+    latents, heard = prompts.words_heard(denoiser, FEW.scenes[0], (1, 3), 4, FEW.guidance, 0)
+    assert [len(moment.maps) for moment in heard] == [4, 4] and heard[0].sigma > heard[1].sigma > 0
+    assert set(heard[0].maps) == {"red", "cylinder", "cyan", "cube"}
+    figures.draw_words(denoiser, FEW.scenes, [(latents, heard)])
+    said = figures.words_numbers(FEW.scenes, [(latents, heard)])
+    assert all(abs(sum(of.values()) - 1) < 0.01 for of in said[FEW.scenes[0]].values())
+    both = prompts.attended(denoiser, prompts.asked(FEW), FEW, (1, 2), 3, samples=2)
+    found = prompts.of_singles(both, FEW)
+    assert all(len(of) == len(FEW.singles) + 1 for of in found.values())
+    figures.draw_maps(found, FEW.singles)
+    figures.draw_cosines(found, FEW.singles)
+    figures.draw_composites(prompts.composites(both, FEW, "mid"), {})
+    plt.close("all")
+    cosines = prompts.cosines(found, next(iter(found))[0], "mid", "empty")
+    torch.testing.assert_close(cosines.diagonal(), torch.ones(len(FEW.singles)))
+    with pytest.raises(ValueError, match="unknown baseline 'none'; allowed: empty, mean"):
+        prompts.differences(found, next(iter(found))[0], "mid", "none")
+    with pytest.raises(FileNotFoundError, match="neither 'standin', .* nor a folder with a model_index.json"):
+        prompts.load(str(tmp_path))
+
+
+def test_sampling_is_the_pipeline_s_own(folder):
+    """Euler's states with guidance end where the pipeline's own call ends, from the same noise."""
+    denoiser, _ = prompts.load(str(folder))
+    *_, first, last = prompts.sampling(denoiser, "a gray cube", 4, 3.0, 1, 5)
+    start = torch.randn(1, *denoiser.latent_shape, generator=torch.Generator().manual_seed(5))
+    settings = {"num_inference_steps": 4, "guidance_scale": 3.0, "output_type": "latent"}
+    theirs = denoiser.pipeline("a gray cube", height=64, width=64, latents=start, **settings).images
+    assert first.sigma > last.sigma == 0
+    torch.testing.assert_close(last.x_t, theirs, atol=2e-2, rtol=1e-2)
+
+
+def test_the_paper_s_prompts_name_words_that_they_hold():
+    assert len(prompts.FULL.singles) == 8 and len({one.text for one, _ in prompts.FULL.composites}) == 3
+    for study in (prompts.FULL, prompts.SMALL):
+        for one in (*study.singles, *(one for one, _ in study.composites)):
+            assert one.word in one.text.replace(",", " ").replace(".", " ").split()
+        names = {one.short for one in study.singles}
+        assert all(single in names for _, single in study.composites)
+    for one in prompts.SMALL.singles:
+        assert not report._held(one.text)
+    assert report._held("a red cube") and report._held("a gray sphere, in fog")
+
+
+@needs_shipped
+def test_the_shipped_model_is_small_and_says_how_it_was_made():
+    files = [path for path in prompts.FOLDER.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= ship.LARGEST
+    row = json.loads((prompts.FOLDER / "row.json").read_text())
+    assert row["command"].startswith("python -m lcs_utils.text_to_image.training vae --images ")
+    denoiser, study = prompts.load("standin")
+    assert denoiser.latent_shape == (6, 16, 16) and study.side == 64
+
+
+@needs_shipped
+def test_the_reader_is_as_exact_as_its_row_says_and_reads_styles():
+    exact = store.read_rows(reader.WEIGHTS.with_name("reader.csv"), reader.Accuracy)
+    assert {one.style for one in exact} == set(captions.STYLES)
+    assert all(one.styles >= 0.95 and one.pairs <= min(one.colors, one.shapes) for one in exact)
+    with pytest.raises(FileNotFoundError, match="train it: `python -m lcs_utils.text_to_image.reader"):
+        reader.load(reader.WEIGHTS.with_name("missing.safetensors"))
+
+
+@needs_shipped
+def test_stored_rows_stand_beside_their_controls():
+    rows = truth.read()
+    for cases in (report.ABLATED, report.ATTENDED):
+        report.check_controls(rows, cases)
+        for row in rows:
+            if row.measure == "AUC" and row.case in cases and not row.control:
+                for control in ("other object", "shuffled"):
+                    assert figures.one(rows, row.net, "AUC", row.case, control, sigma=row.sigma)
+    for row in rows:
+        assert row.low <= row.value <= row.high
+        if row.guidance and not row.control:
+            assert figures.one(rows, row.net, row.measure, row.case, "permuted", guidance=row.guidance)
+    spoiled = [
+        row._replace(low=0.7, value=0.8, high=0.9) if row.control == "shuffled" else row for row in rows
+    ]
+    with pytest.raises(AssertionError):
+        report.check_controls(spoiled, report.ABLATED)

@@ -1,0 +1,191 @@
+"""Captions, training, reader and scores of the small text-to-image model: truths planted, faults seen."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from lcs_utils.text_to_image import (
+    adapter,
+    captions,
+    data,
+    reader,
+    scoring,
+    standin,
+    success,
+    training,
+    truth,
+)
+from lcs_utils.text_to_image.captions import Scene
+
+TINY = standin.Size(
+    (16, 16),
+    (2, 2),
+    (1, 1),
+    (8, 8),
+    16,
+    2,
+    16,
+    latents=4,
+    vae_attention=False,
+    length=16,
+    words=captions.WORDS,
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Scenes and pictures of noise: what training reads, without rendering."""
+    random = np.random.default_rng(0)
+    scenes = [scene for n in (1, 2) for scene in captions.told_scenes(12, n, 0)]
+    scenes = [scene._replace(style="plain") for scene in scenes]
+    images = torch.from_numpy(random.integers(0, 256, (len(scenes), 3, 64, 64), dtype=np.uint8))
+    return data.Renders(images, scenes, np.arange(len(scenes)), random.uniform(0.2, 0.8, (len(scenes), 3, 2)))
+
+
+def test_a_caption_says_the_scene_in_known_words():
+    scene = Scene((("red", "cylinder"), ("cyan", "cube")), "fog")
+    assert captions.caption(scene) == "a red cylinder and a cyan cube, in fog"
+    assert captions.caption(Scene(())) == "" and captions.caption(Scene((), "night")) == "at night"
+    pipeline = standin.untrained(TINY)
+    denoiser = adapter.PromptDenoiser(pipeline, 64, 64)
+    for kind in (2, 1):
+        for told in captions.told_scenes(60, kind, 1):
+            words = {word.text for word in denoiser.words(captions.caption(told))}
+            assert words <= set(captions.WORDS)
+    with pytest.raises(ValueError, match="does not know 'pink' of 'a pink cube'; its words are .*cylinder"):
+        denoiser.words("a pink cube")
+    with pytest.raises(ValueError, match="does not know 'redd'"):
+        denoiser.words("a redd cube")
+    with pytest.raises(ValueError, match="unknown color 'pink'"):
+        captions.caption(Scene((("pink", "cube"),)))
+
+
+def test_what_is_held_out_is_never_told(found):
+    random = np.random.default_rng(0)
+    seen = [captions.training_scene(scene, "all", random) for scene in found.scenes for _ in range(40)]
+    assert not any(captions.held_out(scene) for scene in seen)
+    assert {scene.style for scene in seen} == set(captions.STYLES)
+    plain = sum(scene.style == "plain" for scene in seen) / len(seen)
+    assert 0.4 < plain < 0.6
+    for held in ("pair", "style"):
+        for scene in captions.told_scenes(40, 1, 0, held):
+            assert captions.held_out(scene)
+            assert (scene.pairs[0] in captions.HELD_PAIRS) == (held == "pair")
+    with pytest.raises(ValueError, match="'a red cube' holds a pair that training never shows"):
+        captions.training_scene(Scene((("red", "cube"),)), "all", random)
+
+
+def test_a_policy_tells_all_objects_or_one(found):
+    random = np.random.default_rng(1)
+    two = next(scene for scene in found.scenes if len(scene.pairs) == 2)
+    everything = [captions.training_scene(two, "all", random).pairs for _ in range(30)]
+    assert {frozenset(pairs) for pairs in everything} == {frozenset(two.pairs)}
+    assert len(set(everything)) == 2  # both orders
+    alone = [captions.training_scene(two, "one", random).pairs for _ in range(30)]
+    assert all(len(pairs) == 1 for pairs in alone) and set(sum(alone, ())) == set(two.pairs)
+
+
+def test_styles_touch_every_pixel_and_keep_the_picture_s_range(found):
+    x = data.in_style(found.images, ["plain"] * len(found.images))
+    for style in captions.STYLES[1:]:
+        y = captions.styled(x, style)
+        assert y.shape == x.shape and float(y.min()) >= -1 and float(y.max()) <= 1
+        assert float((y - x).abs().amax(1).min()) > 0
+    assert captions.styled(x, "plain").equal(x)
+    with pytest.raises(ValueError, match="unknown style 'sketch'"):
+        captions.styled(x, "sketch")
+
+
+def test_training_goes_on_after_a_kill_with_the_same_bytes(found, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "BATCH", 4)
+    latents = torch.randn(len(found.scenes), 4, 4, 16, 16, generator=torch.Generator().manual_seed(0)).half()
+
+    def run(folder, stops):
+        for total in stops:
+            pipeline = standin.untrained(TINY)
+            state = training.start(training.Speaker(pipeline), 0)
+            captioned = training.Captioned(latents, found.scenes, "all", pipeline)
+            about = {"run": "t1", "seed": 0}
+            training.train(state, captioned, total, training.BATCH, 1e-3, folder, about, length=24)
+        return state
+
+    once, twice = run(tmp_path / "a", [24]), run(tmp_path / "b", [12, 24])
+    for one, two in zip(once.ema.parameters(), twice.ema.parameters(), strict=True):
+        assert one.equal(two)
+    assert (tmp_path / "a" / "loss.csv").read_bytes() == (tmp_path / "b" / "loss.csv").read_bytes()
+    with pytest.raises(ValueError, match="state of another run .seed 0 instead of 1."):
+        training.check_about(tmp_path / "a", {"run": "t1", "seed": 1})
+
+
+def test_the_vae_learns_a_step_and_keeps_its_latents_statistics(found, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "VAE_BATCH", 2)
+    training.train_vae(4, found, tmp_path, TINY)
+    from diffusers import AutoencoderKL
+
+    vae = AutoencoderKL.from_pretrained(tmp_path / "vae")
+    z = data.encode(vae, data.in_style(found.images, ["plain"] * len(found.images)))
+    assert z.shape == (len(found.images), 4, 32, 32) and 0.1 < float(z.std()) < 10
+    assert data.decode(vae, z).shape == (len(found.images), 3, 64, 64)
+
+
+def test_scores_know_a_planted_map_from_a_shuffled_one():
+    random, mask = np.random.default_rng(0), np.zeros((16, 16), bool)
+    mask[3:9, 4:8] = True
+    planted = mask + 0.1 * random.random(mask.shape)
+    assert truth.auc(planted, mask) == 1 and truth.pointing(planted, mask) == 1
+    assert truth.mass(mask.astype(float), mask) == pytest.approx(mask.size / mask.sum())
+    assert truth.auc(-planted, mask) == 0 and truth.pointing(-planted, mask) == 0
+    assert truth.auc(np.ones(mask.shape), mask) == 0.5 and truth.mass(np.ones(mask.shape), mask) == 1
+    shuffled = [truth.auc(truth.shuffled(planted, random), mask) for _ in range(200)]
+    assert abs(np.mean(shuffled) - 0.5) < 0.02
+    with pytest.raises(ValueError, match="an inside and an outside, got 0 of 256"):
+        truth.auc(planted, np.zeros_like(mask))
+    with pytest.raises(ValueError, match="a mass needs values >= 0"):
+        truth.mass(-planted, mask)
+
+
+def test_scores_of_cases_see_the_own_object_and_not_the_other():
+    masks = np.zeros((2, 16, 16), bool)
+    masks[0, 2:6, 2:6] = masks[1, 9:13, 9:13] = True
+    case = scoring.Case(Scene((("red", "cube"), ("blue", "cylinder"))), None, None, masks)
+    maps = {word: masks[k].astype(float) for k, pair in enumerate(case.scene.pairs) for word in pair}
+    found = scoring.scores([(case, maps)] * 20, "AUC")
+    assert found[""] == [1.0] * 20 and max(found["other object"]) < 0.5
+    assert abs(np.mean(found["shuffled"]) - 0.5) < 0.06
+    wrong = {word: maps[other] for word, other in zip(maps, reversed(maps), strict=True)}
+    assert max(scoring.scores([(case, wrong)], "AUC")[""]) < 0.5
+
+
+def test_success_counts_pairs_not_words():
+    told = [Scene((("red", "cube"), ("blue", "sphere")), "fog")] * 3
+    seen = [
+        Scene((("blue", "sphere"), ("red", "cube")), "fog"),
+        Scene((("red", "sphere"), ("blue", "cube")), "plain"),  # both colors, both shapes, bound wrongly
+        Scene((("red", "cube"),), "fog"),
+    ]
+    right = success.judged(told, seen)
+    assert right["objects right"] == [True, False, False]
+    assert right["colors right"] == [True, True, False] and right["shapes right"] == [True, True, False]
+    assert right["style right"] == [True, False, True] and right["number right"] == [True, True, False]
+    row = truth.share_row("t1", "objects right", "2 objects", "", 4.0, right["objects right"])
+    assert row.value == 0.3333 and row.low < 0.05 and row.high > 0.85
+
+
+def test_the_reader_reads_planted_peaks():
+    net = reader.Reader().eval()
+    cells = torch.full((1, 12, 16, 16), -5.0)
+    cells[0, 0, 4, 5], cells[0, 1 + 3, 4, 5], cells[0, 9 + 1, 4, 5] = 5.0, 9.0, 9.0
+    style = torch.tensor([[0.0, 0.0, 1.0, 0.0]])
+    net.forward = lambda images: (cells, style)
+    (seen,) = net.read(torch.zeros(1, 3, 64, 64))
+    assert seen == Scene(((reader.COLORS[3], reader.SHAPES[1]),), "fog")
+
+
+def test_rows_replace_those_of_the_same_net_and_measure(tmp_path):
+    path = tmp_path / "rows.csv"
+    truth.write([truth.mean_row("t1", "AUC", "eq. (10), word", "", 1.0, [0.5, 0.7])], path)
+    truth.write([truth.mean_row("t2", "AUC", "eq. (10), word", "", 1.0, [0.4, 0.4])], path)
+    truth.write([truth.mean_row("t1", "AUC", "eq. (10), word", "", 1.0, [0.9, 0.9])], path)
+    assert Counter((row.net, row.value) for row in truth.read(path)) == {("t1", 0.9): 1, ("t2", 0.4): 1}
