@@ -8,8 +8,6 @@ from weakref import WeakKeyDictionary
 
 from matplotlib.figure import Figure
 
-from lcs_utils.compact_png import compact
-
 WORDS: WeakKeyDictionary[Figure, str] = WeakKeyDictionary()
 LONGEST = 600  # characters: a screen reader reads an alternative text in one go
 
@@ -53,9 +51,10 @@ def shown(figure: Figure, shell) -> tuple[dict, dict]:
     if png is None:  # no words, or no PNGs are wanted: as ever
         return {}, {}
     data, metadata = png if isinstance(png, tuple) else (png, {})
-    raw = compact(base64.b64decode(data) if isinstance(data, str) else data)
-    encoded = base64.b64encode(raw).decode()
-    bundle = {"image/png": encoded if isinstance(data, str) else raw}
+    bundle = {"image/png": data}
     if os.environ.get("JPY_SESSION_NAME"):  # Jupyter's server tells its kernels the notebook's name
-        bundle["text/html"] = f'<img alt="{html.escape(words)}" src="data:image/png;base64,{encoded}">'
+        encoded = data if isinstance(data, str) else base64.b64encode(data).decode()
+        bundle["text/html"] = (
+            f'<img alt="{html.escape(words)}" src="data:image/png;base64,{encoded.strip()}">'
+        )
     return bundle, {"image/png": {**metadata, "alt": words}}

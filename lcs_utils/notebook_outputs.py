@@ -3,8 +3,10 @@ and the claims that do not hold.
 """
 
 import ast
+import base64
 import hashlib
 
+from lcs_utils.compact_png import compact
 from lcs_utils.notebook_values import NotebookError
 
 INJECTED = "# Parameters"  # the first line of the cell that papermill adds
@@ -39,8 +41,8 @@ def clean(executed, source):
     """`source` with the outputs of `executed`, free of all that changes between equal runs.
 
     Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata but
-    alternative texts. Stream pieces are joined, since where they break depends on timing. Raises
-    NotebookError when a cell writes to stderr.
+    alternative texts. PNGs are made small (`compact_png`). Stream pieces are joined, since where they break
+    depends on timing. Raises NotebookError when a cell writes to stderr.
     """
     import nbformat
 
@@ -72,6 +74,9 @@ def clean(executed, source):
                     mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")
                 ]:
                     del output.data[mime]
+                if "image/png" in output.data:
+                    small = compact(base64.b64decode(output.data["image/png"]))
+                    output.data["image/png"] = base64.b64encode(small).decode()
             if "execution_count" in output:
                 output.execution_count = count
             target.outputs.append(output)
