@@ -30,6 +30,8 @@
 # | [07](07_locality.ipynb) | Where does each pixel look? | Figs. 2, 10, 12, and an explorer: pick a pixel, slide the noise, switch conditions |
 # | [08](08_color.ipynb) | Can a condition without a place be composed? | Fig. 5: nets told colors, over chance and null |
 # | [08b](08b_feature_space.ipynb) | Do conditions act separately in features? | Fig. 11 and its controls; additivity, own share, causes |
+# | [09](09_sdxl_locality.ipynb) | Where does a text-to-image model hear its words? | Fig. 6 on a small model with SDXL's architecture, against known masks |
+# | [10](10_sdxl_features.ipynb) | Do prompts compose in attention? | Figs. 7, 13 and what an untrained net does there; additivity |
 # | [11](11_swing_by.ipynb) | Does composition, once learned, stay? | Swing-by dynamics (arXiv 2410.08309) in closed form |
 # | [11b](11b_swing_by_diffusion.ipynb) | Also in a diffusion model? | the same question to a small one, with a reader that can say neither |
 # | [A1](A1_is_it_real.ipynb) | Is it real? | what is measured, beside what a net that does not listen would get, and beside the eye |

@@ -27,10 +27,12 @@ from lcs_utils.evaluation import against_null, alt_texts, by_eye, more_training,
 from lcs_utils.evaluation.hand_counts import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sizes import SIZES
+from lcs_utils.stats import as_dicts
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed = STANDARD.seed  # the stored samples'
+# %%
 found = {
     words: more_training.along_training(read_rows(rows_path(name)), "exp1", name, seed=seed)
     for name, words in SIZES.items()
@@ -77,8 +79,7 @@ shown = strips.strip(list(names), range(1, 10), large, "small")
 of = {words[:6]: against_null.of_nets(large, [net], "test", 1) for net, words in names.items()}
 curves = {words: {k: at.filled for k, at in each.at.items()} for words, each in of.items()}
 figure = strips.figure_1(shown, names, curves, trained=3)
-said = {words: {k: at._asdict() for k, at in each.items()} for words, each in curves.items()}
-said = shown.numbers() | {"filled": said}
+said = shown.numbers() | {"filled": as_dicts(curves)}
 path = plotting.save_figure(figure, "fig01_64", preset, said, seed, files, alt_texts.figure_1(curves))
 # %%
 apart = against_null.along_k(large, {words: [net] for net, words in names.items()}, "spread")

@@ -10,6 +10,11 @@ from PIL import Image
 
 from lcs_utils import alt_text, notebook_outputs
 
+DOT = (  # a PNG of one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQMAAAAl21bKAAAAA1BMVEUAAACnej3aAAAACXBIWXMAAA9hAAAPYQGoP6"
+    "dpAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
+)
+
 
 @pytest.fixture
 def figure():
@@ -68,7 +73,7 @@ def test_long_words_are_cut(figure, shell, monkeypatch):
 
 def test_a_built_notebook_keeps_the_words_and_no_other_metadata():
     known = {"image/png": {"alt": "rises", "width": 3}, "needs_background": "light"}
-    shown = v4.new_output("display_data", {"image/png": "abc"}, metadata=known)
+    shown = v4.new_output("display_data", {"image/png": DOT}, metadata=known)
     executed = v4.new_notebook(cells=[v4.new_code_cell("1", outputs=[shown])])
     cleaned = notebook_outputs.clean(executed, v4.new_notebook(cells=[v4.new_code_cell("1")]))
     assert cleaned.cells[0].outputs[0].metadata == {"image/png": {"alt": "rises"}}

@@ -21,6 +21,11 @@ from lcs_utils.plotting import ROUNDING, differences
 NAMES = notebooks.names()
 every_notebook = pytest.mark.parametrize("name", NAMES)
 
+DOT = (  # a PNG of one pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABAQMAAAAl21bKAAAAA1BMVEUAAACnej3aAAAACXBIWXMAAA9hAAAPYQGoP6"
+    "dpAAAACklEQVR42mNgAAAAAgAB5Sfe/AAAAABJRU5ErkJggg=="
+)
+
 
 def stored(name):
     return nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
@@ -335,7 +340,7 @@ def test_cleaning_strips_widgets_but_keeps_their_picture(folder):
     executed = notebooks.read("01_claim")
     view = {
         "application/vnd.jupyter.widget-view+json": {"model_id": "1f"},
-        "image/png": "AAAA",
+        "image/png": DOT,
         "text/plain": "Panel()",
     }
     show = nbformat.v4.new_output("display_data", view, metadata={"width": 9})
@@ -346,7 +351,7 @@ def test_cleaning_strips_widgets_but_keeps_their_picture(folder):
     text, picture = cleaned.cells[2].outputs
     assert (
         text.text == "ab\n"
-        and picture.data == {"image/png": "AAAA", "text/plain": "Panel()"}
+        and picture.data == {"image/png": DOT, "text/plain": "Panel()"}
         and not picture.metadata
     )
     assert "widgets" not in cleaned.metadata
