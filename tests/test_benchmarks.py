@@ -17,6 +17,7 @@ MOMENT = {  # words of the command line that make a run short
     "patch_denoiser": ("--images", "2", "--batch", "1"),
     "renderer": ("speed", "memory", "cuda"),
     "features": ("--draws", "4"),
+    "text_to_image": ("--places", "2"),
     "training": ("--seconds", "0", "--batch", "2"),
 }
 

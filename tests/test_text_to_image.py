@@ -117,8 +117,31 @@ def test_a_saved_folder_is_loaded_and_says_the_same(pipeline, denoiser, x_t, tmp
     torch.testing.assert_close(again.condition(PROMPT)[None], cond)
     torch.testing.assert_close(again(x_t[None], sigma, cond), denoiser(x_t[None], sigma, cond))
     (tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors").unlink()
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError, match="model lacks unet of .*unet.*vae"):
         adapter.load_sdxl(str(tmp_path / "model"), None)
+    (tmp_path / "model" / "model_index.json").unlink()
+    with pytest.raises(FileNotFoundError, match="has no model_index.json"):
+        adapter.load_sdxl(str(tmp_path / "model"), None)
+
+
+def test_without_a_network_the_command_is_said(monkeypatch):
+    def unreached(*args, **settings):
+        raise OSError("connection error")
+
+    monkeypatch.setattr(adapter.StableDiffusionXLPipeline, "from_pretrained", unreached)
+    with pytest.raises(OSError, match=f"`hf download {adapter.SDXL} --revision {adapter.SDXL_REVISION}`"):
+        adapter.load_sdxl()
+
+
+def test_a_gpu_that_is_too_small_is_refused_with_what_fits(pipeline, monkeypatch):
+    learned = (pipeline.unet, pipeline.vae, pipeline.text_encoder, pipeline.text_encoder_2)
+    weights = 4 * sum(p.numel() for part in learned for p in part.parameters())
+    for free, fits in ((1.0 * weights, "dtype='float16' fits"), (0.5 * weights, "device='cpu' works")):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, free))
+        with pytest.raises(ValueError, match=f"needs about .* GB in torch.float32, cuda has .* free; {fits}"):
+            adapter.check_memory(pipeline, "cuda")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * weights, 2 * weights))
+    adapter.check_memory(pipeline, "cuda")
 
 
 def test_bad_input_is_one_clear_sentence(pipeline, denoiser, x_t):
@@ -142,6 +165,9 @@ def test_bad_input_is_one_clear_sentence(pipeline, denoiser, x_t):
         standin.tokenizer(["Red"])
     with pytest.raises(ValueError, match="on a processor SDXL runs in float32, got float16"):
         adapter.load_sdxl(dtype="float16")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="'cuda' was asked for and this machine has none"):
+            adapter.load_sdxl(device="cuda")
 
 
 def test_attention_maps_are_the_shares_that_the_net_uses(denoiser, x_t):
@@ -175,3 +201,18 @@ def test_attention_maps_keep_gradients_and_processors_come_back(denoiser, x_t):
         attention.cross_attentions(unet, "top")
     with pytest.raises(ValueError, match="no tokens were asked for"), attention.attention_maps(unet, []):
         pass
+
+
+def test_attention_maps_are_those_of_attention_map_diffusers(pipeline, denoiser, x_t):
+    """Where that library is there: `pip install --no-deps attention-map-diffusers==1.0.0`."""
+    theirs = pytest.importorskip("attention_map_diffusers")
+    call = x_t[None], torch.tensor([2.0]), denoiser.condition(PROMPT)[None]
+    with torch.no_grad(), attention.attention_maps(pipeline.unet, [2, 3]) as maps:
+        denoiser(*call)
+    with torch.no_grad(), theirs.AttentionCapture(pipeline, relations="image->text", mode="exact") as seen:
+        denoiser(*call)
+    records = {record.layer_id.removeprefix("unet."): record.data for record in seen.compute().records}
+    assert set(records) == set(maps)
+    for layer, (ours,) in maps.items():
+        expected = records[layer].mean(1)[..., [2, 3]].transpose(1, 2).reshape(ours.shape)
+        torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)

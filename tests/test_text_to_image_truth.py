@@ -13,6 +13,7 @@ from lcs_utils.text_to_image import (
     reader,
     scoring,
     standin,
+    structure,
     success,
     training,
     truth,
@@ -158,6 +159,70 @@ def test_scores_of_cases_see_the_own_object_and_not_the_other():
     assert max(scoring.scores([(case, wrong)], "AUC")[""]) < 0.5
 
 
+def test_a_word_s_part_is_its_own_object_s():
+    masks = np.zeros((2, 16, 16), bool)
+    masks[0, 2:6, 2:6] = masks[1, 9:13, 9:13] = True
+    case = scoring.Case(Scene((("red", "cube"), ("blue", "cylinder"))), None, None, masks)
+    own = {word: masks[k].astype(float) for k, pair in enumerate(case.scene.pairs) for word in pair}
+    other = {word: masks[1 - k].astype(float) for k, pair in enumerate(case.scene.pairs) for word in pair}
+    nowhere = dict.fromkeys(own, np.ones((16, 16)))
+    silent = dict.fromkeys(own, np.zeros((16, 16)))
+    assert scoring.own_parts([(case, maps) for maps in (own, other, nowhere, silent)]) == [1, 0, 0.5, 0.5]
+
+
+class Answers:
+    """A denoiser with an answer for each caption and a mid block that says the same, squared."""
+
+    latent_shape = (1, 4, 4)
+
+    def __init__(self, of):
+        self.of, self.mid_block = of, torch.nn.Identity()
+        self.pipeline = type("", (), {"unet": type("", (torch.nn.Module,), {})()})()
+        self.pipeline.unet.mid_block = self.mid_block
+
+    def condition(self, prompt):
+        return self.of[prompt]
+
+    def __call__(self, x_t, sigma, cond):
+        self.mid_block(cond[:, None, None, :] ** 2)
+        return 0.1 * x_t + cond.unflatten(1, (1, 4, 4))
+
+
+@pytest.mark.parametrize("kind", structure.KINDS)
+def test_additive_answers_are_additive_and_others_are_not(kind):
+    scene = Scene((("red", "cube"), ("blue", "cylinder")), "fog")
+    told = structure.prompts(kind, scene)
+    assert len(set(told)) == 4 and (told[0] == "") == (kind == "two objects")
+    generator = torch.Generator().manual_seed(0)
+    a, b, c = torch.randn(3, 16, generator=generator)
+    case = scoring.Case(scene, None, torch.zeros(1, 4, 4), None)
+    for both, right in ((a + b, True), (a + b + 2 * c, False)):
+        denoiser = Answers(dict(zip(told, (0 * a, a, b, both), strict=True)))
+        rows = structure.additivity_rows("t1", denoiser, [case] * 4, kind)
+        found = {(row.case, row.control): row.value for row in rows if row.measure == "additivity"}
+        assert (found[kind, ""] == 1) == right and found[kind, "random"] < 0.5
+        assert found[f"{kind}, mid block", ""] < 1  # squares do not add
+    rows = structure.own_share_rows(
+        "t1", Answers(dict(zip(told, (0 * a, a, b, a + b), strict=True))), [case], kind
+    )
+    assert [row.value for row in rows if (row.case, row.control) == (kind, "")] == [1.0] * 3
+
+
+def test_a_jacobian_knows_what_a_place_depends_on():
+    masks = np.zeros((2, 4, 4), bool)
+    masks[0, :2, :2] = masks[1, 2:, 2:] = True
+    scene = Scene((("red", "cube"), ("blue", "cylinder")))
+    case = scoring.Case(scene, None, torch.randn(1, 4, 4, generator=torch.Generator().manual_seed(0)), masks)
+    prompt = captions.caption(scene)
+    local = Answers({prompt: torch.zeros(16)})
+    rows = {
+        (row.measure, row.case, row.control): row.value
+        for row in structure.jacobian_rows("t1", local, [case])
+    }
+    assert rows["side", "eq. (9), objects", ""] == rows["side", "eq. (9), background", ""] == 1
+    assert rows["AUC", "eq. (9)", ""] == 1 and rows["AUC", "eq. (9)", "other object"] < 0.5
+
+
 def test_success_counts_pairs_not_words():
     told = [Scene((("red", "cube"), ("blue", "sphere")), "fog")] * 3
     seen = [
@@ -171,6 +236,14 @@ def test_success_counts_pairs_not_words():
     assert right["style right"] == [True, False, True] and right["number right"] == [True, True, False]
     row = truth.share_row("t1", "objects right", "2 objects", "", 4.0, right["objects right"])
     assert row.value == 0.3333 and row.low < 0.05 and row.high > 0.85
+
+
+def test_the_reader_learns_from_softened_renders_of_the_same_brightness():
+    images = torch.rand(8, 3, 64, 64, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    soft = reader.softened(images, np.random.default_rng(0))
+    before, after = images.flatten(1).std(1), soft.flatten(1).std(1)
+    assert (after <= before + 1e-6).all() and (after < 0.9 * before).sum() >= 4
+    torch.testing.assert_close(soft.mean((2, 3)), images.mean((2, 3)), atol=0.02, rtol=0)
 
 
 def test_the_reader_reads_planted_peaks():

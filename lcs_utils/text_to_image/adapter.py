@@ -10,14 +10,16 @@ prompts can be stacked: eqs. (9) and (10), additivity, own share and the sampler
     heard = locality.condition_influence(denoiser, x_t, 2.0, cond, without)
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from diffusers import StableDiffusionXLPipeline
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from lcs_utils.checks import check_choice, check_count, check_kind, check_tensor
 from lcs_utils.diffusion import expand
@@ -25,6 +27,7 @@ from lcs_utils.models.ddpm import noise_levels, steps_at
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"  # CreativeML Open RAIL++-M
 SDXL_REVISION = "462165984030d82259a11f4367a4eed129e94a7b"
+WORKING = 1.8  # times the weights: a U-net pass at 1024 px and its gradient, checkpointed
 # Choice: how a word is taken away. The paper removes it from the text, which moves all later tokens and the
 # pooled embedding; the others change one thing each.
 ABLATIONS = {
@@ -232,16 +235,65 @@ def load_sdxl(
 ) -> StableDiffusionXLPipeline:
     """An SDXL-class pipeline: a hub name at a pinned revision, or a folder written by `save_pretrained`.
 
-    The default is kept in the hub's cache. Weights are safetensors only. Raises
-    ValueError for half precision on a processor, diffusers' OSError where it is neither cached nor reachable.
+    The default is kept in the hub's cache. Weights are safetensors only. Raises ValueError for half precision
+    on a processor and a GPU that is missing or too small, FileNotFoundError for a folder that lacks a part,
+    OSError, with the command, where the hub is needed and not reached.
     """
     kinds = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
     check_choice("dtype", dtype, kinds)
     if device == "cpu" and dtype != "float32":
         raise ValueError(f"on a processor SDXL runs in float32, got {dtype}")
+    if device != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"device {device!r} was asked for and this machine has none; 'cpu' works, slowly")
+    if Path(source).is_dir():
+        check_parts(Path(source))
     variant = "fp16" if dtype == "float16" and source == SDXL else None
-    pipeline = StableDiffusionXLPipeline.from_pretrained(
-        source, revision=revision, dtype=kinds[dtype], variant=variant, use_safetensors=True
-    )
+    try:
+        pipeline = StableDiffusionXLPipeline.from_pretrained(
+            source, revision=revision, dtype=kinds[dtype], variant=variant, use_safetensors=True
+        )
+    except OSError as error:
+        if Path(source).is_dir():
+            raise
+        pinned = f" --revision {revision}" if revision else ""
+        raise OSError(
+            f"{source!r} is neither a folder here nor in the hub's cache, and the hub was not reached; where "
+            f"there is a network: `hf download {source}{pinned}`"
+        ) from error
+    if device != "cpu":
+        check_memory(pipeline, device)
     pipeline.set_progress_bar_config(disable=None)
     return pipeline.to(device)
+
+
+def check_parts(folder: Path) -> None:
+    """Raise FileNotFoundError, naming what is missing, for a folder that is no whole pipeline."""
+    index = folder / "model_index.json"
+    if not index.exists():
+        raise FileNotFoundError(f"{folder.name} is no pipeline's folder: it has no model_index.json")
+    parts = [
+        name for name, kind in json.loads(index.read_text()).items() if isinstance(kind, list) and kind[0]
+    ]
+    learned = ("unet", "vae", "text_encoder", "text_encoder_2")
+    missing = [
+        name
+        for name in parts
+        if not (folder / name).is_dir() or name in learned and not any((folder / name).glob("*.safetensors"))
+    ]
+    if missing:
+        raise FileNotFoundError(f"{folder.name} lacks {', '.join(missing)} of {', '.join(parts)}")
+
+
+def check_memory(pipeline: StableDiffusionXLPipeline, device: str) -> None:
+    """Raise ValueError, saying what would fit, when a GPU's free memory is less than WORKING times the
+    weights."""
+    learned = [part for part in pipeline.components.values() if isinstance(part, nn.Module)]
+    weights = sum(p.numel() * p.element_size() for part in learned for p in part.parameters())
+    halves = sum(p.numel() * 2 for part in learned for p in part.parameters())
+    free = torch.cuda.mem_get_info(device)[0]
+    if free < WORKING * weights:
+        fits = "dtype='float16' fits" if free >= WORKING * halves else "device='cpu' works, slowly"
+        raise ValueError(
+            f"this model needs about {WORKING * weights / 1e9:.1f} GB in {pipeline.unet.dtype}, {device} has "
+            f"{free / 1e9:.1f} free; {fits}"
+        )

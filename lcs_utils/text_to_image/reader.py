@@ -1,6 +1,6 @@
 """What a picture shows, by a small net trained on renders: colors with shapes, and the style.
 
-    python -m lcs_utils.text_to_image.reader --images 60000   # trains it, and measures it on held-out renders
+    python -m lcs_utils.text_to_image.reader --images 400000  # trains it, and measures it on held-out renders
 
 Unlike the text-to-image model it was shown the held-out pairs and styles, or it could not judge them.
 """
@@ -21,12 +21,14 @@ from tqdm.auto import tqdm
 from lcs_utils import paths, store
 from lcs_utils.checks import check_count, check_tensor
 from lcs_utils.clevr.scenes import COLORS, SHAPES
+from lcs_utils.counter.corruptions import blur
 from lcs_utils.text_to_image.captions import STYLES, Scene
 from lcs_utils.text_to_image.data import RESOLUTION, Renders, in_style, renders
 
 WEIGHTS = paths.CHECKPOINTS / "text_to_image" / "reader.safetensors"
 CELLS = 16  # along a side
 BATCH, PEAK = 64, 2e-3
+BLUR = 1.6  # pixels at most
 
 
 class Accuracy(NamedTuple):
@@ -90,9 +92,15 @@ def part_right(told: Scene, seen: Scene, part: int) -> bool:
     return Counter(pair[part] for pair in told.pairs) == Counter(pair[part] for pair in seen.pairs)
 
 
-def loss(net: Reader, found: Renders, index: np.ndarray, styles: list[str]) -> Tensor:
+def softened(images: Tensor, random: np.random.Generator) -> Tensor:
+    """Images blurred by 0 to BLUR pixels: copies by a VAE are soft, and no reader may learn from those."""
+    widths = torch.from_numpy(random.uniform(0, BLUR / 2, (len(images), 1, 1, 1)).astype(np.float32))
+    return blur(images, widths)  # whose unit is a 32nd of the picture
+
+
+def loss(net: Reader, found: Renders, index: np.ndarray, images: Tensor, styles: list[str]) -> Tensor:
     """Cross-entropies of a batch: objects by cell, colors and shapes where they are, styles."""
-    cells, style = net(in_style(found.images[index], styles))
+    cells, style = net(images)
     there = torch.zeros(len(index), CELLS, CELLS)
     at, colors, shapes = [], [], []
     for i, k in enumerate(index):
@@ -123,7 +131,8 @@ def train(found: Renders, images: int, seed: int = 0) -> Reader:
     rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=steps)
     for _ in tqdm(range(steps), desc="reader", mininterval=10):
         index = random.integers(len(found.images), size=BATCH)
-        value = loss(net, found, index, [STYLES[i] for i in random.integers(len(STYLES), size=BATCH)])
+        styles = [STYLES[i] for i in random.integers(len(STYLES), size=BATCH)]
+        value = loss(net, found, index, softened(in_style(found.images[index], styles), random), styles)
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
@@ -163,7 +172,7 @@ def load(path: Path = WEIGHTS) -> Reader:
     if not Path(path).exists():
         raise FileNotFoundError(
             f"{paths.shown(path)} is missing; train it: "
-            "`python -m lcs_utils.text_to_image.reader --images 60000`"
+            "`python -m lcs_utils.text_to_image.reader --images 400000`"
         )
     net = Reader()
     net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()})

@@ -1,5 +1,5 @@
-"""Eq. (10), attention maps and additivity of a text-to-image net on noised renders, against what they show
-(Figs. 6, 7, App. G)."""
+"""Eq. (10) and attention maps of a text-to-image net on noised renders, against what they show (Figs. 6, 7,
+App. G)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,6 @@ from torch import Tensor
 
 from lcs_utils import locality
 from lcs_utils.diffusion import add_noise
-from lcs_utils.features.capture import Space
-from lcs_utils.features.contexts import gather
-from lcs_utils.features.measures import additivity
 from lcs_utils.text_to_image import truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
 from lcs_utils.text_to_image.attention import PARTS, attention_maps
@@ -23,7 +20,6 @@ from lcs_utils.text_to_image.captions import Scene, caption, held_out
 from lcs_utils.text_to_image.data import encode, in_style, masks, renders
 
 SIGMAS = (1.0, 2.0, 4.0)
-DENOISER = Space("denoiser")
 
 
 class Case(NamedTuple):
@@ -74,6 +70,20 @@ def scores(
                 of["shuffled"].append(score(truth.shuffled(maps[word], random), case.masks[k]))
         for control, values in of.items():
             kept[control].append(float(np.mean(values)))
+    return kept
+
+
+def own_parts(found: Sequence[tuple[Case, dict[str, np.ndarray]]]) -> list[float]:
+    """Of what a scene's words do inside the two objects' masks, the share inside the word's own (conditional
+    locality, Def. 2; one half: a word is not heard at its own object more than at the other)."""
+    kept = []
+    for case, maps in found:
+        both = [
+            [maps[word][mask].mean() for mask in (case.masks[k], case.masks[1 - k])]
+            for k, pair in enumerate(case.scene.pairs)
+            for word in pair
+        ]
+        kept.append(float(np.mean([own / (own + other) if own + other else 0.5 for own, other in both])))
     return kept
 
 
@@ -141,6 +151,8 @@ def locality_rows(
             for measure in truth.MEASURES:
                 for control, values in scores(list(zip(chosen, maps, strict=True)), measure, seed).items():
                     yield truth.mean_row(net, measure, f"eq. (10), {ablate}", control, sigma, values)
+            heard = own_parts(list(zip(chosen, maps, strict=True)))
+            yield truth.mean_row(net, "own part", f"eq. (10), {ablate}", "", sigma, heard)
             wrong = []
             for i, case in enumerate(chosen):
                 k = (i + 1) % len(chosen)
@@ -161,38 +173,3 @@ def attention_rows(
                 maps = [of[part][k] for of in seen]
                 for control, values in scores(list(zip(chosen, maps, strict=True)), "AUC", seed).items():
                     yield truth.mean_row(net, "AUC", f"attention {part}, {kind}", control, sigma, values)
-
-
-def additivity_rows(
-    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], kind: str, seed: int = 0
-) -> Iterator[truth.Row]:
-    """R2(2) of D for two objects over the empty caption, or for an object and a style over the other object
-    (Lemma 1)."""
-
-    def prompts(scene: Scene) -> list[str]:
-        one, two = scene.pairs
-        if kind == "two objects":
-            return ["", caption(Scene((one,))), caption(Scene((two,))), caption(Scene((one, two)))]
-        style = scene.style
-        return [
-            caption(Scene(*told)) for told in (((one,),), ((one, two),), ((one,), style), ((one, two), style))
-        ]
-
-    for sigma in SIGMAS:
-        now = {}
-
-        def draw(i: int, sigma=sigma, now=now) -> Tensor:
-            now["prompts"] = prompts(chosen[i].scene)
-            return noised(chosen[i], sigma, seed + i)
-
-        def respond(x_t: Tensor, level: float, sets, now=now) -> dict:
-            asked = [now["prompts"][2 * (1 in told) + (0 in told)] for told in sets]
-            conds = torch.stack([denoiser.condition(prompt) for prompt in asked])
-            with torch.no_grad():
-                x0 = denoiser(x_t.expand(len(conds), *x_t.shape), x_t.new_full((len(conds),), level), conds)
-            return {DENOISER: x0.flatten(1)}
-
-        sums = gather(respond, draw, len(chosen), sigma, 2, seed=seed)[DENOISER]
-        for found in additivity(sums, [2], seed):
-            numbers = (round(number, 4) for number in (found.value, found.low, found.high))
-            yield truth.Row(net, found.measure, kind, found.control, sigma, 0.0, len(chosen), *numbers)

@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils import paths
 from lcs_utils.checks import check_count
-from lcs_utils.text_to_image import prompts, reader, scoring, standin, success, truth
+from lcs_utils.text_to_image import prompts, reader, scoring, standin, structure, success, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
 from lcs_utils.text_to_image.captions import HELD_STYLES
 from lcs_utils.text_to_image.data import RESOLUTION
@@ -19,6 +19,7 @@ from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.training import SIZE, folder_of
 
 UNTRAINED = "untrained"
+JACOBIANS = 6  # scenes; each takes 1,536 products
 
 
 def pipelines() -> dict:
@@ -40,8 +41,11 @@ def rows_of(net: str, pipeline, number: int, pictures: int) -> list[truth.Row]:
     return [
         *scoring.locality_rows(net, denoiser, plain),
         *scoring.attention_rows(net, denoiser, plain),
-        *scoring.additivity_rows(net, denoiser, plain, "two objects"),
-        *scoring.additivity_rows(net, denoiser, styles, "object and style"),
+        *structure.jacobian_rows(net, denoiser, plain[:JACOBIANS]),
+        *structure.additivity_rows(net, denoiser, plain, "two objects"),
+        *structure.additivity_rows(net, denoiser, styles, "object and style"),
+        *structure.own_share_rows(net, denoiser, plain, "two objects"),
+        *structure.own_share_rows(net, denoiser, styles, "object and style"),
         *composite_rows(net, denoiser),
         *success.success_rows(net, pipeline, reader.load(), pictures),
     ]

@@ -1,0 +1,73 @@
+"""Eq. (10) of all words and eq. (9) of many places of the text-to-image model, together against one by one.
+
+    python benchmarks/text_to_image.py [--places 16] [--threads 1]
+
+Influences are equal to rounding; processor seconds, so that other work counts little; the ratio is the point.
+Targets: 2 for words, 3 for places.
+"""
+
+import argparse
+import resource
+import time
+
+import torch
+
+from lcs_utils import locality
+from lcs_utils.text_to_image import prompts
+
+PROMPT = "a cyan cube and a gray sphere, at night"
+SIGMA = 2.0
+
+
+def clock(work):
+    """Its result, processor seconds, and by how many MiB the most memory ever held has grown."""
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    result = work()
+    seconds = time.process_time() - start
+    return result, seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def compared(what: str, together, one_by_one) -> None:
+    """Print both times, their ratio, and how far the results are apart."""
+    one, seconds, _ = clock(one_by_one)
+    all_of, at_once, memory = clock(together)
+    apart = float((all_of - one).abs().max() / one.abs().max())
+    print(
+        f"{what}: one by one {seconds:.2f} s, together {at_once:.2f} s, ratio {seconds / at_once:.1f}, "
+        f"+{memory:.0f} MiB, apart {apart:.0e} of the largest"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--places", type=int, default=16)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    denoiser, _ = prompts.load("standin")
+    channels, height, width = denoiser.latent_shape
+    x_t = SIGMA * torch.randn(denoiser.latent_shape, generator=torch.Generator().manual_seed(0))
+    cond, without = denoiser.condition(PROMPT), denoiser.without_words(PROMPT)
+    places = [(row, column) for row in range(height) for column in range(width)][
+        :: height * width // args.places
+    ]
+    locality.condition_influence(denoiser, x_t, SIGMA, cond, without)  # the first call allocates
+    compared(
+        f"eq. (10), {len(without)} words",
+        lambda: locality.condition_influence(denoiser, x_t, SIGMA, cond, without),
+        lambda: torch.cat(
+            [
+                locality.condition_influence(denoiser, x_t, SIGMA, cond, {word: c})
+                for word, c in without.items()
+            ]
+        ),
+    )
+    compared(
+        f"eq. (9), {len(places)} places of {channels} channels",
+        lambda: locality.pixel_influence(denoiser, x_t, SIGMA, cond, places),
+        lambda: torch.cat([locality.pixel_influence(denoiser, x_t, SIGMA, cond, [at]) for at in places]),
+    )
+
+
+if __name__ == "__main__":
+    main()
