@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 import threading
+import traceback
 
 import bpy
 import numpy as np
@@ -142,6 +143,9 @@ def metal(nodes, link, rgb, roughness):
     return mix.outputs[0]
 
 
+RECIPES = {"rubber": rubber, "metal": metal}
+
+
 def material(name, build):
     m = bpy.data.materials.new(name)
     m.use_nodes = True
@@ -203,8 +207,7 @@ def build(job):
         thing.scale = [o["radius"] * stretch for stretch in o["stretch"]]
         thing.location = o["location"]
         thing.rotation_euler = (0, 0, o["rotation"])
-        make = metal if o["material"] == "metal" else rubber
-        recipe = functools.partial(make, rgb=(*o["rgb"], 1), roughness=o["roughness"])
+        recipe = functools.partial(RECIPES[o["material"]], rgb=(*o["rgb"], 1), roughness=o["roughness"])
         paint(thing, material("object", recipe))
         things.append(thing)
     ground = add("floor", floor(tuple(map(tuple, job["floor"]))))
@@ -297,4 +300,11 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    status = 1
+    try:
+        main()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(status)  # Blender's own way out can wait forever for a thread of its own
