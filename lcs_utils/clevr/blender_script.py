@@ -81,6 +81,8 @@ def unit_mesh(shape):
         ]
         upper = rim + [(r, 1.0) for r in (0.8, 0.5)] + [(0.0, 1.0)]
         return revolved([(r, -z) for r, z in reversed(upper)] + upper)
+    if shape != "cube":
+        raise ValueError(f"no mesh for {shape!r}; there are sphere, cylinder, cube")
     bevel = 0.25 * np.linspace(0, 1, 13)
     edge = np.concatenate([-1 + bevel, [-0.6, -0.3, 0, 0.3, 0.6], 1 - bevel[::-1]])
     n, vertices, faces, seen = len(edge), [], [], {}
