@@ -1,13 +1,19 @@
-"""The fast renderer against Cycles' pictures of the same scenes; no Blender is needed."""
+"""The fast renderer against Cycles' pictures of the same scenes; Blender is needed only to draw again."""
 
 import os
+import runpy
 import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
-from lcs_utils.clevr import blender, fidelity
-from lcs_utils.clevr.scenes import ALLOWED, Scene
+from lcs_utils.clevr import blender, fidelity, tracer
+from lcs_utils.clevr.render import object_ids, render
+from lcs_utils.clevr.scenes import ALLOWED, Scene, sample_scene
+from lcs_utils.clevr.world import COLOR_RGB
+from lcs_utils.scene_figures import documented_world
 
 
 @pytest.fixture(scope="module", params=[2, 3])
@@ -41,9 +47,12 @@ def test_references_are_the_fixed_scenes_and_hold_everything():
     assert images.shape == (24, 128, 128, 3) and masks.max() == 9
 
 
-@pytest.mark.skipif(
+needs_blender = pytest.mark.skipif(
     blender.PYTHON_VARIABLE not in os.environ, reason=f"{blender.PYTHON_VARIABLE} names no Python with bpy"
 )
+
+
+@needs_blender
 def test_the_references_are_what_blender_draws():
     scenes, images, masks = fidelity.load_references()
     drawn, ids = blender.render_cycles(scenes[2:3], fidelity.RESOLUTION)  # 16 samples here, 64 there
@@ -52,6 +61,41 @@ def test_the_references_are_what_blender_draws():
     small, _ = blender.render_cycles(scenes[2:3], 64)
     quick, none = blender.render_cycles(scenes[2:3], 64, prefilter="fast", masks=False)
     assert none is None and 42 < fidelity.psnr(quick[0], small[0]) < 60
+
+
+@needs_blender
+def test_blender_draws_another_world_as_the_fast_renderer_does():
+    """A ninth color, stretched solids, other sizes, materials, crop, camera, target, and a rectangle."""
+    world = replace(documented_world(), colors=COLOR_RGB | {"pink": (255, 80, 160)})
+    some = [sample_scene(0, i, 4, crop="wide", world=world) for i in range(12)]
+    scene = max(some, key=lambda scene: sum(o.color == "pink" for o in scene.objects))
+    size = (120, 96)  # its pixels are not square
+    drawn, ids = blender.render_cycles([scene], size)
+    fast, own = render([scene], size)[0], object_ids(scene, size)
+    assert drawn.shape == (1, 96, 120, 3) and min(fidelity.mask_ious(own, ids[0])) > 0.97
+    assert fidelity.psnr(fast, drawn[0]) > 38
+    usual = replace(scene, camera=replace(scene.camera, target=(0.0, 0.0, 0.0)))
+    blue = [replace(o, color="blue") if o.color == "pink" else o for o in scene.objects]
+    for other in (usual, replace(scene, objects=tuple(blue))):
+        assert fidelity.psnr(render([other], size)[0], drawn[0]) < 32
+
+
+def test_blender_is_given_a_mesh_and_a_recipe_of_all_that_a_world_may_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bpy", ModuleType("bpy"))
+    monkeypatch.setitem(sys.modules, "mathutils", SimpleNamespace(Vector=tuple))
+    script = runpy.run_path(str(blender.SCRIPT))
+    for solid in tracer.SHAPES:
+        p = np.abs(np.array(script["unit_mesh"](solid)[0]))
+        rho = np.hypot(p[:, 0], p[:, 1])
+        surface = {
+            "sphere": (p**2).sum(-1),
+            "cube": (np.maximum(p - 0.75, 0) ** 3).sum(-1) / 0.25**3,
+            "cylinder": np.maximum((rho - 0.9) / 0.1, 0) ** 4.2 + np.maximum((p[:, 2] - 0.9) / 0.1, 0) ** 4.2,
+        }
+        assert np.allclose(surface[solid], 1, atol=0.01), solid
+    assert set(script["RECIPES"]) == set(tracer.MATERIALS)
+    with pytest.raises(ValueError, match="no mesh for 'cone'; there are sphere, cylinder, cube"):
+        script["unit_mesh"]("cone")
 
 
 def test_an_unknown_prefilter_is_refused_before_blender_starts():

@@ -252,9 +252,12 @@ from lcs_utils.training import run as training
 from lcs_utils.experiments import EXP1
 folder, rank, drawn, draw = Path(sys.argv[1]), PartialState(cpu=True).process_index, [], loop.draw
 loop.draw = lambda *args: drawn.append(draw(*args)) or drawn[-1]
+states, start = [], training.start
+training.start = lambda *args: states.append(start(*args)) or states[-1]
 for images in (16, 32):  # the second run goes on from the first
     training.run(EXP1, replace(TINY, images=images), data=tiny_data(), folder=folder, output=folder / "net")
 torch.save(torch.cat([batch.cond for batch in drawn]), folder / f"drawn_{{rank}}.pt")
+torch.save([state.objective.state_dict() for state in states], folder / f"weights_{{rank}}.pt")
 """
 
 
@@ -277,6 +280,10 @@ def test_two_processes_share_each_batch_and_go_on_together(tmp_path):
     assert first.shape == second.shape == (16, 256) and not torch.equal(
         first, second
     )  # half of 32 images each, others
+    weights, others = (torch.load(tmp_path / f"weights_{rank}.pt", weights_only=True) for rank in (0, 1))
+    for mine, other in zip(weights, others, strict=True):  # after 16 images, and after 32
+        assert all(torch.equal(mine[name], other[name]) for name in mine)
+    assert not all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert json.loads((tmp_path / "net" / "row.json").read_text())["images"] == 32
 
 

@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 import threading
+import traceback
 
 import bpy
 import numpy as np
@@ -80,6 +81,8 @@ def unit_mesh(shape):
         ]
         upper = rim + [(r, 1.0) for r in (0.8, 0.5)] + [(0.0, 1.0)]
         return revolved([(r, -z) for r, z in reversed(upper)] + upper)
+    if shape != "cube":
+        raise ValueError(f"no mesh for {shape!r}; there are sphere, cylinder, cube")
     bevel = 0.25 * np.linspace(0, 1, 13)
     edge = np.concatenate([-1 + bevel, [-0.6, -0.3, 0, 0.3, 0.6], 1 - bevel[::-1]])
     n, vertices, faces, seen = len(edge), [], [], {}
@@ -140,6 +143,9 @@ def metal(nodes, link, rgb, roughness):
     link(lobes[0], mix.inputs[1])
     link(lobes[1], mix.inputs[2])
     return mix.outputs[0]
+
+
+RECIPES = {"rubber": rubber, "metal": metal}
 
 
 def material(name, build):
@@ -203,8 +209,7 @@ def build(job):
         thing.scale = [o["radius"] * stretch for stretch in o["stretch"]]
         thing.location = o["location"]
         thing.rotation_euler = (0, 0, o["rotation"])
-        make = metal if o["material"] == "metal" else rubber
-        recipe = functools.partial(make, rgb=(*o["rgb"], 1), roughness=o["roughness"])
+        recipe = functools.partial(RECIPES[o["material"]], rgb=(*o["rgb"], 1), roughness=o["roughness"])
         paint(thing, material("object", recipe))
         things.append(thing)
     ground = add("floor", floor(tuple(map(tuple, job["floor"]))))
@@ -297,4 +302,11 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    status = 1
+    try:
+        main()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(status)  # Blender's own way out can wait forever for a thread of its own
