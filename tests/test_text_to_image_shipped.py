@@ -35,7 +35,9 @@ needs_shipped = pytest.mark.skipif(not SHIPPED, reason="the stand-in is not trai
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("model") / "model"
-    ship.written(standin.untrained(TINY), place, {"command": "a test"}, "a card")
+    pipeline = standin.untrained(TINY)
+    pipeline.unet.register_to_config(_name_or_path="/somebody/s/folder")
+    ship.written(pipeline, place, {"command": "a test"}, "a card")
     return place
 
 
@@ -46,6 +48,7 @@ def test_a_written_folder_is_loaded_by_diffusers_and_draws(folder):
     assert images.images.shape[1] == 3 and bool(images.images.isfinite().all())
     assert json.loads((folder / "row.json").read_text()) == {"command": "a test"}
     assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pt", ".pkl")]
+    assert not [path for path in folder.rglob("*.json") if "_name_or_path" in path.read_text()]
 
 
 def test_statistics_fold_into_the_weights():

@@ -5,6 +5,7 @@ python -m lcs_utils.text_to_image.ship
 
 import json
 import shutil
+import textwrap
 from pathlib import Path
 
 import torch
@@ -14,15 +15,15 @@ from lcs_utils import store
 from lcs_utils.text_to_image.data import folded
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.reader import Accuracy
-from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, VAE_BATCH, Log, folder_of
+from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, POLICY, VAE_BATCH, Log, folder_of
 
 LARGEST = 6_000_000  # bytes of the folder
 KEPT = ("reader.safetensors", "reader.csv")  # already there, of another command
 # What the shipped run went through, which the command alone does not say.
 HISTORY = (
     "The VAE first saw 17,000 crops with a loss of absolute errors, under which objects stayed gray; then "
-    "today's. The rate of t1 was that of 160,000, 96,000 and 68,000 images in turn, last of 96,000: the "
-    "command gives a model of this kind, not these bytes."
+    "today's. t1 was lengthened twice, and its learning rate rose again each time (loss_t1.csv): the command "
+    "gives a model of this kind, not these bytes."
 )
 
 CARD = """---
@@ -37,10 +38,15 @@ and a gray sphere, at night", height=64, width=64, guidance_scale=4.0)`. Caption
 COLOR SHAPE][, at night | , in fog | , as a drawing]". It is for looking into, not for pictures: what it can
 and cannot do stands in notebooks 09 and 10 beside its nulls.
 
-Trained by `{command}` on renders of one and two objects ({images:,} captions seen in {seconds:,} seconds on
-a CPU; the VAE saw {vae_images:,} crops). Never shown: four color-shape pairs, cylinders at night, spheres in
-fog, cubes as drawings. `reader.safetensors` says what a picture shows; of held-out renders it says all pairs
-rightly in {reader}. {history}
+Trained on renders of one and two objects ({images:,} captions seen in {seconds:,} seconds on a CPU; the VAE
+saw {vae_images:,} crops) by
+
+    {command}
+
+Never shown: four color-shape pairs, cylinders at night, spheres in fog, cubes as drawings.
+`reader.safetensors` says what a picture shows; of held-out renders it says all pairs rightly in {reader}.
+
+{history}
 """
 
 
@@ -49,20 +55,18 @@ def written(pipeline: StableDiffusionXLPipeline, folder: Path, row: dict, card: 
     is larger than LARGEST."""
     with store.atomic_folder(folder) as new:
         pipeline.to(dtype=torch.float16).save_pretrained(new, safe_serialization=True)
-        for part in (
-            "text_encoder",
-            "text_encoder_2",
-        ):  # transformers would otherwise compute in half precision
-            config = json.loads((new / part / "config.json").read_text())
-            (new / part / "config.json").write_text(
-                json.dumps(config | {"dtype": "float32"}, indent=1) + "\n"
-            )
+        for path in (new / "model_index.json", *new.glob("*/config.json")):
+            settings = json.loads(path.read_text())
+            settings.pop("_name_or_path", None)  # a folder of the machine that trained it
+            if path.parent.name in ("text_encoder", "text_encoder_2"):
+                settings["dtype"] = "float32"  # transformers would compute in half precision
+            path.write_text(json.dumps(settings, indent=2) + "\n")
         for name in KEPT:
             if (folder / name).exists():
                 shutil.copyfile(folder / name, new / name)
         (new / "row.json").write_text(json.dumps(row, indent=1, sort_keys=True) + "\n")
         (new / "README.md").write_text(card)
-        for run in ("vae", "t1"):
+        for run in ("vae", *POLICY):
             if (folder_of(run) / "loss.csv").exists():
                 shutil.copyfile(folder_of(run) / "loss.csv", new / f"loss_{run}.csv")
         size = sum(path.stat().st_size for path in new.rglob("*") if path.is_file())
@@ -74,6 +78,15 @@ def seen(run: str) -> tuple[int, int]:
     """Images and seconds of a run's saved state."""
     state = torch.load(folder_of(run) / "state.pt", weights_only=True, map_location="cpu")["seen"]
     return int(state[0]), round(float(state[1]))
+
+
+def trained(run: str) -> dict | None:
+    """What a net that is not shipped saw, and the command that makes it; None where it was not trained."""
+    if not (folder_of(run) / "state.pt").exists():
+        return None
+    images, seconds = seen(run)
+    command = f"python -m lcs_utils.text_to_image.training {run} --images {images}"
+    return {"images": images, "seconds": seconds, "command": command}
 
 
 def reader_command() -> str:
@@ -103,6 +116,7 @@ def main() -> None:
         ),
         "vae": {"images": vae_images, "seconds": vae_seconds, "batch": VAE_BATCH},
         "settings": {"batch": BATCH, "renders_of_each_count": EACH_TOLD, "min_snr": MIN_SNR},
+        "t2": trained("t2"),
         "seed": 0,
         "device": "cpu",
         "command": f"{command} && {reader_command()}",
@@ -110,7 +124,17 @@ def main() -> None:
     }
     said = ", ".join(f"{one.pairs:.0%} ({one.style})" for one in exact) or "(not measured)"
     numbers = {"images": images, "seconds": seconds, "vae_images": vae_images}
-    written(pipeline, FOLDER, row, CARD.format(command=command, reader=said, history=HISTORY, **numbers))
+    written(
+        pipeline,
+        FOLDER,
+        row,
+        CARD.format(
+            command=command.replace(" && ", "\n    "),
+            reader=said,
+            history="\n".join(textwrap.wrap(HISTORY, 105)),
+            **numbers,
+        ),
+    )
 
 
 if __name__ == "__main__":

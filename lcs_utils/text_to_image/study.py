@@ -10,7 +10,7 @@ import torch
 from tqdm.auto import tqdm
 
 from lcs_utils import paths
-from lcs_utils.checks import check_count
+from lcs_utils.checks import check_choice, check_count
 from lcs_utils.text_to_image import prompts, reader, scoring, standin, structure, success, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
 from lcs_utils.text_to_image.captions import HELD_STYLES
@@ -19,7 +19,7 @@ from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.training import SIZE, folder_of
 
 UNTRAINED = "untrained"
-JACOBIANS = 6  # scenes; each takes 1,536 products
+JACOBIANS = 4  # scenes; each takes 1,536 products
 
 
 def pipelines() -> dict:
@@ -69,12 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scenes", type=int, default=40)
     parser.add_argument("--pictures", type=int, default=60)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--nets", nargs="+", help="only these: t1, t2, untrained")
     asked = parser.parse_args(arguments)
     torch.set_num_threads(check_count("threads", asked.threads, 1))
     nets = pipelines()
+    for net in asked.nets or ():
+        check_choice("net", net, nets)
     truth.write(list(success.ceiling_rows(nets["t1"], reader.load(), asked.pictures)))
-    for net, pipeline in tqdm(nets.items(), desc="nets"):
-        truth.write(rows_of(net, pipeline, asked.scenes, asked.pictures))
+    for net in tqdm(asked.nets or list(nets), desc="nets"):
+        truth.write(rows_of(net, nets[net], asked.scenes, asked.pictures))
     print(f"{len(truth.read())} rows in {paths.shown(truth.PATH)}")
 
 
