@@ -33,7 +33,7 @@ import torch
 from IPython.display import Markdown
 from lcs_utils import nets
 from lcs_utils import centered, checkpoints, diffusion, experiments, notebooks, plotting, widgets
-from lcs_utils.evaluation import alt_texts, locality_figures, locality_rates, net_locality
+from lcs_utils.evaluation import alt_texts, locality_figures, locality_rates, middle, net_locality
 from lcs_utils.evaluation import sentences_locality, strips
 from lcs_utils.evaluation.rows import read_rows, seeds_of, told_path
 from lcs_utils.models.ddpm import load_ddpm
@@ -169,7 +169,7 @@ if cifar:  # on its own samples, for it knows no CLEVR
     shown["CIFAR-10"] = list(diffusion.final(path))
 
 # %%
-steps = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0)
+steps = middle.SIGMAS
 profiles = {name: figures.middle_profiles(singles[name], shown[name], steps, seed) for name in singles}
 sides = {name: figures.middle_sides(of) for name, of in profiles.items()}
 grid, labels = figures.fig12(profiles)

@@ -21,9 +21,10 @@ from lcs_utils.evaluation import (
     hand_counts,
     net_features,
 )
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, from_figures
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.feature_report import pick
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
+from lcs_utils.evaluation.notebook_claims import decided
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
@@ -110,7 +111,7 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
 def blocks(preset: str = "tiny") -> dict[str, str]:
     """{marker: Markdown} of everything in the README that is measured."""
     old, new = read_rows(told_path(preset)), read_rows(rows_path(preset))
-    judged = Counter(v.verdict for v in verdicts(old) + from_figures(preset))
+    judged = Counter(v.verdict for v in verdicts(old) + decided(preset))
     lines = [f"**{judged[kind]} {kind}**" for kind in (YES, PARTLY, NO, OPEN)]
     titles = {"holds": "Holds", "does not": "Does not hold here", "new": "New here"}
     found = []
