@@ -75,7 +75,7 @@ explorer
 
 # %%
 levels = explorer.maps.sigmas
-grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.nearest(levels, (0.2, 5.0)))
+grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.closest(levels, (0.2, 5.0)))
 titled = [net.replace(": ", "\n") for net in explorer.maps.nets]
 figure = plotting.image_grid(grid, titled, columns, cell=1.63)
 path = plotting.save_figure(figure, "fig02", preset, numbers, seed, used[:3])
@@ -89,7 +89,7 @@ Markdown(sentences_locality.nearby(numbers))
 # of each net: is a map bright where its condition stands (its cell is outlined), or elsewhere?
 
 # %%
-stops = figures.nearest(levels, (0.2, 1, 10))
+stops = figures.closest(levels, (0.2, 1, 10))
 figure, numbers = figures.fig10(explorer.maps, explorer.first, stops)
 alt = "Three nets at three noise levels: where one pixel looks, and what each condition acts on."
 path = plotting.save_figure(figure, "fig10", preset, numbers, seed, used[:3], alt)
