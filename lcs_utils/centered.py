@@ -1,6 +1,7 @@
 """Nets trained on ONE object, always at the image's center or anywhere: the offline half of Fig. 12.
 
     python -m lcs_utils.centered centered scattered --threads 1
+    python -m lcs_utils.centered sides    # how far both look: data/counts/tiny/middle.csv
 
 CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects
 and its denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent
@@ -14,10 +15,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from lcs_utils import paths
+from lcs_utils import checkpoints, figures, paths
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import scene_at
+from lcs_utils.diffusion import from_uint8
+from lcs_utils.evaluation import middle
 from lcs_utils.experiments import Experiment
 from lcs_utils.presets import Preset, preset
 from lcs_utils.training.loop import Data
@@ -53,15 +56,29 @@ def data(name: str, count: int = SCENES, seed: int = 0, resolution: int = 32) ->
     return Data(*(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays))
 
 
+def measure(seed: int = 0) -> None:
+    """Store how far both nets look from the middle pixel of the six images of notebook 07 (Fig. 12)."""
+    images = list(from_uint8(data("centered", 6, seed + 1).images))
+    found = {}
+    for name in SPREAD:
+        denoise = checkpoints.load(name).denoiser
+        profiles = figures.middle_profiles(denoise, images, middle.SIGMAS, seed)
+        found[name] = figures.middle_sides(profiles).numpy()
+    middle.write(found, middle.SIGMAS)
+
+
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.centered", description=__doc__.splitlines()[0])
-    parser.add_argument("nets", nargs="+", choices=tuple(SPREAD))
+    parser.add_argument("nets", nargs="+", choices=(*SPREAD, "sides"), help="to train; sides: measure both")
     parser.add_argument(
         "--threads", type=int, default=1, help="CPU threads (bit-equal results need the same number)"
     )
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     for name in args.nets:
+        if name == "sides":
+            measure()
+            continue
         command = f"python -m lcs_utils.centered {name} --threads {args.threads}"
         exp = Experiment(name, objects=(1, 1), labels="none")  # CIFAR's net is told nothing either
         run(exp, size(), command=command, data=data(name), output=paths.CHECKPOINTS / "tiny" / name)

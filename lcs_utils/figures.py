@@ -20,7 +20,7 @@ from lcs_utils.widgets.drawing import Sheet, heat
 from lcs_utils.widgets.maps import Maps, View
 
 
-def nearest(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
+def closest(values: Sequence[float], wanted: Sequence[float]) -> list[int]:
     """Indices of the `values` closest to each of `wanted`."""
     return [min(range(len(values)), key=lambda i: abs(values[i] - w)) for w in wanted]
 

@@ -4,12 +4,12 @@ import ast
 import re
 from typing import Any
 
-PRESETS = ("tiny", "small", "paper")
+PRESET_NAMES = ("tiny", "small", "paper")
 
 
 def known(preset: str) -> bool:
     """Whether `preset` is one of ours, or a trial of one, as tiny_2000 (`presets.preset`)."""
-    return re.fullmatch(rf"({'|'.join(PRESETS)})(_[1-9]\d*)?", preset) is not None
+    return re.fullmatch(rf"({'|'.join(PRESET_NAMES)})(_[1-9]\d*)?", preset) is not None
 
 
 class NotebookError(ValueError):
@@ -46,7 +46,7 @@ def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> 
                 f"{where}: {key} must be {type(default).__name__} (default {default!r}), got {value!r}"
             )
         if key == "preset" and not known(value):
-            raise NotebookError(f"{where}: preset must be one of {', '.join(PRESETS)}, got {value!r}")
+            raise NotebookError(f"{where}: preset must be one of {', '.join(PRESET_NAMES)}, got {value!r}")
 
 
 def parse_values(pairs: list[tuple[str, str]], allowed: dict[str, Any], where: str) -> dict[str, Any]:

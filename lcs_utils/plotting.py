@@ -323,7 +323,7 @@ def save_figure(
     if not re.fullmatch(r"[a-z0-9_]+", name):
         raise ValueError(f"a figure's name is made of a-z, 0-9 and _, got {name!r}")
     if not notebook_values.known(preset):
-        raise ValueError(f"preset must be one of {', '.join(notebook_values.PRESETS)}, got {preset!r}")
+        raise ValueError(f"preset must be one of {', '.join(notebook_values.PRESET_NAMES)}, got {preset!r}")
     kind, alt = printing.asked_format(), " ".join(alt.split())
     record = {
         "figure": name,

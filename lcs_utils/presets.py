@@ -44,6 +44,13 @@ class Preset:
         return exp.times * (self.images if exp.radius is None else self.patch_images)
 
 
+PATCH_NET = {
+    "channels": 64,
+    "channel_mult": [1],
+    "num_blocks": 2,
+    "attention_levels": [],
+    "dtype_inside": "bfloat16",
+}
 PRESETS = {
     p.name: p
     for p in (
@@ -58,14 +65,7 @@ PRESETS = {
                 unshuffle=2,
                 dtype_inside="bfloat16",
             ),
-            patch_net=dict(
-                channels=64,
-                channel_mult=[1],
-                num_blocks=2,
-                attention_levels=[],
-                unshuffle=2,
-                dtype_inside="bfloat16",
-            ),
+            patch_net=PATCH_NET | {"unshuffle": 2},
             images=176_000,
             patch_images=800_000,
             batch=64,
@@ -84,14 +84,7 @@ PRESETS = {
                 unshuffle=2,
                 dtype_inside="bfloat16",
             ),
-            patch_net=dict(
-                channels=64,
-                channel_mult=[1],
-                num_blocks=2,
-                attention_levels=[],
-                unshuffle=4,
-                dtype_inside="bfloat16",
-            ),
+            patch_net=PATCH_NET | {"unshuffle": 4},
             images=400_000,
             patch_images=1_600_000,
             batch=64,

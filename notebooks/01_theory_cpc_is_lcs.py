@@ -94,11 +94,8 @@ gaps = squares.lemma_1_gaps(cpc, levels, seed)
 breaks = squares.breaks(cpc, levels, seed)
 
 # %%
-largest = squares.power_above(max(gap.max() for gap in gaps.values()))
-values = {
-    "largest_relative_gap_below": max(largest, squares.power_above(plain_gap)),
-    "misread": breaks.misread,
-}
+largest = squares.largest_gap(gaps)
+values = {"largest_relative_gap_below": largest, "misread": breaks.misread}
 words = (
     "Difference from the exact score by noise level: rounding error for all eight sets of conditions,"
     " a large part of the score when the inactive block is misread."

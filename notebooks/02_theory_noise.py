@@ -23,7 +23,6 @@ preset: str = "tiny"
 seed: int = 0
 
 # %%
-import torch
 from IPython.display import Markdown
 
 from lcs_utils import plotting, widgets
@@ -32,8 +31,7 @@ from lcs_utils.theory_examples import noise
 
 check_parameters(preset=preset)
 plotting.use_style()
-couplings = torch.linspace(0, 0.5, 11).tolist()
-sigmas = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
+couplings, sigmas = noise.COUPLINGS, noise.SIGMAS
 
 # %% [markdown]
 # ## Lemma 2: how far from compositional, how far from local?
@@ -87,14 +85,14 @@ widgets.frame_slider(frames, [f"{c:.2f}" for c in couplings], "coupling")
 # as long as the noise is weaker than the objects' own spread nothing is gained.
 
 # %%
-errors = noise.lemma_3_by_noise(0.4, sigmas)
+errors = noise.lemma_3_by_noise(noise.COUPLED, sigmas)
 
 # %%
 words = (
     "All three errors of Def. 3 are flat at low noise and fall by orders of magnitude once the noise "
     "exceeds the spread of the data."
 )
-values = {"coupling": 0.4, "sigma": sigmas, "errors": errors}
+values = {"coupling": noise.COUPLED, "sigma": sigmas, "errors": errors}
 figure = noise.draw_lemma_3(sigmas, errors)
 path = plotting.save_figure(figure, "theory_lemma_3", preset, values, seed, alt=words)
 
@@ -115,7 +113,7 @@ assert bool((errors.diff(dim=0) < 0).all())
 # which that proof needs.
 
 # %%
-slopes = noise.claim_1_by_noise(0.4, sigmas, seed)
+slopes = noise.claim_1_by_noise(noise.COUPLED, sigmas, seed)
 
 # %%
 words = (

@@ -91,7 +91,7 @@ assert max(corollary.gaps.values()) < 1e-6 < 0.3 < corollary.pixel_blocks
 # a part of the score, and between the laws, the gap grows and stays.
 
 # %%
-sigmas = torch.logspace(-1.5, 2, 15).tolist()
+sigmas = feature_maps.SIGMAS
 readings = feature_maps.claim_2(sigmas)
 
 # %%

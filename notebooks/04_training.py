@@ -84,6 +84,8 @@ tiny = replace(presets.preset("tiny"), net=net_config, images=live_images, learn
 exp = replace(experiments.EXP1, name="tiny", objects=(1, 1))
 accelerator = Accelerator(cpu=True)
 state = states.start(exp, tiny, seed, accelerator.device)
+
+# %%
 logs = list(loop.training_loop(state, data, exp, tiny, accelerator))
 live = np.array([log.error for log in logs]).reshape(-1, 20).mean(1)
 print("steps:", len(logs), " the error fell below 60% of its first steps:", bool(live[-1] < 0.6 * live[0]))

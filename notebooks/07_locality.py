@@ -33,7 +33,7 @@ import torch
 from IPython.display import Markdown
 from lcs_utils import nets
 from lcs_utils import centered, checkpoints, diffusion, experiments, notebooks, plotting, widgets
-from lcs_utils.evaluation import alt_texts, locality_figures, locality_rates, net_locality
+from lcs_utils.evaluation import alt_texts, locality_figures, locality_rates, middle, net_locality
 from lcs_utils.evaluation import sentences_locality, strips
 from lcs_utils.evaluation.rows import read_rows, seeds_of, told_path
 from lcs_utils.models.ddpm import load_ddpm
@@ -75,7 +75,7 @@ explorer
 
 # %%
 levels = explorer.maps.sigmas
-grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.nearest(levels, (0.2, 5.0)))
+grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.closest(levels, (0.2, 5.0)))
 titled = [net.replace(": ", "\n") for net in explorer.maps.nets]
 figure = plotting.image_grid(grid, titled, columns, cell=1.63)
 path = plotting.save_figure(figure, "fig02", preset, numbers, seed, used[:3])
@@ -89,7 +89,7 @@ Markdown(sentences_locality.nearby(numbers))
 # of each net: is a map bright where its condition stands (its cell is outlined), or elsewhere?
 
 # %%
-stops = figures.nearest(levels, (0.2, 1, 10))
+stops = figures.closest(levels, (0.2, 1, 10))
 figure, numbers = figures.fig10(explorer.maps, explorer.first, stops)
 alt = "Three nets at three noise levels: where one pixel looks, and what each condition acts on."
 path = plotting.save_figure(figure, "fig10", preset, numbers, seed, used[:3], alt)
@@ -169,7 +169,7 @@ if cifar:  # on its own samples, for it knows no CLEVR
     shown["CIFAR-10"] = list(diffusion.final(path))
 
 # %%
-steps = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 20.0)
+steps = middle.SIGMAS
 profiles = {name: figures.middle_profiles(singles[name], shown[name], steps, seed) for name in singles}
 sides = {name: figures.middle_sides(of) for name, of in profiles.items()}
 grid, labels = figures.fig12(profiles)

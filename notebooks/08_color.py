@@ -59,7 +59,7 @@ path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheet
 # Dashed is what the counter makes of renders, of 64 px, that show just what was asked.
 
 # %%
-found = {net: color_rates.of_net(of, sizes.bare(net), "subsets", seed) for net, of in nets.items()}
+found = color_rates.of_nets(nets, "subsets", seed)
 counter = ObjectCounter.from_pretrained(counter_folder())
 ceilings = {k: color.ceiling(counter, "subsets", k, 64, seed) for k in ks}
 figure = color_figures.draw_success(found, ceilings)
@@ -67,7 +67,7 @@ path = plotting.save_figure(
     figure, "color_success", preset, as_dicts(found), seed, [*files, "data/checkpoints/counter"]
 )
 # %%
-listed = {net: color_rates.of_net(of, sizes.bare(net), "colors", seed) for net, of in nets.items()}
+listed = color_rates.of_nets(nets, "colors", seed)
 Markdown(color_figures.markdown(found, listed))
 
 # %% [markdown]
@@ -76,7 +76,7 @@ Markdown(color_figures.markdown(found, listed))
 # scenes show. Here another sample's null is as low as can be, since colors differ.
 
 # %%
-same = {net: color_rates.of_net(of, sizes.bare(net), "repeated", seed) for net, of in nets.items()}
+same = color_rates.of_nets(nets, "repeated", seed)
 families = {"K colors, one object each": found, "K objects of one color": same}
 figure = color_figures.draw_families(families)
 said = as_dicts(families)

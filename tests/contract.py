@@ -112,6 +112,20 @@ def refuse(call, function, values):
         pytest.fail(f"{call} was answered by {str(result)[:80]}")
 
 
+def cases(table):
+    """Two tests of a table, a case for each of its rows: of what is accepted, of what is refused."""
+
+    @pytest.mark.parametrize("name", table)
+    def accepted(name):
+        inside(table, name)
+
+    @pytest.mark.parametrize("name", table)
+    def refused(name):
+        outside(table, name)
+
+    return accepted, refused
+
+
 def missing(table, modules, elsewhere):
     """(public functions of the modules that neither the table nor `elsewhere` names, names that are gone)."""
     public = {

@@ -5,7 +5,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 import torch
-from contract import COUNT, FLAG, INF, NAME, NAN, NUMBER, SEEDS, generators, inside, missing, outside, seeded
+from contract import COUNT, FLAG, INF, NAME, NAN, NUMBER, SEEDS, cases, generators, missing, seeded
 from hypothesis import strategies as st
 
 from lcs_utils.checks import check_place
@@ -372,14 +372,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_accepted_gives_finite_numbers(name):
-    inside(TABLE, name)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_outside_is_refused_by_one_sentence(name):
-    outside(TABLE, name)
+test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = cases(TABLE)
 
 
 def test_text_is_one_extra_and_not_its_letters():

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 
 import numpy as np
-import pytest
 import torch
 from contract import (
     COUNT,
@@ -15,10 +14,9 @@ from contract import (
     NO_GENERATOR,
     NUMBER,
     SEEDS,
+    cases,
     generators,
-    inside,
     missing,
-    outside,
     tensors,
 )
 from hypothesis import strategies as st
@@ -341,14 +339,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_accepted_gives_finite_numbers(name):
-    inside(TABLE, name)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_outside_is_refused_by_one_sentence(name):
-    outside(TABLE, name)
+test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = cases(TABLE)
 
 
 def test_every_public_function_is_in_the_table():

@@ -1,8 +1,7 @@
 """What rows, placement, rates and families of conditions accept and refuse, as a table (see contract.py)."""
 
 import numpy as np
-import pytest
-from contract import COUNT, FLAG, INF, NAME, NAN, SEEDS, inside, missing, outside
+from contract import COUNT, FLAG, INF, NAME, NAN, SEEDS, cases, missing
 from hypothesis import strategies as st
 
 from lcs_utils import nets, stats
@@ -253,14 +252,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_accepted_gives_finite_numbers(name):
-    inside(TABLE, name)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_outside_is_refused_by_one_sentence(name):
-    outside(TABLE, name)
+test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = cases(TABLE)
 
 
 def test_what_is_not_defined_stays_so():

@@ -14,10 +14,9 @@ from contract import (
     NO_CALL,
     NO_GENERATOR,
     NUMBER,
+    cases,
     generators,
-    inside,
     missing,
-    outside,
     seeded,
     tensors,
 )
@@ -290,14 +289,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_accepted_gives_finite_numbers(name):
-    inside(TABLE, name)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_outside_is_refused_by_one_sentence(name):
-    outside(TABLE, name)
+test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = cases(TABLE)
 
 
 def test_a_condition_for_one_image_is_not_silently_the_batch():

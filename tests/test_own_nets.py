@@ -31,7 +31,7 @@ from lcs_utils.training.data import Data
 from lcs_utils.training.run import run
 
 MINE = Experiment("mine", objects=(2, 4), labels="random")  # the README's
-COLORS = Experiment("mine_color", objects=(1, 2), condition="color")
+TOLD_COLORS = Experiment("mine_color", objects=(1, 2), condition="color")
 SMALL = {"channels": 8, "channel_mult": [1], "num_blocks": 1, "attention_levels": [], "unshuffle": 2}
 
 
@@ -53,7 +53,7 @@ def home(tmp_path_factory):
         patch.setattr(net_locality, "SIGMAS", (0.5, 2.0))
         patch.setattr(net_locality, "IMAGES", 2)
         size = replace(preset("tiny"), images=320, net=SMALL | {"dtype_inside": "float32"})
-        for exp in (MINE, COLORS):
+        for exp in (MINE, TOLD_COLORS):
             low, high = exp.objects
             scenes = [sample_scene(0, i, low + i % (high - low + 1), visibility=False) for i in range(32)]
             known = dataset.labels(scenes, high)
@@ -65,7 +65,7 @@ def home(tmp_path_factory):
 def test_nothing_is_known_of_them_but_what_their_rows_say(home):
     assert not {"mine", "mine_color"} & set(EXPERIMENTS)
     assert nets.parse("mine") == nets.Net(MINE) and nets.parse("mine_color_seed2@640/unit") == nets.Net(
-        COLORS, "tiny", 2, 640, "unit"
+        TOLD_COLORS, "tiny", 2, 640, "unit"
     )
     assert nets.listed() == ["mine", "mine_color"]
     with pytest.raises(ValueError, match="unknown experiment 'yours'"):

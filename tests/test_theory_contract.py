@@ -9,10 +9,9 @@ from contract import (
     NO_GENERATOR,
     NUMBER,
     SEEDS,
+    cases,
     generators,
-    inside,
     missing,
-    outside,
     seeded,
     tensors,
 )
@@ -741,14 +740,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_accepted_gives_finite_numbers(name):
-    inside(TABLE, name)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_what_is_outside_is_refused_by_one_sentence(name):
-    outside(TABLE, name)
+test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = cases(TABLE)
 
 
 def test_text_is_one_condition_and_not_its_letters():

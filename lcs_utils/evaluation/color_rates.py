@@ -7,7 +7,7 @@ what as many randomly colored objects as asked for would show.
     found = of_net(color_generalization.read(), "color_1-3", "subsets")
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from lcs_utils.evaluation.placement import TIMES
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.evaluation.rows import of_net as rows_of_net
 from lcs_utils.evaluation.rules import LargestK
+from lcs_utils.evaluation.sizes import bare
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, drawn_mean, interval, weights
 
@@ -128,3 +129,10 @@ def of_net(rows: Iterable[ColorRow], net: str, family: str = "subsets", seed: in
     if k is None:
         raise ValueError(f"K of {net!r} needs rows for k = 1, 2, ...; there are {there}")
     return ColorFound(at, k, null)
+
+
+def of_nets(
+    rows: Mapping[str, Iterable[ColorRow]], family: str = "subsets", seed: int = 0
+) -> dict[str, ColorFound]:
+    """`of_net` of {net with its size: its rows}."""
+    return {net: of_net(of, bare(net), family, seed) for net, of in rows.items()}

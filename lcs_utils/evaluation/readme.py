@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from lcs_utils import notebooks, paths, store
+from lcs_utils import paths, store
 from lcs_utils.evaluation import (
     against_null,
     by_eye,
@@ -21,9 +21,10 @@ from lcs_utils.evaluation import (
     hand_counts,
     net_features,
 )
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, from_figures
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.feature_report import pick
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
+from lcs_utils.evaluation.notebook_claims import decided
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
@@ -48,7 +49,7 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
     told of colors say is read from their own.
     """
     at = {name: against_null.of_nets(new, [name], "spread") for name in ("exp1", "exp2", "exp3")}
-    k = {name: f"{say(found.k.placed)}, its null {say(found.k.placed_null)}" for name, found in at.items()}
+    k = {name: f"{say(found.k.placed)}, null {say(found.k.placed_null)}" for name, found in at.items()}
     rows = read_rows(rows_path("small"))
     of_64 = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
     large = {name: against_null.of_nets(rows, [net], "spread") for name, net in of_64.items()}
@@ -70,18 +71,17 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
     return [
         Finding("holds", f"Told all locations (Exp. 1), a net composes: K = {k['exp1']}.", "A1"),
         Finding("holds", f"Told one location (Exp. 2), it does not: K = {k['exp2']}.", "A1"),
-        Finding("holds", f"A local net on the same data (Exp. 3) repairs it: K = {k['exp3']}.", "A1"),
+        Finding("holds", f"A local net (Exp. 3) repairs it: K = {k['exp3']}.", "A1"),
         Finding(
             "holds" if told.k.low > 3 else "does not",
-            f"Told all colors of 1-3 objects, a net composes: K = {say(told.k)} (64 px), its null "
-            f"{say(told.k_null)}, the paper's {COLOR_PAPER['color_1-3']}.",
+            f"Told all colors, a net composes: K = {say(told.k)} at 64 px, null {say(told.k_null)}, the "
+            f"paper's {COLOR_PAPER['color_1-3']}.",
             "08",
         ),
         Finding(
             "does not",
-            f"Pictures are clean: {looks:.0%} of Exp. 1's look right to the counter at K = 3, {clean:.0%} at "
-            f"64 px; to the eye {by_looking('exp1, 64 px'):.0%}, of renders "
-            f"{by_looking('render, 64 px'):.0%}.",
+            f"Clean pictures (K = 3): {looks:.0%} of Exp. 1's look right, at 64 px {clean:.0%}, to the eye "
+            f"{by_looking('exp1, 64 px'):.0%}, renders {by_looking('render, 64 px'):.0%}.",
             "A7",
         ),
         Finding(
@@ -92,16 +92,14 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
         ),
         Finding(
             "new",
-            "Exp. 2's own net, told only the nearest condition at each cell, fills "
+            "Told each cell's nearest condition only, Exp. 2's net fills "
             f"{filled['exp2/nearest']:.2f} of the cells (as it is: {filled['exp2']:.2f}).",
             "06",
         ),
         Finding(
             "new",
-            "Additivity of the denoiser, $R^2$ at K = 3: Exp. 1 {:.2f}, Exp. 2 {:.2f}, untrained {:.2f}, "
-            "told colors {:.2f}. An untrained net's cosines, eq. (3), are no larger than Exp. 1's.".format(
-                *added
-            ),
+            "Additivity, $R^2$ at K = 3: Exp. 1 {:.2f}, Exp. 2 {:.2f}, untrained {:.2f}, told colors "
+            "{:.2f}.".format(*added),
             "08b",
         ),
     ]
@@ -110,15 +108,11 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
 def blocks(preset: str = "tiny") -> dict[str, str]:
     """{marker: Markdown} of everything in the README that is measured."""
     old, new = read_rows(told_path(preset)), read_rows(rows_path(preset))
-    judged = Counter(v.verdict for v in verdicts(old) + from_figures(preset))
+    judged = Counter(v.verdict for v in verdicts(old) + decided(preset))
     lines = [f"**{judged[kind]} {kind}**" for kind in (YES, PARTLY, NO, OPEN)]
-    titles = {"holds": "Holds", "does not": "Does not hold here", "new": "New here"}
-    found = []
-    for finding in findings(new, old, preset):
-        name = notebooks.resolve(finding.notebook)
-        link = f"[{finding.notebook}](notebooks/{name}.ipynb)"
-        found.append(f"| {titles[finding.kind]} | {finding.words} | {link} |")
-    head = ["| | finding | notebook |", "|---|---|---|"]
+    titles = {"holds": "Holds", "does not": "Fails", "new": "New"}
+    found = [f"| {titles[of.kind]} | {of.words} | {of.notebook} |" for of in findings(new, old, preset)]
+    head = ["| here | finding | in |", "|---|---|---|"]
     return {
         "verdict": f"Of the paper's claims {', '.join(lines)}.",
         "findings": "\n".join(head + found),

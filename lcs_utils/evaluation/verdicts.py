@@ -15,7 +15,8 @@ from pathlib import Path
 from lcs_utils import nets, paths, store
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.evaluation import changes
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, from_figures, say_interval
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, say_interval
+from lcs_utils.evaluation.notebook_claims import decided
 from lcs_utils.evaluation.obeyed import along_k
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import OUTSIDE, command_of, verdicts
@@ -30,7 +31,8 @@ def complete(command: str, preset: str = "tiny") -> str:
     """A command for a preset, after those that train what nets it measures and whose weights are not
     shipped.
     """
-    words = [command if preset == "tiny" else f"{command} --preset {preset}"]
+    option = "-p preset" if command.startswith("python -m lcs_utils.notebooks") else "--preset"
+    words = [command if preset == "tiny" or command == "none" else f"{command} {option} {preset}"]
     if command.startswith(COMMAND):
         named = command.removeprefix(COMMAND).partition("--k")[0].split()
         bases = dict.fromkeys(changes.split(name)[0] for name in named)
@@ -153,16 +155,13 @@ def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str
 
 def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
-    found, of_preset = (
-        verdicts(rows) + from_figures(preset),
-        "" if preset == "tiny" else f" --preset {preset}",
-    )
+    found = verdicts(rows) + decided(preset)
+    of_preset = "" if preset == "tiny" else f" --preset {preset}"
     number = ", ".join(f"{sum(v.verdict == name for v in found)} {name}" for name in (YES, PARTLY, NO, OPEN))
     lines = [
         "# Verdicts",
         "",
-        f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from the rows and figures of preset "
-        f"{preset}. "
+        f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from the rows of preset {preset}. "
         f"{number}; several lines rest on the same nets.",
         "",
         f"K is the largest number of locations up to which a net succeeds; {PAPER_RULE.words}; "

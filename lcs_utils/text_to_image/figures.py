@@ -1,5 +1,6 @@
 """Figs. 6, 7 and 13 for any SDXL-class model, and what is true of the small one (App. G)."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +10,13 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from lcs_utils.plotting import to_uint8
+from lcs_utils.plotting import PALETTE, to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
 from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines
 from lcs_utils.text_to_image.truth import Row
 
-COLORS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
+HUES = [PALETTE[name] for name in ("vermilion", "blue", "green", "purple", "orange", "sky", "black")]
 NONE = "#E8E8E8"
 Baselined = dict[str, dict[str, dict[str, float]]]
 BASELINES = {"empty": 'minus "" (the paper)', "mean": "minus the mean of prompts"}
@@ -40,20 +41,14 @@ def draw_words(
         for ax, moment in zip(row[1:], heard, strict=False):
             names = dominant(moment.maps)
             shown = [
-                [COLORS[words.index(name) % len(COLORS)] if name else NONE for name in line] for line in names
+                [HUES[words.index(name) % len(HUES)] if name else NONE for name in line] for line in names
             ]
             ax.imshow([[plt.matplotlib.colors.to_rgb(one) for one in line] for line in shown])
             ax.set_title(f"σ = {moment.sigma:.2g}", fontsize=11)
-        row[0].set_title(_wrapped(prompt, 24), fontsize=9)
-        handles = [Patch(color=COLORS[i % len(COLORS)], label=word) for i, word in enumerate(words)]
+        row[0].set_title(textwrap.fill(prompt, 24), fontsize=9)
+        handles = [Patch(color=HUES[i % len(HUES)], label=word) for i, word in enumerate(words)]
         row[-1].legend(handles=[*handles, Patch(color=NONE, label="none")], loc="center left", fontsize=10)
     return figure
-
-
-def _wrapped(text: str, width: int) -> str:
-    import textwrap
-
-    return textwrap.fill(text, width)
 
 
 def words_numbers(
@@ -83,11 +78,7 @@ def draw_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Fig
             ax.set(xticks=[], yticks=[])
             ax.grid(False)
             if i == 0:
-                ax.set_title(
-                    f"{BASELINES[baseline]}\nσ = {sigma:.2g}"
-                    if j % len(sigmas) == 1
-                    else f"\nσ = {sigma:.2g}"
-                )
+                ax.set_title(f"{BASELINES[baseline] if j % len(sigmas) == 1 else ''}\nσ = {sigma:.2g}")
             if j == 0:
                 ax.set_ylabel(asked[i].short, rotation=0, ha="right", va="center")
     return figure
@@ -119,11 +110,7 @@ def draw_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
             ax.set_yticklabels(names if j == 0 else [])
             ax.grid(False)
             if i == 0:
-                ax.set_title(
-                    f"{BASELINES[baseline]}\nσ = {sigma:.2g}"
-                    if j % len(sigmas) == 1
-                    else f"\nσ = {sigma:.2g}"
-                )
+                ax.set_title(f"{BASELINES[baseline] if j % len(sigmas) == 1 else ''}\nσ = {sigma:.2g}")
             if j == 0:
                 ax.set_ylabel(title, fontsize=13)
     figure.colorbar(image, ax=axes, shrink=0.6, label="cosine")
@@ -151,8 +138,8 @@ def draw_composites(said: Baselined, beside: Baselined) -> Figure:
     for ax, (baseline, of) in zip(axes, said.items(), strict=True):
         labels, y = list(of), np.arange(len(of))
         for kind, mark, color, label in (
-            ("own", "o", COLORS[1], "its own single prompt"),
-            ("other", "s", COLORS[0], "mean of the others"),
+            ("own", "o", HUES[1], "its own single prompt"),
+            ("other", "s", HUES[0], "mean of the others"),
         ):
             ax.plot([of[name][kind] for name in labels], y, mark, color=color, ms=9, label=label)
             if beside:
@@ -183,8 +170,8 @@ def draw_rows(
                 row = one(rows, net, "AUC", case, control, sigma=sigma)
                 if row:
                     at = y + 0.13 * (k - (len(drawn) - 1) / 2)
-                    ax.plot([row.low, row.high], [at, at], color=COLORS[k], lw=2)
-                    ax.plot(row.value, at, "os^Dv"[k], color=COLORS[k], ms=7, label=label if y == 0 else None)
+                    ax.plot([row.low, row.high], [at, at], color=HUES[k], lw=2)
+                    ax.plot(row.value, at, "os^Dv"[k], color=HUES[k], ms=7, label=label if y == 0 else None)
         ax.axvline(0.5, color="gray", lw=1, ls="--")
         ax.set(xlim=(0, 1), xlabel="AUC", title=f"σ = {sigma:g}")
     axes[0].set(yticks=range(len(cases)), yticklabels=cases.values(), ylim=(len(cases) - 0.5, -0.5))
@@ -221,9 +208,9 @@ def draw_success(
                 for y, what in enumerate(whats):
                     own, null = (one(rows, net, what, kind, c, guidance=guidance) for c in ("", "permuted"))
                     at = y + 0.22 * (k - (len(nets) - 1) / 2)
-                    ax.plot([own.low, own.high], [at, at], color=COLORS[k], lw=2)
-                    ax.plot(own.value, at, "os"[k], color=COLORS[k], ms=7, label=label if y == 0 else None)
-                    ax.plot(null.value, at, "os"[k], mfc="white", color=COLORS[k], ms=7, zorder=0)
+                    ax.plot([own.low, own.high], [at, at], color=HUES[k], lw=2)
+                    ax.plot(own.value, at, "os"[k], color=HUES[k], ms=7, label=label if y == 0 else None)
+                    ax.plot(null.value, at, "os"[k], mfc="white", color=HUES[k], ms=7, zorder=0)
             ax.set(xlim=(-0.03, 1.03), title=f"{kind}, guidance {guidance:g}")
     axes[0, 0].set(yticks=range(len(whats)), yticklabels=whats, ylim=(len(whats) - 0.5, -0.5))
     for ax in axes[-1]:
@@ -242,9 +229,7 @@ def draw_additivity(rows: Sequence[Row], nets: dict[str, str], sigmas: Sequence[
             found = [one(rows, net, "additivity", case, sigma=sigma) for sigma in sigmas]
             bars = [[row.value - row.low for row in found], [row.high - row.value for row in found]]
             x = [1.04**k * sigma for sigma in sigmas]
-            ax.errorbar(
-                x, [row.value for row in found], bars, fmt="os"[k] + "-", color=COLORS[k], label=label
-            )
+            ax.errorbar(x, [row.value for row in found], bars, fmt="os"[k] + "-", color=HUES[k], label=label)
         ax.axhline(0, color="gray", lw=1, ls="--")
         ax.set(
             xscale="log",

@@ -1,16 +1,18 @@
 """What notebooks 09 and 10 say of the stored rows: numbers beside figures, sentences, checks (App. G)."""
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 
 from lcs_utils.plotting import image_grid
 from lcs_utils.text_to_image import success, truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
-from lcs_utils.text_to_image.captions import Scene, held_out
-from lcs_utils.text_to_image.figures import _wrapped, one, part_maps
+from lcs_utils.text_to_image.captions import Scene, caption, held_out
+from lcs_utils.text_to_image.figures import one, part_maps
 from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study
 from lcs_utils.text_to_image.scoring import SIGMAS
 from lcs_utils.text_to_image.truth import Row
@@ -27,14 +29,14 @@ ATTENDED = {
 }
 STEPS, AT = 25, (1, 8, 13, 19)
 SAMPLES = (
-    "a red cylinder",
-    "a cyan cube, in fog",
-    "a yellow cube, at night",
-    "a purple sphere, as a drawing",
-    "a green cube and a gray sphere",
-    "a red cube",
-    "a cyan cylinder, at night",
-    "a purple cube, as a drawing",
+    Scene((("red", "cylinder"),)),
+    Scene((("cyan", "cube"),), "fog"),
+    Scene((("yellow", "cube"),), "night"),
+    Scene((("purple", "sphere"),), "drawing"),
+    Scene((("green", "cube"), ("gray", "sphere"))),
+    Scene((("red", "cube"),)),
+    Scene((("cyan", "cylinder"),), "night"),
+    Scene((("purple", "cube"),), "drawing"),
 )
 
 
@@ -52,30 +54,19 @@ def draw_samples(
     denoiser: PromptDenoiser, study: Study, seed: int, each: int = 3
 ) -> tuple[Figure, dict[str, Any]]:
     """Pictures of SAMPLES, or of another model's scenes, three each; held-out ones say so."""
-    asked = SAMPLES if study is SMALL else study.scenes
+    ours = SAMPLES if study is SMALL else ()
+    asked = [caption(scene) for scene in ours] or study.scenes
+    held = {caption(scene) for scene in ours if held_out(scene)}
     told = [text for text in asked for _ in range(each)]
     settings = {"height": study.side, "width": study.side, "num_inference_steps": STEPS, "output_type": "pt"}
-    import torch
-
     generator = torch.Generator().manual_seed(seed)
     drawn = denoiser.pipeline(told, guidance_scale=study.guidance, generator=generator, **settings).images
     grid = [[2 * drawn[i * each + j].float().cpu() - 1 for i in range(len(asked))] for j in range(each)]
-    labels = [
-        _wrapped(text + (" (held out)" if study is SMALL and _held(text) else ""), 14) for text in asked
-    ]
+    labels = [textwrap.fill(text + " (held out)" * (text in held), 14) for text in asked]
     return image_grid(grid, column_labels=labels, cell=1.15), {
         "captions": list(asked),
         "guidance": study.guidance,
     }
-
-
-def _held(text: str) -> bool:
-    words = text.replace(",", "").split()
-    pairs = tuple(
-        (words[i + 1], words[i + 2]) for i, word in enumerate(words) if word == "a" and i + 2 < len(words)
-    )
-    style = words[-1] if words[-1] in ("night", "fog", "drawing") else "plain"
-    return held_out(Scene(tuple(pair for pair in pairs if pair[1] in ("cube", "sphere", "cylinder")), style))
 
 
 def said_row(row: Row) -> dict[str, float]:

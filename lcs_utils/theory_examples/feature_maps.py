@@ -17,6 +17,7 @@ from lcs_utils.theory import approximate_cpc, cpc, feature_cpc, feature_space, l
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 LIGHT, SPILL = 0.5, 0.3
+SIGMAS = tuple(torch.logspace(-1.5, 2, 15).tolist())  # of Claim 2
 CASES = {"CPC": (0.0, 0.0), "shared light": (LIGHT, 0.0), "spill": (0.0, SPILL), "CPC, sheared": (0.0, 0.0)}
 TURN = torch.tensor([[0.8, -0.6], [0.6, 0.8]], dtype=torch.float64)
 MIX = torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)  # invertible, not orthogonal

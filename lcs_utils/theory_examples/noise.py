@@ -18,6 +18,9 @@ from lcs_utils import plotting
 from lcs_utils.theory import approximate_cpc, results
 from lcs_utils.theory.distributions import GaussianMixture
 
+COUPLINGS = tuple(torch.linspace(0, 0.5, 11).tolist())
+COUPLED = 0.4  # where noise is looked at
+SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SETS: tuple[tuple[int, ...], ...] = ((), (0,), (1, 2), (0, 1, 2))  # the suprema of Def. 3 are over these
 WORDS = (r"$\varepsilon_1$ between blocks", r"$\varepsilon_2$ foreign blocks", r"$\varepsilon_3$ background")
 HUES = [plotting.PALETTE[name] for name in ("blue", "orange", "green")]

@@ -72,6 +72,11 @@ def lemma_1_gaps(
     return gaps
 
 
+def largest_gap(gaps: Mapping[str, Float[Tensor, "levels"]]) -> float:
+    """The next power of ten above every gap, at least 1e-12: below that all is rounding."""
+    return max(1e-12, power_above(max(gap.max() for gap in gaps.values())))
+
+
 def power_above(gap: float | Tensor) -> float:
     """The next power of ten: the size of a rounding error, whose digits differ between machines."""
     return 10.0 ** float(torch.as_tensor(gap, dtype=torch.float64).log10().ceil())

@@ -1,0 +1,255 @@
+"""Claims of the paper that a notebook shows in a figure: the functions that it draws from decide them.
+
+Exact theory is computed, what is said of nets comes from stored rows; no figure is read.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from lcs_utils import notebooks
+from lcs_utils.evaluation import (
+    color_figures,
+    color_generalization,
+    color_rates,
+    feature_matrices,
+    feature_report,
+    middle,
+    net_locality,
+    sizes,
+)
+from lcs_utils.evaluation.claims import NO, OPEN, YES, Verdict, judged, say_interval
+from lcs_utils.evaluation.color_rates import ColorFound
+from lcs_utils.evaluation.locality_rates import against_noise, at_high_noise, chance_locality
+from lcs_utils.evaluation.net_locality import LocalityRow
+from lcs_utils.evaluation.rows import STANDARD
+from lcs_utils.evaluation.tables import COLOR_PAPER, say
+from lcs_utils.nets import trained
+from lcs_utils.stats import interval
+from lcs_utils.theory.feature_space import Claim2
+from lcs_utils.theory.results import Lemma2
+from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares
+
+SEED, LEVELS = 0, 20  # the notebooks' own
+
+
+class Claim(NamedTuple):
+    """A claim: `numbers` measures it for a preset (None: nothing was measured), `judge` says (ours, the
+    verdict) of them; the notebook draws the same numbers.
+    """
+
+    claim: str
+    paper: str
+    notebook: str
+    numbers: Callable[[str], Any]
+    judge: Callable[[Any], tuple[str, str]]
+
+
+def _if(holds: bool) -> str:
+    return YES if holds else NO
+
+
+def _lemma_1(gap: float) -> tuple[str, str]:
+    return f"largest gap, as a share of the score, below {gap:.0e}", _if(gap < 1e-6)
+
+
+def _fitted(off: Mapping[str, Sequence[float]]) -> tuple[str, str]:
+    each = [f"{name} " + ", ".join(f"{nats:.2g}" for nats in of) for name, of in off.items()]
+    said = "fitted to one and two conditions, nats off at one, two, three: " + "; ".join(each)
+    return said, _if(off["CPC"][2] < 0.01 and min(of[2] for name, of in off.items() if name != "CPC") > 0.2)
+
+
+def _lemma_2(found: Sequence[Lemma2]) -> tuple[str, str]:
+    shares = [lemma.divergence / lemma.bound for lemma in found if lemma.bound > 0]
+    return f"{min(shares):.0%} to {max(shares):.0%} of the bound", _if(max(shares) <= 1)
+
+
+def _lemma_3(errors: Float[Tensor, "levels 3"]) -> tuple[str, str]:
+    low, high = noise.SIGMAS[0], noise.SIGMAS[-1]
+    said = f"largest error {errors[0].max():.2f} at sigma = {low:g}, {errors[-1].max():.4f} at {high:g}"
+    return said, _if(bool((errors.diff(dim=0) < 0).all()))
+
+
+def _claim_2(found: Claim2) -> tuple[str, str]:
+    falls = {name: gaps[-1] < 0.01 * max(gaps) for name, gaps in sorted(found._asdict().items())}
+    said = [", ".join(name for name, yes in falls.items() if yes is which) for which in (True, False)]
+    return f"its formula is lost; at the highest noise vanish: {said[0]}; do not: {said[1]}", judged(
+        list(falls.values())
+    )[0]
+
+
+def _located(preset: str) -> dict[str, list[LocalityRow]] | None:
+    rows, both = net_locality.read(preset), ("exp1", "exp2")
+    there = {row.net for row in rows}.issuperset(both)
+    return net_locality.current(rows, both, preset) if there else None
+
+
+def _hears(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
+    one, two = (at_high_noise(rows[net]) for net in ("exp1", "exp2"))
+    said = (
+        f"from within two cells: Exp. 1 {say_interval(one)}, Exp. 2 {say_interval(two)}, chance "
+        f"{chance_locality(trained('exp1').radius):.2f}"
+    )
+    return said, _if(one.low > two.high)
+
+
+def _looks(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
+    widest = [
+        max(side.value for side in against_noise(rows[net], of).values())
+        for of in ("window", "window_1")
+        for net in ("exp1", "exp2")
+    ]
+    said = (
+        "90 % squares of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of 32, local is at most half; "
+        "of absolute values instead of energy, {:.0f} and {:.0f}"
+    ).format(*widest)
+    return said, _if(max(widest[:2]) <= 16)
+
+
+def _centered(sides: Mapping[str, Float[np.ndarray, "images sigmas"]]) -> tuple[str, str]:
+    at_last = {name: interval(of[:, -1]) for name, of in sides.items()}
+    said = ", ".join(f"{name} {say_interval(side)} px" for name, side in at_last.items())
+    words = "CIFAR-10 was not run; of two small nets of one object, 90 % square at sigma = "
+    return f"{words}{middle.SIGMAS[-1]:g}: {said}", OPEN
+
+
+def _told_colors(preset: str) -> dict[str, ColorFound] | None:
+    nets = color_figures.measured(color_generalization.read)
+    return color_rates.of_nets(nets, "subsets", STANDARD.seed) if nets and preset in sizes.SIZES else None
+
+
+def _largest(found: Mapping[str, Any], net: str) -> str | None:
+    """The net's name in a figure at the largest size that it has."""
+    return next((name for name in (f"{net}, 64 px", net) if name in found), None)
+
+
+def _color_ks(found: Mapping[str, ColorFound]) -> tuple[str, str]:
+    there = {net: name for net in COLOR_PAPER if (name := _largest(found, net))}
+    said = ", ".join(f"{name}: {say(found[name].k)}" for name in there.values())
+    missing = [net for net in COLOR_PAPER if net not in there]
+    near = [abs(found[name].k.value - COLOR_PAPER[net]) <= 1 for net, name in there.items()]
+    verdict = NO if not all(near) else OPEN if missing else YES
+    return said + (f"; not trained: {', '.join(missing)}" if missing else ""), verdict
+
+
+def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
+    of = found[_largest(found, "color_1-3")]
+    return f"K = {say(of.k)} after 1-3 objects, its null {say(of.k_null)}", _if(of.k.low > 3)
+
+
+def _cosines(preset: str) -> dict[str, dict[str, dict[str, list[float]]]] | None:
+    rows = sizes.of_both(feature_matrices.read)
+    shown = feature_report.labels(rows, "64 px")
+    return feature_report.cosine_numbers(rows, shown) if shown and preset in sizes.SIZES else None
+
+
+def _orthogonal(found: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> tuple[str, str]:
+    nets = {
+        f"{net}{size}": f"{twin}{size}"
+        for net, twin in {"exp1": "untrained", "color_1-3": "untrained_color"}.items()
+        for size in ("", ", 64 px")
+    }
+    means = {
+        net: float(np.mean([of[1] for layer, of in found[net]["net"].items() if layer != "denoiser"]))
+        for pair in nets.items()
+        for net in pair
+        if net in found
+    }
+    said = ", ".join(f"{net} {mean:.2f}" for net, mean in means.items())
+    beats = [means[net] < means[bare] for net, bare in nets.items() if net in means]
+    return f"mean absolute cosine over layers: {said}", judged(beats, "kinds of condition")[0]
+
+
+CLAIMS = (
+    Claim(
+        "Lemma 1, Fig. 3: a compositional distribution's score is a local conditional score",
+        "equal",
+        "01",
+        lambda preset: squares.largest_gap(squares.lemma_1_gaps(squares.three_squares(), LEVELS, SEED)),
+        _lemma_1,
+    ),
+    Claim(
+        "Section 3: a model of a CPC length-generalizes (a family of Gaussians)",
+        "yes",
+        "01b",
+        lambda preset: nine_squares.fitted_at_counts(SEED),
+        _fitted,
+    ),
+    Claim(
+        "Lemma 2: near a CPC, the divergence from it is bounded (a family of Gaussians)",
+        "at most the bound",
+        "02",
+        lambda preset: noise.lemma_2_by_coupling(noise.COUPLINGS),
+        _lemma_2,
+    ),
+    Claim(
+        "Lemma 3, Claim 1: more noise brings a distribution nearer to a CPC (a family of Gaussians)",
+        "falls",
+        "02",
+        lambda preset: noise.lemma_3_by_noise(noise.COUPLED, noise.SIGMAS),
+        _lemma_3,
+    ),
+    Claim(
+        "Claim 2: at high noise transform and noise commute",
+        "falls",
+        "02b",
+        lambda preset: feature_maps.claim_2(feature_maps.SIGMAS)["linear"],
+        _claim_2,
+    ),
+    Claim(
+        "Figs. 2, 10: at high noise Exp. 1 hears nearby conditions, Exp. 2 does not",
+        "yes",
+        "07",
+        _located,
+        _hears,
+    ),
+    Claim(
+        "Figs. 2, 10: Exp. 1 and 2 look at nearby pixels at all noise levels", "yes", "07", _located, _looks
+    ),
+    Claim(
+        "Fig. 12: a CIFAR-10 net, of one centered subject, looks far at high noise",
+        "yes",
+        "07",
+        middle.sides,
+        _centered,
+    ),
+    Claim(
+        "Table 1, colors: trained on 1, 1-3 and 1-5 objects, K within one of the paper's",
+        "1, 4, 7",
+        "08",
+        _told_colors,
+        _color_ks,
+    ),
+    Claim(
+        "Section 4, Fig. 5: told all colors, a net draws more of them than it saw together",
+        "yes",
+        "08",
+        _told_colors,
+        _colors_beyond,
+    ),
+    Claim(
+        "Figs. 5, 11, eq. (3): where a net composes, mean differences of conditions are closer to orthogonal "
+        "than in a net that learned nothing",
+        "orthogonal",
+        "08b",
+        _cosines,
+        _orthogonal,
+    ),
+    Claim("Figs. 6, 7, 13, App. G: SDXL", "–", "09", lambda preset: (), lambda found: ("", OPEN)),
+)
+
+
+def decided(preset: str = "tiny") -> list[Verdict]:
+    """The verdict on each of CLAIMS by a preset's rows; untested where there are none."""
+    found, measured = [], {of: of(preset) for of in dict.fromkeys(claim.numbers for claim in CLAIMS)}
+    for claim in CLAIMS:
+        numbers = measured[claim.numbers]
+        if numbers is None:
+            found.append(Verdict(claim.claim, claim.paper, "no numbers yet", OPEN, "none"))
+        else:
+            command = f"python -m lcs_utils.notebooks run {notebooks.resolve(claim.notebook)}"
+            found.append(Verdict(claim.claim, claim.paper, *claim.judge(numbers), command))
+    return found
