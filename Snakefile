@@ -21,6 +21,7 @@ import sys
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebooks, paths
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, experiment, scene_counts
+from lcs_utils.nets import parts
 from lcs_utils.presets import PRESETS, preset
 from lcs_utils.training.order import QUEUE
 
@@ -90,8 +91,8 @@ def done(kind, name):
 
 def of_net(name):
     """The experiment and the seed of a net."""
-    base, _, seed = name.partition("_seed")
-    return experiment(base), int(seed or 0)
+    base, seed, *_ = parts(name)
+    return experiment(base), seed
 
 
 def minutes(name):

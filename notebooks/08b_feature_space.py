@@ -116,7 +116,8 @@ path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 # nets that compose, additivity between those and the nets that fail.
 
 # %%
-k = report.largest_k(lambda size: read_rows(rows_path(size)), color_generalization.read)
+measured = {row.net for row in rows}
+k = report.largest_k(lambda size: read_rows(rows_path(size)), color_generalization.read, measured)
 values = report.measures_of(rows, k)
 found = {words: report.against_k(of, k, seed) for words, of in values.items()}
 figure = figures.draw_against_k(values, k, found)

@@ -46,7 +46,8 @@ both = prompts.attended(denoiser, prompts.asked(study), study, seed=seed)
 found = prompts.of_singles(both, study)
 figure = figures.draw_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
-path = plotting.save_figure(figure, "fig07", preset, said, seed, files)
+alt = report.ALT["fig07"]
+path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
@@ -56,7 +57,8 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files)
 # %%
 figure = figures.draw_cosines(found, study.singles)
 said = figures.off_diagonal(found)
-path = plotting.save_figure(figure, "fig13", preset, said, seed, files)
+alt = report.ALT["fig13"]
+path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
 Markdown(report.cosine_words(said))
 
@@ -71,7 +73,8 @@ said = prompts.composites(both, study, "mid")
 beside = report.composites_untrained(rows) if model == "standin" else {}
 figure = figures.draw_composites(said, beside)
 said = {"model": said, "untrained": beside}
-path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored())
+alt = report.ALT["composite_prompts"]
+path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored(), alt=alt)
 
 # %% [markdown]
 # ## Are attention maps explanations?
@@ -81,7 +84,8 @@ path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, fil
 # %%
 figure = figures.draw_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.auc_numbers(rows, report.ATTENDED)
-path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored())
+alt = report.ALT["attention_to_mask"]
+path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.auc_words(rows, report.ATTENDED))
 
@@ -92,11 +96,25 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # object, this net learned that there is no other, so that two captions of one object contradict each other.
 
 # %%
-figure = figures.draw_additivity(rows, report.NETS, report.SIGMAS)
-said = report.additivity_numbers(rows)
-path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, report.stored())
+label = "additivity $R^2$"
+figure = figures.draw_by_noise(rows, "additivity", report.ADDED, report.NETS, report.SIGMAS, label, chance=0.0)
+figure.axes[0].set_ylim(-2, 1.05)
+said, alt = report.numbers(rows, "additivity", "effect"), report.ALT["prompt_additivity"]
+path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, report.stored(), alt=alt)
 # %%
-Markdown(report.additivity_words(rows))
+Markdown(report.by_noise_words(rows, "additivity", report.ADDED, "permuted"))
+
+# %% [markdown]
+# ## Does a removal move along its own direction? (eq. (3))
+# Of what changes when one of two is no longer told, the share along the direction that it has by itself.
+
+# %%
+label = "own share"
+figure = figures.draw_by_noise(rows, "own share", report.ADDED, report.NETS, report.SIGMAS, label, chance=0.5)
+said, alt = report.numbers(rows, "own share"), report.ALT["prompt_own_share"]
+path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, report.stored(), alt=alt)
+# %%
+Markdown(report.by_noise_words(rows, "own share", report.ADDED, "permuted"))
 
 # %% [markdown]
 # ## Your own model

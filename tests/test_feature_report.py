@@ -8,6 +8,7 @@ import torch
 from lcs_utils.evaluation import feature_figures, feature_matrices, feature_predictions, feature_report
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.net_features import KS, REMOVALS, FeatureRow
+from lcs_utils.experiments import Experiment
 
 LAYERS = ("encoder.0.scale", "encoder.1.scale", "decoder.0.scale", "denoiser")
 # additivity at K = 3, own share at K = 4, mean cosine of each net
@@ -99,6 +100,22 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}
     ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
     assert len(feature_figures.draw_against_k(values, k, ranks).axes) == 3
+
+
+def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
+    """Gray, after those of the paper, places and colors told apart by what they were trained on."""
+    told = {"mine": Experiment("mine", (2, 4)), "yours": Experiment("yours", (1, 2), condition="color")}
+    known = feature_report.trained
+    monkeypatch.setattr(feature_report, "trained", lambda net: told[net] if net in told else known(net))
+    rows = feature_rows({"yours": (0.1, 0.5, 0.1), "mine": (0.9, 0.8, 0.2), "exp1": (0.9, 0.8, 0.2)})
+    assert list(feature_report.labels(rows, kind="location")) == ["exp1", "mine"]
+    (curve,) = feature_report.curves(rows, kind="color")
+    assert curve == ("yours", "yours", feature_report.GRAY, 2)
+    k = {"exp1": 7, "mine": 6, "yours": 2}
+    values = feature_report.measures_of(rows, k)
+    ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
+    figure = feature_figures.draw_against_k(values, k, ranks)
+    assert {"mine", "yours"} <= {text.get_text() for axes in figure.axes for text in axes.texts}
 
 
 def test_matrices_are_stored_pair_by_pair():

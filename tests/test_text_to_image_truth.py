@@ -246,12 +246,12 @@ def test_the_reader_learns_from_softened_renders_of_the_same_brightness():
     torch.testing.assert_close(soft.mean((2, 3)), images.mean((2, 3)), atol=0.02, rtol=0)
 
 
-def test_the_reader_reads_planted_peaks():
+def test_the_reader_reads_planted_peaks(monkeypatch):
     net = reader.Reader().eval()
     cells = torch.full((1, 12, 16, 16), -5.0)
     cells[0, 0, 4, 5], cells[0, 1 + 3, 4, 5], cells[0, 9 + 1, 4, 5] = 5.0, 9.0, 9.0
     style = torch.tensor([[0.0, 0.0, 1.0, 0.0]])
-    net.forward = lambda images: (cells, style)
+    monkeypatch.setattr(net, "forward", lambda images: (cells, style))
     (seen,) = net.read(torch.zeros(1, 3, 64, 64))
     assert seen == Scene(((reader.COLORS[3], reader.SHAPES[1]),), "fog")
 

@@ -41,18 +41,18 @@ WORDS = {
 
 
 def label(name: str) -> str:
-    """A net in words, with its size."""
-    return f"{WORDS[bare(name)]}, {size_of(name)}"
+    """A net in words, one of your own by its name, with its size."""
+    return f"{WORDS.get(bare(name), bare(name))}, {size_of(name)}"
 
 
 def measured(read: Callable[[str], Sequence[ColorRow]]) -> dict[str, list[ColorRow]]:
-    """{net with its size: its rows} of the paper's color nets and our control that have rows, the larger size
-    first; `read(preset)` gives rows.
+    """{net with its size: its rows} of the color nets that have rows, the paper's and our control before your
+    own, the larger size first; `read(preset)` gives rows.
     """
     found = {}
     for preset in reversed(SIZES):
         rows = list(read(preset))
-        for net in WORDS:
+        for net in dict.fromkeys([*WORDS, *sorted({row.net for row in rows})]):
             mine = [row for row in rows if row.net == net]
             if mine:
                 found[sized(net, preset)] = mine
@@ -141,7 +141,7 @@ def draw_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
         for net, of in nets.items():
             beside = {k: at.right for k, at in of.at.items()}
-            _band(axes, {k: at.own for k, at in beside.items()}, SHADES[net], label(net))
+            _band(axes, {k: at.own for k, at in beside.items()}, SHADES.get(net, "#777777"), label(net))
             null = {k: at.null.value for k, at in beside.items() if at.null}
             axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
         axes.set(title=words, xlabel="K, objects asked for", xticks=list(beside), ylim=(-0.03, 1.03))

@@ -13,19 +13,19 @@ from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_report import (
     CAUSAL,
-    NAMES,
     PARTS,
     Correlation,
     Curve,
     Matrices,
     averaged,
     cause,
+    hue,
     label,
+    of_colors,
     off_diagonal,
     pick,
 )
 from lcs_utils.evaluation.net_features import FeatureRow
-from lcs_utils.evaluation.sizes import bare
 from lcs_utils.plotting import PALETTE
 
 
@@ -185,9 +185,9 @@ def draw_against_k(
         middle = float(np.mean([x for x, _ in at.values()]))
         lifted: dict[float, int] = {}  # labels at one K stand above each other
         for net, (x, y) in sorted(at.items(), key=lambda item: item[1]):
-            color, bare_net = PALETTE[NAMES[bare(net)][1]], net.startswith(UNTRAINED)
+            color, bare_net = hue(net), net.startswith(UNTRAINED)
             style = {"mfc": "none"} if bare_net else {}
-            axes.plot(x, y, "s" if "color" in net else "o", color=color, **style)
+            axes.plot(x, y, "s" if of_colors(net) else "o", color=color, **style)
             told = f"{label(net)} ({of[net]:.1f})" if of[net] < floor else label(net)
             lift = lifted[y] = lifted.get(y, -1) + 1
             axes.annotate(

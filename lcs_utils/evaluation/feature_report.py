@@ -23,6 +23,7 @@ from lcs_utils.stats import rank_correlation
 
 PARTS = ("encoder", "decoder", "denoiser")
 RESAMPLES = 2000
+GRAY = "#777777"
 NAMES = {  # of the net without its size, and its color
     "exp1": ("Exp. 1", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
@@ -153,9 +154,26 @@ class Curve(NamedTuple):
     trained: int | None
 
 
+def known(nets: Iterable[str]) -> list[str]:
+    """The nets of NAMES in its order, then your own among `nets`, without sizes."""
+    return [*NAMES, *sorted({bare(name) for name in nets} - set(NAMES))]
+
+
+def of_colors(net: str) -> bool:
+    """Whether a net is told colors, not places."""
+    return "color" in net if bare(net) in NAMES else trained(bare(net)).condition == "color"
+
+
 def label(name: str) -> str:
-    """A net in words, with its size where that is 64 px."""
-    return f"{NAMES[bare(name)][0]}{name[len(bare(name)) :]}"
+    """A net in words, with its size where that is 64 px; one of your own by its name."""
+    net = bare(name)
+    return f"{NAMES[net][0] if net in NAMES else net}{name[len(net) :]}"
+
+
+def hue(name: str) -> str:
+    """A net's color; gray for one of your own."""
+    net = bare(name)
+    return PALETTE[NAMES[net][1]] if net in NAMES else GRAY
 
 
 def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: str = "") -> dict[str, str]:
@@ -163,7 +181,7 @@ def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: st
     or of either, untrained ones after the others of their kind.
     """
     there = {row.net for row in rows if size_of(row.net) == size}
-    wanted = [net for net in NAMES if not kind or ("color" in net) is (kind == "color")]
+    wanted = [net for net in known(there) if not kind or of_colors(net) is (kind == "color")]
     names = [next((name for name in there if bare(name) == net), "") for net in wanted]
     return {name: label(name) for name in names if name}
 
@@ -174,7 +192,7 @@ def curves(rows: Iterable[FeatureRow], size: str = "32 px", kind: str = "") -> l
         Curve(
             name,
             words,
-            PALETTE[NAMES[bare(name)][1]],
+            hue(name),
             None if name.startswith(UNTRAINED) else trained(bare(name)).objects[1],
         )
         for name, words in labels(rows, size, kind).items()
@@ -208,7 +226,7 @@ def cosine_numbers(rows: Sequence[CosineRow], nets: Iterable[str]) -> dict:
 def changed(rows: Iterable[FeatureRow]) -> dict[str, str]:
     """{net: label} of the nets whose features were changed while sampling (`feature_causal`)."""
     there = {row.net for row in rows if row.inputs == "samples"}
-    return {net: label(net) for net in NAMES if net in there}
+    return {net: label(net) for net in known(there) if net in there}
 
 
 def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, control: str = "") -> FeatureRow:
@@ -239,15 +257,20 @@ def causal_numbers(rows: Sequence[FeatureRow], nets: Iterable[str], layers: Sequ
     }
 
 
-def largest_k(places: Callable[[str], Sequence[Row]], colors: Callable[[str], Sequence[ColorRow]]) -> dict:
+def largest_k(
+    places: Callable[[str], Sequence[Row]],
+    colors: Callable[[str], Sequence[ColorRow]],
+    nets: Iterable[str] = (),
+) -> dict:
     """{net: its K by number and places, on random cells, or by number and colors, on random subsets}, of the
-    nets that features are measured of; each takes a preset and gives its rows.
+    `known` nets; each takes a preset and gives its rows.
     """
+    wanted = known(nets)
     found = {}
     for preset in SIZES:
         told, rows = colors(preset), places(preset)
         spread = {row.net for row in rows if row.family == "spread" and row.k == 1}
-        for net in NAMES:
+        for net in wanted:
             if net in spread:
                 found[sized(net, preset)] = against_null.of_nets(rows, [net]).k.placed.value
             elif any(row.net == net for row in told):

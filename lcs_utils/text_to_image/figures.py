@@ -207,10 +207,10 @@ def draw_success(
             for k, (net, label) in enumerate(nets.items()):
                 for y, what in enumerate(whats):
                     own, null = (one(rows, net, what, kind, c, guidance=guidance) for c in ("", "permuted"))
-                    at = y + 0.22 * (k - (len(nets) - 1) / 2)
+                    at = y + 0.24 * (k - (len(nets) - 1) / 2)
                     ax.plot([own.low, own.high], [at, at], color=HUES[k], lw=2)
-                    ax.plot(own.value, at, "os"[k], color=HUES[k], ms=7, label=label if y == 0 else None)
-                    ax.plot(null.value, at, "os"[k], mfc="white", color=HUES[k], ms=7, zorder=0)
+                    ax.plot(own.value, at, "os^"[k], color=HUES[k], ms=7, label=label if y == 0 else None)
+                    ax.plot(null.value, at, "os^"[k], mfc="white", color=HUES[k], ms=7, zorder=0)
             ax.set(xlim=(-0.03, 1.03), title=f"{kind}, guidance {guidance:g}")
     axes[0, 0].set(yticks=range(len(whats)), yticklabels=whats, ylim=(len(whats) - 0.5, -0.5))
     for ax in axes[-1]:
@@ -219,26 +219,33 @@ def draw_success(
     return figure
 
 
-def draw_additivity(rows: Sequence[Row], nets: dict[str, str], sigmas: Sequence[float]) -> Figure:
-    """R2(2) of D by noise level: two objects, and an object with a style; one is a sum, 0 is no better than
-    nothing."""
-    cases = ("two objects", "object and style")
-    figure, axes = plt.subplots(1, len(cases), figsize=(8.4, 3.6), sharey=True)
-    for ax, case in zip(axes, cases, strict=True):
-        for k, (net, label) in enumerate(nets.items()):
-            found = [one(rows, net, "additivity", case, sigma=sigma) for sigma in sigmas]
+def draw_by_noise(
+    rows: Sequence[Row],
+    measure: str,
+    cases: dict[str, str],
+    nets: dict[str, str],
+    sigmas: Sequence[float],
+    label: str,
+    chance: float | None = None,
+) -> Figure:
+    """A measure by noise level, a panel for each case: every net with its interval; dashed: what a net that
+    knows nothing reaches."""
+    columns = 2
+    lines = -(-len(cases) // columns)
+    figure, axes = plt.subplots(lines, columns, figsize=(8.4, 2.7 * lines + 0.7), sharex=True, sharey=True)
+    for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
+        for k, (net, name) in enumerate(nets.items()):
+            found = [one(rows, net, measure, case, sigma=sigma) for sigma in sigmas]
             bars = [[row.value - row.low for row in found], [row.high - row.value for row in found]]
             x = [1.04**k * sigma for sigma in sigmas]
-            ax.errorbar(x, [row.value for row in found], bars, fmt="os"[k] + "-", color=HUES[k], label=label)
-        ax.axhline(0, color="gray", lw=1, ls="--")
-        ax.set(
-            xscale="log",
-            xlabel="noise level σ",
-            title=case,
-            xticks=sigmas,
-            xticklabels=[f"{s:g}" for s in sigmas],
-        )
+            ax.errorbar(x, [row.value for row in found], bars, fmt="os^"[k] + "-", color=HUES[k], label=name)
+        if chance is not None:
+            ax.axhline(chance, color="gray", lw=1, ls="--")
+        ax.set(xscale="log", title=title, xticks=sigmas, xticklabels=[f"{s:g}" for s in sigmas])
         ax.minorticks_off()
-    axes[0].set(ylabel="additivity $R^2$", ylim=(min(-0.6, axes[0].get_ylim()[0]), 1.05))
-    axes[0].legend()
+    for ax in axes.flat[-columns:]:
+        ax.set_xlabel("noise level σ")
+    for ax in axes.flat[::columns]:
+        ax.set_ylabel(label)
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(nets))
     return figure

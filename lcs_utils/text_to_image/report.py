@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from lcs_utils.plotting import image_grid
-from lcs_utils.text_to_image import success, truth
+from lcs_utils.text_to_image import structure, success, truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
 from lcs_utils.text_to_image.captions import Scene, caption, held_out
 from lcs_utils.text_to_image.figures import one, part_maps
@@ -17,10 +17,16 @@ from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Stu
 from lcs_utils.text_to_image.scoring import SIGMAS
 from lcs_utils.text_to_image.truth import Row
 
-NETS = {"t1": "told all objects (T1)", "untrained": "untrained"}
+NETS = {"t1": "told all objects (T1)", "t2": "told one object (T2)", "untrained": "untrained"}
 CONTROLS = {"other object": "T1, the other object's mask", "shuffled": "T1, shuffled maps"}
 KINDS = tuple(success.KINDS)
 WHATS = ("objects right", "colors right", "shapes right", "number right", "style right")
+ADDED = {  # what two are, and where their sum is looked for
+    f"{kind}{space}": f"{kind}, {'the mid block' if space else 'the denoiser'}"
+    for kind in structure.KINDS
+    for space in structure.SPACES
+}
+SIDES = {f"eq. (9), {where}": where for where in ("objects", "background")}
 ABLATED = {f"eq. (10), {name}": name for name in ABLATIONS}
 ATTENDED = {
     f"attention {part}, {kind}": f"{part}, {kind}"
@@ -38,6 +44,64 @@ SAMPLES = (
     Scene((("cyan", "cylinder"),), "night"),
     Scene((("purple", "cube"),), "drawing"),
 )
+
+
+ALT = {  # what a figure shows, for those who hear it
+    "text_to_image_samples": (
+        "Three pictures for each of eight captions: gray floors with blurred blobs, dark blue ones at "
+        "night, pale ones in fog, white ones with black outlines as drawings. The styles are those told, "
+        "colors mostly, shapes are hard to tell, and of two objects often one is missing."
+    ),
+    "text_to_image_success": (
+        "Shares of pictures that show what was told, for one object, two, held-out pairs and held-out "
+        "styles, at two guidances: T1, T2 and an untrained net, each beside the same pictures judged by "
+        "another caption. Styles are nearly always right, colors of one object often, all of two objects "
+        "seldom."
+    ),
+    "fig06": (
+        "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
+        "each place by the word heard there at least twice as much as the next one; most places have "
+        "none."
+    ),
+    "word_to_mask": (
+        "How well the influence of a word finds its own object's mask, for four ways to take the word "
+        "away at three noise levels: trained nets stand far right of one half, and so does the mask of "
+        "the other object; shuffled maps stand at one half."
+    ),
+    "own_part": (
+        "Of what a word does inside two objects, the share inside its own, by noise level, for four ways "
+        "to take it away: T1, T2 and an untrained net beside the dashed line of one half."
+    ),
+    "text_to_image_jacobian": (
+        "The side of the square that holds nine tenths of what a place depends on, by noise level, inside "
+        "objects and in the background, for T1, T2 and an untrained net."
+    ),
+    "fig07": (
+        "Maps of attention to one word, a row for each prompt, at three noise levels: on the left minus "
+        "the paper's baseline, where all look alike, on the right minus the mean over prompts, where they "
+        "differ."
+    ),
+    "fig13": (
+        "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
+        "nearly all red with the paper's baseline, red and blue without it."
+    ),
+    "composite_prompts": (
+        "Cosines of composite prompts at a word with the single prompt of that word and with the others: "
+        "near one with its own, also for an untrained net."
+    ),
+    "attention_to_mask": (
+        "How well attention to a word finds its own object's mask, by part of the net and noise level, "
+        "beside the other object's mask, shuffled maps and an untrained net."
+    ),
+    "prompt_additivity": (
+        "Additivity by noise level, for two objects and for an object and a style, of the denoiser and of "
+        "the mid block: styles near one, two objects far below."
+    ),
+    "prompt_own_share": (
+        "The share of a removal along its own direction by noise level, for two objects and for an object "
+        "and a style, of the denoiser and of the mid block, beside chance at one half."
+    ),
+}
 
 
 def files(model: str) -> list[Path]:
@@ -90,19 +154,20 @@ def _told(row: Row) -> str:
 
 
 def success_words(rows: Sequence[Row], guidance: float = 4.0) -> str:
-    """A table of T1's rates at one guidance, each with its interval and null."""
-    lines = [f"T1 at guidance {guidance:g}: rate, interval (null: judged by another caption).", ""]
-    lines += ["| asked for | " + " | ".join(WHATS) + " |", "|---" * (len(WHATS) + 1) + "|"]
-    for kind in KINDS:
-        cells = []
-        for what in WHATS:
-            own, null = (one(rows, "t1", what, kind, c, guidance=guidance) for c in ("", "permuted"))
-            cells.append(f"{_told(own)} ({null.value:.2f})")
-        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    """A table of rates at one guidance, each with its interval and null."""
+    lines = [f"Guidance {guidance:g}: rate, interval (null: judged by another caption).", ""]
+    lines += ["| net | asked for | " + " | ".join(WHATS) + " |", "|---" * (len(WHATS) + 2) + "|"]
+    for net, label in NETS.items():
+        for kind in KINDS:
+            cells = []
+            for what in WHATS:
+                own, null = (one(rows, net, what, kind, c, guidance=guidance) for c in ("", "permuted"))
+                cells.append(f"{_told(own)} ({null.value:.2f})")
+            lines.append(f"| {label} | {kind} | " + " | ".join(cells) + " |")
     for kind in KINDS:
         most = [one(rows, success.CEILING, what, kind) for what in WHATS]
         if all(most):
-            lines.append(f"| {kind}, the VAE's copies of renders | " + " | ".join(map(_told, most)) + " |")
+            lines.append(f"| the VAE's copies of renders | {kind} | " + " | ".join(map(_told, most)) + " |")
     return "\n".join(lines)
 
 
@@ -169,28 +234,27 @@ def cosine_words(said: dict) -> str:
     return "\n".join(lines)
 
 
-def additivity_numbers(rows: Sequence[Row]) -> dict[str, Any]:
-    """Additivity and the size of the effect, with controls."""
+def numbers(rows: Sequence[Row], *measures: str) -> dict[str, Any]:
+    """All rows of these measures, with their controls."""
     return {
         f"{r.net}, {r.measure}, {r.case}, sigma {r.sigma:g}{', ' * bool(r.control)}{r.control}": said_row(r)
         for r in rows
-        if r.measure in ("additivity", "effect")
+        if r.measure in measures
     }
 
 
-def additivity_words(rows: Sequence[Row]) -> str:
-    """A table of R2(2) and effects by noise level."""
-    lines = ["$R^2$, interval over scenes, and the root mean square of what both change.", ""]
-    lines += ["| net | of | σ | $R^2$ | labels permuted | effect |", "|---" * 6 + "|"]
+def by_noise_words(rows: Sequence[Row], measure: str, cases: dict[str, str], control: str = "") -> str:
+    """A table of a measure by net and noise level, each with its interval, and its control in brackets."""
+    lines = ["| net | of | " + " | ".join(f"σ = {sigma:g}" for sigma in SIGMAS) + " |"]
+    lines += ["|---" * (len(SIGMAS) + 2) + "|"]
     for net, label in NETS.items():
-        for case in ("two objects", "object and style"):
+        for case, title in cases.items():
+            cells = []
             for sigma in SIGMAS:
-                own, null, effect = (
-                    one(rows, net, measure, case, control, sigma=sigma)
-                    for measure, control in (("additivity", ""), ("additivity", "permuted"), ("effect", ""))
-                )
-                cells = (label, case, f"{sigma:g}", _told(own), f"{null.value:.2f}", f"{effect.value:.3f}")
-                lines.append("| " + " | ".join(cells) + " |")
+                own = one(rows, net, measure, case, sigma=sigma)
+                null = one(rows, net, measure, case, control, sigma=sigma) if control else None
+                cells.append(_told(own) + (f" ({null.value:.2f})" if null else ""))
+            lines.append(f"| {label} | {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
