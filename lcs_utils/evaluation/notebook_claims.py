@@ -28,7 +28,9 @@ from lcs_utils.evaluation.net_locality import LocalityRow
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.nets import trained
-from lcs_utils.stats import interval
+from lcs_utils.stats import Interval, interval
+from lcs_utils.text_to_image import truth
+from lcs_utils.text_to_image.truth import Row
 from lcs_utils.theory.feature_space import Claim2
 from lcs_utils.theory.results import Lemma2
 from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares
@@ -163,6 +165,38 @@ def _orthogonal(found: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
     return f"mean absolute cosine over layers: {said}", judged(beats, "kinds of condition")[0]
 
 
+def _words(preset: str) -> list[Row] | None:
+    return truth.read() or None
+
+
+def _row(rows: Sequence[Row], net: str, measure: str, case: str) -> Row:
+    """A row at the middle noise level."""
+    found = [r for r in rows if (r.net, r.measure, r.case, r.control, r.sigma) == (net, measure, case, "", 2)]
+    if len(found) != 1:
+        raise ValueError(f"no row of {net}, {measure}, {case}: `{truth.COMMAND}`")
+    return found[0]
+
+
+def _say(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row.net} {say_interval(Interval(*row[-3:]))}" for row in rows)
+
+
+def _heard(rows: Sequence[Row]) -> tuple[str, str]:
+    found = [_row(rows, net, "own part", "eq. (10), word") for net in ("t1", "t2", "untrained")]
+    holds = found[0].low > max(0.5, found[-1].high)
+    return f"of a word's influence on two objects, its own has (chance .5): {_say(found)}", _if(holds)
+
+
+def _added(rows: Sequence[Row]) -> tuple[str, str]:
+    kinds = ("object and style", "two objects")
+    found = [
+        [_row(rows, net, "additivity", f"{kind}, mid block") for net in ("t1", "untrained")] for kind in kinds
+    ]
+    verdict, words = judged([own.low > max(0, bare.high) for own, bare in found], "kinds of prompt")
+    said = "; ".join(f"{kind}: {_say(pair)}" for kind, pair in zip(kinds, found, strict=True))
+    return f"R2 in the mid block, {said}{words}", verdict
+
+
 CLAIMS = (
     Claim(
         "Lemma 1, Fig. 3: a compositional distribution's score is a local conditional score",
@@ -238,7 +272,23 @@ CLAIMS = (
         _cosines,
         _orthogonal,
     ),
-    Claim("Figs. 6, 7, 13, App. G: SDXL", "–", "09", lambda preset: (), lambda found: ("", OPEN)),
+    Claim(
+        "Fig. 6, section 5: words are heard at their own objects (a small model like SDXL)",
+        "yes",
+        "09",
+        _words,
+        _heard,
+    ),
+    Claim(
+        "Section 5, App. G: prompts are additive in feature space (a small model like SDXL)",
+        "suggested",
+        "10",
+        _words,
+        _added,
+    ),
+    Claim(
+        "Figs. 6, 7, 13, App. G: SDXL itself", "–", "09", lambda preset: (), lambda found: ("not run", OPEN)
+    ),
 )
 
 
