@@ -14,11 +14,11 @@
 # objects are while they are noise.
 #
 # **Here it is checked** on a small model with SDXL's architecture, trained on captions of renders whose
-# objects, masks and captions are known. Trained for half an hour of one core, it learned styles and, less
-# well, colors; it did not learn to bind two objects, nor their shapes, which its VAE already blurs. All the same each
-# word is heard at an object's mask: at the other object's as much. A map like the paper's does
-# not show that a model composes. `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"`, which
-# downloads 5 GB (a GPU) or 10 GB (none, and hours), or a folder. SDXL itself was not run here. Rows:
+# objects, masks and captions are known: T1 was told all objects, T2 one of them, as Exp. 2 was. T1 draws
+# styles, mostly colors, and of one object often the shape, which its VAE blurs; two objects seldom. Its words
+# are heard at objects; at their own only somewhat more than at the other, which a map like the paper's does
+# not tell. `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (its download takes minutes and some
+# gigabytes, its maps a GPU or hours), or a folder. SDXL itself was not run here. Rows:
 # `python -m lcs_utils.text_to_image.study`. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
@@ -76,8 +76,8 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # ## Is it heard where its object is?
 # Noised renders, whose masks are known: the chance that a place inside a word's own object has a
 # larger influence than one outside (AUC; one half knows nothing). Four ways to take the word away; the
-# other object's mask, an untrained net and shuffled maps beside them. Look at the triangles: where they
-# stand beside the circles, a word is heard at objects, and not at its own.
+# other object's mask, an untrained net and shuffled maps beside them. Where T1's own mask and the other
+# object's are close together, a word is heard at objects, not at its own alone.
 
 # %%
 figure = figures.draw_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
@@ -90,7 +90,8 @@ Markdown(report.auc_words(rows, report.ABLATED))
 # %% [markdown]
 # ## At its own object more than at the other?
 # The question that a mask's AUC does not ask (conditional locality, Def. 2): of what a word does inside the
-# two objects, the share inside its own. T2 was told one object of two, as Exp. 2 was.
+# two objects, the share inside its own. T2 was told one object of two, as Exp. 2 was: its words act less at
+# their own objects, and it draws fewer of two. The pooled embedding has no place, and its part is one half.
 
 # %%
 figure = figures.draw_by_noise(

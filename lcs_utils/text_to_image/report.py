@@ -48,7 +48,7 @@ SAMPLES = (
 
 ALT = {  # what a figure shows, for those who hear it
     "text_to_image_samples": (
-        "Three pictures for each of eight captions: gray floors with blurred blobs, dark blue ones at "
+        "Two pictures for each of eight captions: gray floors with blurred blobs, dark blue ones at "
         "night, pale ones in fog, white ones with black outlines as drawings. The styles are those told, "
         "colors mostly, shapes are hard to tell, and of two objects often one is missing."
     ),
@@ -70,7 +70,8 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "own_part": (
         "Of what a word does inside two objects, the share inside its own, by noise level, for four ways "
-        "to take it away: T1, T2 and an untrained net beside the dashed line of one half."
+        "to take it away: T1 above T2, both above the dashed line of one half where embedding or "
+        "attention is taken; an untrained net and the pooled embedding on it."
     ),
     "text_to_image_jacobian": (
         "The side of the square that holds nine tenths of what a place depends on, by noise level, inside "
@@ -87,15 +88,17 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others: "
-        "near one with its own, also for an untrained net."
+        "mostly high with its own, and as high in an untrained net with the paper's baseline."
     ),
     "attention_to_mask": (
-        "How well attention to a word finds its own object's mask, by part of the net and noise level, "
-        "beside the other object's mask, shuffled maps and an untrained net."
+        "How well attention to a word finds its own object's mask, by part of the net and noise level: "
+        "raw attention of the up blocks does, and stands far from the other object's mask; in the mid "
+        "block it does not; shuffled maps stand at one half."
     ),
     "prompt_additivity": (
         "Additivity by noise level, for two objects and for an object and a style, of the denoiser and of "
-        "the mid block: styles near one, two objects far below."
+        "the mid block: T1 is near one for styles and far below zero for two objects, T2 below zero for "
+        "both, an untrained net in between."
     ),
     "prompt_own_share": (
         "The share of a removal along its own direction by noise level, for two objects and for an object "
@@ -115,9 +118,9 @@ def stored() -> list[Path]:
 
 
 def draw_samples(
-    denoiser: PromptDenoiser, study: Study, seed: int, each: int = 3
+    denoiser: PromptDenoiser, study: Study, seed: int, each: int = 2
 ) -> tuple[Figure, dict[str, Any]]:
-    """Pictures of SAMPLES, or of another model's scenes, three each; held-out ones say so."""
+    """Pictures of SAMPLES, or of another model's scenes, two each; held-out ones say so."""
     ours = SAMPLES if study is SMALL else ()
     asked = [caption(scene) for scene in ours] or study.scenes
     held = {caption(scene) for scene in ours if held_out(scene)}
