@@ -48,6 +48,10 @@ def test_sphinx_finds_nothing_wrong(built):
     assert [warning for warning in built[1] if not warning.startswith(site.NO_NETS)] == []
 
 
+def test_nothing_is_written_beside_the_pages(built):
+    assert list(built[0].parent.iterdir()) == [built[0]]
+
+
 def test_the_front_page_says_what_it_loads_and_is_a_page_without_scripts(built):
     page = (built[0] / "index.html").read_text()
     if any(warning.startswith(site.NO_NETS) for warning in built[1]):

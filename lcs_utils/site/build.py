@@ -12,6 +12,7 @@ import html
 import io
 import json
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -214,13 +215,15 @@ def build(
     figures = sorted((paths.FIGURES / "tiny").glob("*.json")) if figures is None else figures
     warnings = io.StringIO()
     with tempfile.TemporaryDirectory() as scratch, store.atomic_folder(output) as target:
-        source, doctrees = Path(scratch) / "source", Path(scratch) / "doctrees"
+        # Pages are made in scratch, too: MyST-NB leaves a folder beside them.
+        source, doctrees, pages = (Path(scratch) / name for name in ("source", "doctrees", "pages"))
         missing = write_sources(source, names, figures)
         with docutils_namespace():
-            app = Sphinx(source, None, target, doctrees, "html", CONFIGURATION, status=None, warning=warnings)
+            app = Sphinx(source, None, pages, doctrees, "html", CONFIGURATION, status=None, warning=warnings)
             app.build()
         if app.statuscode:
             raise SiteError(warnings.getvalue() or "Sphinx failed without a word")
+        shutil.copytree(pages, target, dirs_exist_ok=True)
     without = [f"{NO_NETS}: {missing}"] if missing else []
     return without + [
         re.sub(r"\x1b\[[0-9;]*m", "", line).replace(scratch + "/", "")
