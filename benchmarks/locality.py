@@ -156,7 +156,7 @@ def main():
     each = clock(lambda: influence(few[:1]), 8)
     print(f"  one target: {1000 * each:.0f} ms, weights normalized once {1000 * one:.0f} ms")
     if HALF_IS_SLOW:
-        print("  this processor has no AVX-512: float32 inside all along")
+        print("  this processor has no AMX: float32 inside all along")
     else:
         pipeline.net.register_to_config(dtype_inside="float32")
         row("  float32 inside instead of bfloat16", influence, found=influence(few))
