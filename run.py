@@ -190,6 +190,7 @@ def lab(python, options, rest):
             "jupyterlab",
             f"--ServerApp.root_dir={ROOT}",
             "--LabApp.default_url=/lab/tree/notebooks/00_start.ipynb",
+            "--FileContentsManager.pre_save_hook=lcs_utils.lab.before_saving",
             *rest,
         ],
     )

@@ -37,12 +37,32 @@ def told(executed) -> list[str]:
     return [line.removeprefix(TOLD) for text in texts for line in text.splitlines() if line.startswith(TOLD)]
 
 
+def settle(output, count: int) -> None:
+    """Strip from an output of code cell `count`, in place, what changes between equal runs or from a batch
+    run to JupyterLab: widget views (their PNG stays), the HTML around a picture, metadata but alternative
+    texts. PNGs are made small (`compact_png`).
+    """
+    if "data" in output:
+        output["metadata"] = {
+            mime: {"alt": known["alt"]}
+            for mime, known in output["metadata"].items()
+            if isinstance(known, dict) and "alt" in known and mime in output["data"]
+        }
+        for mime in [mime for mime in output["data"] if mime.startswith("application/vnd.jupyter.widget")]:
+            del output["data"][mime]
+        if "image/png" in output["data"]:
+            output["data"].pop("text/html", None)  # `alt_text`: the same picture, as Lab shows it
+            small = compact(base64.b64decode(output["data"]["image/png"]))
+            output["data"]["image/png"] = base64.b64encode(small).decode()
+    if "execution_count" in output:
+        output["execution_count"] = count
+
+
 def clean(executed, source):
     """`source` with the outputs of `executed`, free of all that changes between equal runs.
 
-    Stripped: times, papermill's marks, widget state and views (their PNG stays), output metadata but
-    alternative texts. PNGs are made small (`compact_png`). Stream pieces are joined, since where they break
-    depends on timing. Raises NotebookError when a cell writes to stderr.
+    Stripped: times, papermill's marks, widget state and what `settle` strips. Stream pieces are joined,
+    since where they break depends on timing. Raises NotebookError when a cell writes to stderr.
     """
     import nbformat
 
@@ -55,30 +75,15 @@ def clean(executed, source):
         target.execution_count = count
         target.outputs = []
         for output in cell.outputs:
-            if output.output_type == "stream":
-                if output.name == "stderr":
-                    raise NotebookError(
-                        f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}"
-                    )
-                if target.outputs and target.outputs[-1].output_type == "stream":
-                    target.outputs[-1].text += output.text
-                    continue
-            else:
-                alts = {
-                    mime: {"alt": known["alt"]}
-                    for mime, known in output.metadata.items()
-                    if isinstance(known, dict) and "alt" in known
-                }
-                output.metadata = nbformat.from_dict(alts)
-                for mime in [
-                    mime for mime in output.data if mime.startswith("application/vnd.jupyter.widget")
-                ]:
-                    del output.data[mime]
-                if "image/png" in output.data:
-                    small = compact(base64.b64decode(output.data["image/png"]))
-                    output.data["image/png"] = base64.b64encode(small).decode()
-            if "execution_count" in output:
-                output.execution_count = count
+            if output.output_type == "stream" and output.name == "stderr":
+                raise NotebookError(
+                    f"code cell {count} writes to stderr, which nbval refuses: {output.text[:300]}"
+                )
+            before = target.outputs[-1] if target.outputs else {"output_type": "none"}
+            if output.output_type == before["output_type"] == "stream":
+                before.text += output.text
+                continue
+            settle(output, count)
             target.outputs.append(output)
     source.metadata["lcs_utils"] = {"code_sha256": code_sha256(source)}
     return source

@@ -25,7 +25,7 @@ LEVELS = (
     {"store", "stats", "diffusion", "compact_png"},
     {"provenance", "resumable", "clevr", "alt_text", "printing", "notebook_values"},
     {"notebook_outputs"},
-    {"notebooks", "experiments"},
+    {"notebooks", "experiments", "lab"},
     {"presets"},
     {"theory", "models", "locality", "features", "nets"},
     {"plotting", "locality_profile"},

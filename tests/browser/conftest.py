@@ -144,6 +144,7 @@ def lab(tmp_path_factory):
         f"--port={port}",
         f"--IdentityProvider.token={token}",
         "--no-browser",
+        "--FileContentsManager.pre_save_hook=lcs_utils.lab.before_saving",  # as `run.py lab` has it
     ]
     options += ["--ip=127.0.0.1", "--ServerApp.port_retries=0", "--allow-root", "--log-level=WARN"]
     own = {f"JUPYTER_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "RUNTIME")}
@@ -196,6 +197,15 @@ def chromium():
         browser.close()
 
 
+def restart_and_run_all(page):
+    """Ask for it in the menu, once the notebook of the page and its kernel are there."""
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # there is a kernel to restart
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name=re.compile("Restart Kernel and Run All Cells")).click()
+    page.get_by_role("button", name="Confirm Kernel Restart").click()
+
+
 @pytest.fixture(scope="module")
 def sheets(lab, chromium, request):
     """Name -> Sheet, for the notebooks of the module's chosen tests, all running by now: kernels start side
@@ -216,11 +226,7 @@ def sheets(lab, chromium, request):
         page.on("pageerror", lambda error, said=said: said.append(str(error)))
         try:
             page.goto(f"{lab.address}/doc/tree/{name}.ipynb?token={lab.token}")
-            page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
-            page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # there is a kernel to restart
-            page.get_by_role("menuitem", name="Run", exact=True).click()
-            page.get_by_role("menuitem", name=re.compile("Restart Kernel and Run All Cells")).click()
-            page.get_by_role("button", name="Confirm Kernel Restart").click()
+            restart_and_run_all(page)
         except Exception:
             sheet.screenshot("stuck")
             raise
