@@ -193,6 +193,11 @@ def lab(python, options, rest):
             "--FileContentsManager.pre_save_hook=lcs_utils.lab.before_saving",
             *rest,
         ],
+        # as `notebooks build` has it, so that Run All gives the stored outputs; more threads where asked for
+        LCS_FLOAT32="1",
+        TRANSFORMERS_VERBOSITY="error",
+        DIFFUSERS_VERBOSITY="error",
+        OMP_NUM_THREADS=os.environ.get("OMP_NUM_THREADS", "1"),
     )
 
 

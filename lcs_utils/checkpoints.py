@@ -17,6 +17,7 @@ from lcs_utils import paths, store
 from lcs_utils.checks import check_kind
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.nets import WEIGHTS, CheckpointError, folder, verified_row
+from lcs_utils.progress import quiet
 
 
 def write_loss(path, rows) -> None:
@@ -91,7 +92,7 @@ def load(name: str, preset: str = "tiny", device: str = "cpu") -> ConditionalPip
         if shown:
             logging.enable_progress_bar()
     pipeline.net.float()
-    pipeline.set_progress_bar_config(disable=None)
+    pipeline.set_progress_bar_config(disable=quiet())
     return pipeline.to(device)
 
 

@@ -12,6 +12,7 @@ from lcs_utils import paths
 from lcs_utils.notebook_outputs import settle
 
 FOLDER = paths.NOTEBOOKS.name
+KEPT = ("tags", "lines_to_next_cell")  # of a cell's metadata: ours, and jupytext's of the blank lines
 DISPLAY_NAME = "Python 3"  # JupyterLab writes the kernel's: "Python 3 (ipykernel)"
 
 
@@ -32,8 +33,7 @@ def tidy(notebook: nbformat.NotebookNode) -> None:
     }
     notebook.metadata.get("kernelspec", {})["display_name"] = DISPLAY_NAME
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags")
-        cell.metadata = {"tags": tags} if tags else {}
+        cell.metadata = {key: cell.metadata[key] for key in KEPT if cell.metadata.get(key, []) != []}
         if cell.cell_type != "code":
             continue
         for output in cell.outputs:

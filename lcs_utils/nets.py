@@ -8,11 +8,20 @@ from pathlib import Path
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_text, shown
-from lcs_utils.experiments import EXPERIMENTS, Experiment
+from lcs_utils.experiments import EXPERIMENTS, RADIUS, Experiment
 from lcs_utils.presets import of_row
 
 WEIGHTS = "net/diffusion_pytorch_model.safetensors"
 NAME = re.compile(r"(?P<base>.+?)(_seed(?P<seed>\d+))?(@(?P<images>\d+))?(/(?P<change>\w+))?")
+CHANGED = {  # what `evaluation.changes.CHANGES` does, in words
+    "unit": "condition divided by sqrt(k) at sampling",
+    "near": f"each cell sees the conditions within {RADIUS} cells",
+    "nearest": "each cell sees the nearest condition only",
+    "linear": "single-object scores added on the net's own empty condition",
+    "linear_empty": "single-object scores added on the empty floor",
+    "linear_one": "single-object scores added on one object anywhere",
+    "linear_cluttered": "single-object scores added on one to three objects anywhere",
+}
 COST = {  # of `paper` an estimate from parameters and flops
     "tiny": "about an hour on one CPU core",
     "small": "two to five hours of one CPU core",

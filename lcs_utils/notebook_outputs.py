@@ -64,7 +64,6 @@ def clean(executed, source):
     Stripped: times, papermill's marks, widget state and what `settle` strips. Stream pieces are joined,
     since where they break depends on timing. Raises NotebookError when a cell writes to stderr.
     """
-    import nbformat
 
     cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
     count = 0

@@ -22,8 +22,9 @@ from lcs_utils import paths, printing, provenance, store
 from lcs_utils.notebook_outputs import INJECTED, TOLD, Told, clean, told
 from lcs_utils.notebook_values import NotebookError, assigned, check_values, parse_values
 
-# What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, one thread per
-# kernel. Thread counts may be raised from outside (paper-size runs); sums then differ in the last bits.
+# What a rerun needs to give the same bytes: no bars or hub messages on stderr, inline PNGs, float32, one
+# thread per kernel. Thread counts may be raised from outside (paper-size runs); sums then differ in the
+# last bits.
 FIXED_ENVIRONMENT = {
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "TQDM_DISABLE": "1",
@@ -33,6 +34,7 @@ FIXED_ENVIRONMENT = {
     "TRANSFORMERS_VERBOSITY": "error",
     "DIFFUSERS_VERBOSITY": "error",
     "PYTHONHASHSEED": "0",
+    "LCS_FLOAT32": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")

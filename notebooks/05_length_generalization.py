@@ -28,7 +28,7 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import nets
 from lcs_utils import checkpoints, notebooks, plotting
-from lcs_utils.evaluation import alt_texts, hand_counts, obeyed, rates
+from lcs_utils.evaluation import alt_texts, hand_counts, obeyed, rate_figures, rates
 from lcs_utils.evaluation import sentences, strips, table_figures, tables
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -74,7 +74,7 @@ names = {
 }
 colors = plotting.EXPERIMENT_COLORS | {"exp2/unit": plotting.PALETTE["purple"]}
 measured = tables.net_rates(stored, names)
-figure = tables.draw_rates(measured, ["filled", "success", "extras"], names, colors)
+figure = rate_figures.draw_rates(measured, ["filled", "success", "extras"], names, colors)
 used = counts + strips.behind(*(nets.folder(name, preset) for name in ("exp1", "exp2")))
 path = plotting.save_figure(figure, "length_generalization", preset, measured, seed, used)
 # %%

@@ -23,7 +23,15 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import alt_texts, sentences, strips, table_figures, tables, training_sets
+from lcs_utils.evaluation import (
+    alt_texts,
+    rate_figures,
+    sentences,
+    strips,
+    table_figures,
+    tables,
+    training_sets,
+)
 from lcs_utils.nets import trained
 from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -58,7 +66,7 @@ ticks = {net: label for net, label in zip(nets, words) if net != "exp2"}
 shades = ("sky", "purple", "green", "orange", "vermilion", "blue")
 colors = {net: plotting.PALETTE[shade] for net, shade in zip(ticks, shades)}
 found = tables.net_rates(stored, ticks)
-figure = tables.draw_rates(found, ["filled", "success", "extras"], ticks, colors)
+figure = rate_figures.draw_rates(found, ["filled", "success", "extras"], ticks, colors)
 path = plotting.save_figure(figure, "radius", preset, found, seed, counts)
 # %% [markdown]
 # ## K against the radius

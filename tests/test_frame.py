@@ -4,6 +4,7 @@ file.
 
 import ast
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -14,14 +15,14 @@ import pytest
 import yaml
 
 import run
-from lcs_utils import paths, store
+from lcs_utils import lab, notebooks, paths, store
 
 PACKAGE = paths.ROOT / "lcs_utils"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 # Imports go to lower levels, or stay inside one package, where they make no circle. A new module needs its
 # place here and in CONTRIBUTING's tree.
 LEVELS = (
-    {"paths", "checks"},
+    {"paths", "checks", "progress"},
     {"store", "stats", "diffusion", "compact_png"},
     {"provenance", "resumable", "clevr", "alt_text", "printing", "notebook_values"},
     {"notebook_outputs"},
@@ -170,9 +171,18 @@ def test_run_explains_itself():
 
 
 def test_lab_opens_the_start_notebook(monkeypatch):
-    given = []
-    monkeypatch.setattr(run, "run", lambda python, arguments: given.extend(arguments))
+    given, variables = [], {}
+
+    def called(python, arguments, **changed):
+        given.extend(arguments)
+        variables.update(changed)
+
+    monkeypatch.setattr(run, "run", called)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     run.lab("python", None, ["--no-browser"])
+    hook = next(word.split("=")[1] for word in given if "pre_save_hook" in word)
+    assert pydoc.locate(hook) is lab.before_saving
+    assert variables.items() <= (notebooks.FIXED_ENVIRONMENT | {"OMP_NUM_THREADS": "1"}).items()
     (address,) = [word.split("=")[1] for word in given if word.startswith("--LabApp.default_url=")]
     assert f"--ServerApp.root_dir={run.ROOT}" in given and given[-1] == "--no-browser"
     assert (run.ROOT / address.removeprefix("/lab/tree/")).name == "00_start.ipynb"

@@ -9,7 +9,7 @@ BAR = "samples:  40%|####      | 4/10 [00:02<00:03]"
 
 def saved(*outputs, path="notebooks/05_exp.ipynb"):
     cell = v4.new_code_cell("1", outputs=list(outputs), execution_count=7)
-    cell.metadata = {"editable": True, "tags": ["parameters"]}
+    cell.metadata = {"editable": True, "tags": ["parameters"], "lines_to_next_cell": 0}
     notebook = v4.new_notebook(cells=[cell])
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -39,7 +39,7 @@ def test_metadata_are_those_of_a_built_notebook():
         "language_info": {"name": "python"},
         "lcs_utils": {"code_sha256": "ab"},
     }
-    assert notebook.cells[0].metadata == {"tags": ["parameters"]}
+    assert notebook.cells[0].metadata == {"tags": ["parameters"], "lines_to_next_cell": 0}
 
 
 def test_what_is_not_in_notebooks_is_left_alone():

@@ -8,7 +8,15 @@ import json
 import pytest
 
 from lcs_utils import nets, paths
-from lcs_utils.evaluation import middle, notebook_claims, row_claims, table_figures, tables, verdicts
+from lcs_utils.evaluation import (
+    middle,
+    notebook_claims,
+    rate_figures,
+    row_claims,
+    table_figures,
+    tables,
+    verdicts,
+)
 from lcs_utils.evaluation.rows import Row, read_rows, told_path
 
 
@@ -264,12 +272,12 @@ def test_tables_and_rates_are_drawn():
     said = [text.get_text() for text in unmeasured.axes[0].texts]
     assert said.count("not measured by us") == len(tables.PAPER) - 1
     found = tables.net_rates(PAPERS, ["exp1", "exp2"])
-    figure = tables.draw_rates(
+    figure = rate_figures.draw_rates(
         found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"}
     )
     assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
     with pytest.raises(KeyError):
-        tables.draw_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
+        rate_figures.draw_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
 
 
 def test_seeds_and_normalized_nets_stand_on_the_page():

@@ -8,19 +8,17 @@ from typing import NamedTuple
 
 from lcs_utils import checkpoints, nets
 from lcs_utils.diffusion import Denoiser
-from lcs_utils.experiments import RADIUS
 from lcs_utils.models.composition import LinearComposition, LocalCondition, UnitCondition, nearest
 
 
 class Change(NamedTuple):
-    """How a denoiser is changed, given those of the checkpoints in `also`, and in words.
+    """How a denoiser is changed, given those of the checkpoints in `also`; `nets.CHANGED` says it in words.
 
     Yours: CHANGES["name"] = Change(...); one that changes needs a new name, for rows and
     samples are kept by it.
     """
 
     change: Callable[..., Denoiser]
-    words: str
     also: tuple[str, ...] = ()
 
     def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
@@ -30,20 +28,14 @@ class Change(NamedTuple):
         return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
 
 
-def _on(background: str, words: str) -> Change:
-    return Change(LinearComposition, f"single-object scores added on {words}", (background,))
-
-
 CHANGES = {
-    "unit": Change(UnitCondition, "condition divided by sqrt(k) at sampling"),
-    "near": Change(LocalCondition, f"each cell sees the conditions within {RADIUS} cells"),
-    "nearest": Change(
-        lambda denoise: LocalCondition(denoise, nearest), "each cell sees the nearest condition only"
-    ),
-    "linear": Change(LinearComposition, "single-object scores added on the net's own empty condition"),
-    "linear_empty": _on("background_empty", "the empty floor"),
-    "linear_one": _on("background_one", "one object anywhere"),
-    "linear_cluttered": _on("background_cluttered", "one to three objects anywhere"),
+    "unit": Change(UnitCondition),
+    "near": Change(LocalCondition),
+    "nearest": Change(lambda denoise: LocalCondition(denoise, nearest)),
+    "linear": Change(LinearComposition),
+    "linear_empty": Change(LinearComposition, ("background_empty",)),
+    "linear_one": Change(LinearComposition, ("background_one",)),
+    "linear_cluttered": Change(LinearComposition, ("background_cluttered",)),
 }
 
 

@@ -1,18 +1,14 @@
 """Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as
-text and as figures.
+text (`table_figures`: as dumbbells, `rate_figures`: rates along K).
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
-
-from lcs_utils.evaluation.changes import CHANGES
-from lcs_utils.evaluation.rates import NUMBERS, rates
+from lcs_utils.evaluation.rates import rates
 from lcs_utils.evaluation.rows import Row, by_k
 from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, LargestK, largest_k
-from lcs_utils.nets import parts, trained
+from lcs_utils.nets import CHANGED, parts, trained
 from lcs_utils.stats import Interval
 
 RULES = (PAPER_RULE, PAPER_RULE_ALL, OUR_RULE)
@@ -112,7 +108,7 @@ def column(net: str) -> str:
     """The table's column: which labels, whether the net is local, and the training seed unless it is 0."""
     exp = trained(net)
     _, seed, _, change = parts(net)
-    words = f"; {CHANGES[change].words}" if change else ""
+    words = f"; {CHANGED.get(change, change)}" if change else ""
     how = ", local" if exp.radius is not None else ", embedding of one size" if exp.normalize_label else ""
     return LABELS.get(exp.labels, exp.labels) + how + (f" (seed {seed})" if seed else "") + words
 
@@ -161,53 +157,8 @@ def markdown(found: Sequence[Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def draw_rates(
-    found: dict[str, dict[int, dict[str, Interval]]],
-    measures: Sequence[str],
-    labels: dict[str, str],
-    colors: dict[str, str],
-    along_training: bool = False,
-    said: dict[str, str] | None = None,
-) -> Figure:
-    """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
-
-    `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net;
-    `said` follows a measure's title. Raises KeyError for an unknown measure.
-    """
-    words = {
-        "exact": "exactly K objects",
-        "within_one": "K-1 to K+1 objects",
-        "at_places": "every cell filled",
-        "filled": "share of cells filled",
-        "count": "objects",
-        "extras": "objects elsewhere",
-        "plausible": "plausible images",
-        "success": "samples that succeed",
-        "K": "largest K",
-    }
-    figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
-    # trainings of one kind share color and marker
-    markers = dict(zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X"))
-    for axes, measure in zip(panels[0], measures, strict=True):
-        for net, table in found.items():
-            ks = [k for k in table if k > 0]
-            value, low, high = zip(*(table[k][measure] for k in ks))
-            axes.plot(
-                ks, value, marker=markers.get(colors[net], "o"), ms=4.5, color=colors[net], label=labels[net]
-            )
-            axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
-        axes.set_title(words[measure] + (said or {}).get(measure, ""))
-        axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
-            xlabel="K, conditioned locations", xticks=range(0, 13, 2)
-        )
-        axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
-    lines, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
-    return figure
-
-
 def net_rates(
     rows: Sequence[Row], nets: Iterable[str], seed: int = 0
 ) -> dict[str, dict[int, dict[str, Interval]]]:
-    """{net: {K: {measure: Interval}}} for `draw_rates` (App. E.2)."""
+    """{net: {K: {measure: Interval}}} for `rate_figures.draw_rates` (App. E.2)."""
     return {net: rates(rows, net, seed=seed) for net in nets}

@@ -21,6 +21,7 @@ from lcs_utils.diffusion import SIGMA_DATA, SOLVERS, Denoiser, karras_sigmas, sa
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.progress import quiet
 
 
 @dataclass
@@ -90,6 +91,6 @@ class ConditionalPipeline(DiffusionPipeline):
         side = self.config.resolution
         noise = randn_tensor((len(cond), 3, side, side), generator=generator, device=self.device)
         steps = sample(self.denoiser, noise, karras_sigmas(num_inference_steps), cond.to(self.device), solver)
-        for step in tqdm(steps, total=num_inference_steps, desc="sampling", disable=None, leave=False):
+        for step in tqdm(steps, total=num_inference_steps, desc="sampling", disable=quiet(), leave=False):
             pass
         return SampleOutput(images=step.x_t.clamp(-1, 1))

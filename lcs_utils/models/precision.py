@@ -1,5 +1,7 @@
 """The numbers that a net computes in: half precision where the hardware is fast at it."""
 
+import os
+
 import torch
 
 from lcs_utils.checks import check_choice
@@ -7,8 +9,8 @@ from lcs_utils.checks import check_choice
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Choice: only matrix units (AMX) make half precision pay. Measured on AVX2 it costs 6 to 8 times as much
 # as float32; on AVX-512 with bfloat16 instructions but no AMX a convolution costs 1.8 times as much.
-# Processors that are not x86 are treated alike.
-HALF_IS_SLOW = not torch.cpu.get_capabilities().get("amx_bf16", False)
+# Processors that are not x86 are treated alike. LCS_FLOAT32: notebooks compute alike on all of them.
+HALF_IS_SLOW = "LCS_FLOAT32" in os.environ or not torch.cpu.get_capabilities().get("amx_bf16", False)
 
 
 def dtype_on(device: torch.device, name: str) -> torch.dtype:

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 
 import torch
 from diffusers import StableDiffusionXLPipeline
+from diffusers.utils import logging
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from lcs_utils.checks import check_choice, check_count, check_kind, check_tensor
 from lcs_utils.diffusion import expand
 from lcs_utils.models.ddpm import noise_levels, steps_at
+from lcs_utils.progress import quiet
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"  # CreativeML Open RAIL++-M
 SDXL_REVISION = "462165984030d82259a11f4367a4eed129e94a7b"
@@ -248,6 +250,8 @@ def load_sdxl(
     if Path(source).is_dir():
         check_parts(Path(source))
     variant = "fp16" if dtype == "float16" and source == SDXL else None
+    if quiet():
+        logging.disable_progress_bar()
     try:
         pipeline = StableDiffusionXLPipeline.from_pretrained(
             source, revision=revision, dtype=kinds[dtype], variant=variant, use_safetensors=True
@@ -262,7 +266,7 @@ def load_sdxl(
         ) from error
     if device != "cpu":
         check_memory(pipeline, device)
-    pipeline.set_progress_bar_config(disable=None)
+    pipeline.set_progress_bar_config(disable=quiet())
     return pipeline.to(device)
 
 

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import plotting, store
+from lcs_utils.progress import progress
 from lcs_utils.swing_by import two_concepts as tc
-from lcs_utils.theory_examples import progress
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 HUES = {"00": "purple", "01": "sky", "10": "orange", "11": "vermilion"}

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import plotting
+from lcs_utils.progress import progress
 from lcs_utils.swing_by import closed_form as sb
-from lcs_utils.theory_examples import progress
 from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
 
 KINDS = ("normal", "positive")  # U normal, or its absolute value, which makes all couplings positive

@@ -1,0 +1,54 @@
+"""Rates along K, or along training, as curves with their intervals (Fig. 1, App. E.2)."""
+
+from collections.abc import Sequence
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation.rates import NUMBERS
+from lcs_utils.stats import Interval
+
+
+def draw_rates(
+    found: dict[str, dict[int, dict[str, Interval]]],
+    measures: Sequence[str],
+    labels: dict[str, str],
+    colors: dict[str, str],
+    along_training: bool = False,
+    said: dict[str, str] | None = None,
+) -> Figure:
+    """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
+
+    `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net;
+    `said` follows a measure's title. Raises KeyError for an unknown measure.
+    """
+    words = {
+        "exact": "exactly K objects",
+        "within_one": "K-1 to K+1 objects",
+        "at_places": "every cell filled",
+        "filled": "share of cells filled",
+        "count": "objects",
+        "extras": "objects elsewhere",
+        "plausible": "plausible images",
+        "success": "samples that succeed",
+        "K": "largest K",
+    }
+    figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
+    # trainings of one kind share color and marker
+    markers = dict(zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X"))
+    for axes, measure in zip(panels[0], measures, strict=True):
+        for net, table in found.items():
+            ks = [k for k in table if k > 0]
+            value, low, high = zip(*(table[k][measure] for k in ks))
+            axes.plot(
+                ks, value, marker=markers.get(colors[net], "o"), ms=4.5, color=colors[net], label=labels[net]
+            )
+            axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
+        axes.set_title(words[measure] + (said or {}).get(measure, ""))
+        axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
+            xlabel="K, conditioned locations", xticks=range(0, 13, 2)
+        )
+        axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
+    lines, names = panels[0][0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
+    return figure
