@@ -74,7 +74,7 @@ def speed():
             rate(lambda: render(SCENES[:n], px, antialias), n)[0]
             for px, n in ((128, 32), (64, 120), (32, 400))
         ]
-        found = fidelity.measure(antialias)
+        found = fidelity.compare(antialias)
         quality = f"{found['psnr'].mean():.1f} and {found['psnr'].min():.1f} dB, {found['ssim'].mean():.3f}"
         print(
             f"{antialias}x{antialias} samples           "

@@ -56,7 +56,7 @@ def of_another_world(some: Sequence[scenes.Scene], size: tuple[int, int] = (240,
 
 
 def beside_cycles(found: Mapping[str, np.ndarray], number: int = 6) -> tuple[Figure, list[int]]:
-    """`number` reference scenes from the best to the worst match of `fidelity.measure()`, by both renderers
+    """`number` reference scenes from the best to the worst match of `fidelity.compare()`, by both renderers
     and their difference; and which they are.
     """
     references, cycles, _ = fidelity.load_references()
@@ -112,7 +112,7 @@ def share_of_centers(seed: int, per_count: int) -> Float[Tensor, "16 16"]:
     return (counts / counts.sum()).reshape(conditions.GRID_SIZE, conditions.GRID_SIZE)
 
 
-def draw_centers(share: Float[Tensor, "16 16"]) -> Figure:
+def plot_centers(share: Float[Tensor, "16 16"]) -> Figure:
     """A map of where objects stand, with the paper's 12 test locations."""
     figure, axes = plt.subplots(figsize=(4.2, 3.6))
     picture = axes.imshow(100 * share, cmap="cividis", extent=(0, 1, 1, 0))

@@ -101,7 +101,7 @@ words = (
     " a large part of the score when the inactive block is misread."
 )
 path = plotting.save_figure(
-    squares.draw_gaps(gaps, breaks), "theory_lemma_1", preset, values, seed, alt=words
+    squares.plot_gaps(gaps, breaks), "theory_lemma_1", preset, values, seed, alt=words
 )
 
 # %%
@@ -129,7 +129,7 @@ words = (
 )
 values = {"largest_influence_outside_N": found.outside}
 path = plotting.save_figure(
-    squares.draw_structure(found), "theory_lcs_structure", preset, values, seed, alt=words
+    squares.plot_structure(found), "theory_lcs_structure", preset, values, seed, alt=words
 )
 
 # %%
@@ -186,7 +186,7 @@ words = (
     "The radius of the smallest sufficient window rises steadily with the noise level, from a single "
     "pixel to a third of the row."
 )
-figure = squares.draw_windows(windows)
+figure = squares.plot_windows(windows)
 path = plotting.save_figure(figure, "theory_growing_windows", preset, windows._asdict(), seed, alt=words)
 
 # %%

@@ -48,7 +48,7 @@ words = (
     "Samples of a fitted composition: every condition adds its colored square, at counts that were "
     "seen and at five and nine conditions, which were not."
 )
-figure = nine_squares.draw_grown(grown)
+figure = nine_squares.plot_grown(grown)
 path = plotting.save_figure(
     figure, "theory_nine_squares", preset, {"squares_kl": grown.divergence}, seed, alt=words
 )
@@ -78,7 +78,7 @@ words = (
     "Error of a fitted composition by number of conditions: zero for a composition; for a shared "
     "light and for spill it is there at one and two conditions, which were seen, and grows."
 )
-figure = nine_squares.draw_fitted(off)
+figure = nine_squares.plot_fitted(off)
 path = plotting.save_figure(
     figure, "theory_length_generalization", preset, {"off_at_one_two_three": off}, seed, alt=words
 )
@@ -111,7 +111,7 @@ words = (
 values = {name: {k: pair[1] > 1e-10 for k, pair in each.items()} for name, each in gaps.items()}
 values["sum_of_scores_at_three"] = gaps["correlated"][3][1]
 path = plotting.save_figure(
-    nine_squares.draw_sums(gaps), "theory_sums_of_scores", preset, values, seed, alt=words
+    nine_squares.plot_sums(gaps), "theory_sums_of_scores", preset, values, seed, alt=words
 )
 
 # %%

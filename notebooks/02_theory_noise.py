@@ -55,7 +55,7 @@ values = {
     "divergence": [lemma.divergence for lemma in lemmas],
     "bound": [lemma.bound for lemma in lemmas],
 }
-figure = noise.draw_lemma_2(couplings, lemmas)
+figure = noise.plot_lemma_2(couplings, lemmas)
 path = plotting.save_figure(figure, "theory_lemma_2", preset, values, seed, alt=words)
 
 # %%
@@ -93,7 +93,7 @@ words = (
     "exceeds the spread of the data."
 )
 values = {"coupling": noise.COUPLED, "sigma": sigmas, "errors": errors}
-figure = noise.draw_lemma_3(sigmas, errors)
+figure = noise.plot_lemma_3(sigmas, errors)
 path = plotting.save_figure(figure, "theory_lemma_3", preset, values, seed, alt=words)
 
 # %%
@@ -121,7 +121,7 @@ words = (
     "every noise level, for Gaussians and for mixtures."
 )
 values = {name: [s.left for s in getattr(slopes, name)] for name in ("gaussians", "mixtures")}
-figure = noise.draw_claim_1(slopes)
+figure = noise.plot_claim_1(slopes)
 path = plotting.save_figure(figure, "theory_claim_1", preset, {"sigma": sigmas} | values, seed, alt=words)
 
 # %%

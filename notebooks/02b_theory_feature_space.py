@@ -50,7 +50,7 @@ words = (
     "Cosines between mean differences: zero off the diagonal for a composition and for a shared "
     "light, clearly positive for spill and for a composition seen through a shear."
 )
-figure = feature_maps.draw_angles(cosines)
+figure = feature_maps.plot_angles(cosines)
 path = plotting.save_figure(figure, "theory_angles", preset, {"off_diagonal": angles}, seed, alt=words)
 
 # %%
@@ -100,7 +100,7 @@ words = (
     "divergence of the two laws and the gap relative to the score rise and stay."
 )
 values = {"noise": sigmas, "claim_2": readings["linear"]._asdict()}
-figure = feature_maps.draw_claim_2(sigmas, readings["linear"])
+figure = feature_maps.plot_claim_2(sigmas, readings["linear"])
 path = plotting.save_figure(figure, "theory_claim_2", preset, values, seed, alt=words)
 
 # %%
@@ -133,7 +133,7 @@ words = (
     " it costs as much as a single map throughout; the time-dependent map costs nothing."
 )
 values = {"switch": switches, "one_A": maps["linear"]._asdict()}
-figure = feature_maps.draw_one_map(switches, maps["linear"])
+figure = feature_maps.plot_one_map(switches, maps["linear"])
 path = plotting.save_figure(figure, "theory_one_map", preset, values, seed, alt=words)
 
 # %%

@@ -49,7 +49,7 @@ words = (
     " as 'any', which draws at most three objects whatever is asked."
 )
 values = {"labels": samples.asked, "objects": samples.objects}
-figure = toy_clevr.draw_samples(samples)
+figure = toy_clevr.plot_samples(samples)
 path = plotting.save_figure(figure, "theory_toy_fig01", preset, values, seed, alt=words)
 
 # %%
@@ -75,7 +75,7 @@ words = (
     "Objects drawn at nine labels against the window's radius: all nine as long as a window holds one"
     " label, then hardly three, down to Exp. 2 at the whole image."
 )
-figure = toy_clevr.draw_sweep(swept.placed)
+figure = toy_clevr.plot_sweep(swept.placed)
 path = plotting.save_figure(figure, "theory_toy_radius", preset, {"placed": swept.placed}, seed, alt=words)
 
 # %%
@@ -107,7 +107,7 @@ values = {
     for name, levels in influences.items()
     for sigma, level in levels.items()
 }
-figure = toy_clevr.draw_influences(influences)
+figure = toy_clevr.plot_influences(influences)
 path = plotting.save_figure(figure, "theory_toy_fig02", preset, values, seed, alt=words)
 
 # %%
@@ -140,7 +140,7 @@ words = (
     "narrow band."
 )
 values = {f"{name}, sigma {s}": e._asdict() for name, each in elsewhere.items() for s, e in each.items()}
-figure = toy_clevr.draw_jacobians(jacobians)
+figure = toy_clevr.plot_jacobians(jacobians)
 path = plotting.save_figure(figure, "theory_toy_jacobian", preset, values, seed, alt=words)
 
 # %%

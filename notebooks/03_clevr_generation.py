@@ -79,7 +79,7 @@ plt.show()
 # reflections of reflections and color that objects throw at each other.
 
 # %%
-found = fidelity.measure()
+found = fidelity.compare()
 figure, order = scene_figures.beside_cycles(found)
 values = {name: found[name] for name in ("psnr", "ssim", "bias", "iou")}
 values |= {"shown": order, "amplification": scene_figures.AMPLIFICATION}
@@ -118,7 +118,7 @@ path = plotting.save_figure(figure, "fig09", preset, {"labels_per_image": labels
 
 # %%
 share = scene_figures.share_of_centers(seed + 1, scenes_per_count)
-figure = scene_figures.draw_centers(share)
+figure = scene_figures.plot_centers(share)
 at_tests = [float(share[int(16 * y), int(16 * x)]) for x, y in conditions.TEST_LOCATIONS]
 values = {"share_at_test_locations": at_tests, "scenes": 3 * scenes_per_count, "uniform_share": 1 / 256}
 path = plotting.save_figure(figure, "object_centers", preset, values, seed)

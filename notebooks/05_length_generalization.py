@@ -74,7 +74,7 @@ names = {
 }
 colors = plotting.EXPERIMENT_COLORS | {"exp2/unit": plotting.PALETTE["purple"]}
 measured = tables.net_rates(stored, names)
-figure = rate_figures.draw_rates(measured, ["filled", "success", "extras"], names, colors)
+figure = rate_figures.plot_rates(measured, ["filled", "success", "extras"], names, colors)
 used = counts + strips.behind(*(nets.folder(name, preset) for name in ("exp1", "exp2")))
 path = plotting.save_figure(figure, "length_generalization", preset, measured, seed, used)
 # %%
@@ -95,7 +95,7 @@ obeying = obeying | {"drop_one_1-3": "one label dropped"}
 del obeying["exp2/unit"]
 followed = obeyed.along_k(stored, obeying)
 shades = colors | {"random_1-3": plotting.PALETTE["sky"], "drop_one_1-3": plotting.PALETTE["orange"]}
-figure = obeyed.draw(followed, obeying, shades)
+figure = obeyed.plot(followed, obeying, shades)
 table = counts + strips.behind(obeyed.TABLE)
 path = plotting.save_figure(figure, "conditions_obeyed", preset, followed, seed, table)
 # %%
@@ -111,7 +111,7 @@ Markdown(sentences.obeyed(followed, obeying))
 
 # %%
 table = tables.cells(stored)
-figure = table_figures.draw_tables(table)
+figure = table_figures.plot_tables(table)
 numbers = [cell._asdict() for cell in table]
 path = plotting.save_figure(figure, "tables_1_2", preset, numbers, seed, used, alt_texts.tables(table))
 # %%

@@ -89,7 +89,7 @@ Markdown(sentences.beside_null(curves, (3, 6, 9)))
 # %%
 titles = {name: words.replace("\n", " ") for name, words in names.items()}
 measured = tables.net_rates(stored, names)
-figure = rate_figures.draw_rates(measured, ["filled", "success"], titles, plotting.EXPERIMENT_COLORS)
+figure = rate_figures.plot_rates(measured, ["filled", "success"], titles, plotting.EXPERIMENT_COLORS)
 for axes in figure.axes:
     axes.axvspan(0.5, 3.5, color="gray", alpha=0.12, lw=0)
 figure.axes[0].text(2, 0.02, "trained", ha="center", fontsize=8)
@@ -123,7 +123,7 @@ changes = {
 }
 colors = dict(zip(changes, (plotting.PALETTE[color] for color in ("vermilion", "orange", "sky", "green"))))
 changed = tables.net_rates(stored, changes)
-figure = rate_figures.draw_rates(changed, ["filled", "success", "extras"], changes, colors)
+figure = rate_figures.plot_rates(changed, ["filled", "success", "extras"], changes, colors)
 path = plotting.save_figure(figure, "interventions", preset, changed, seed, used)
 # %%
 Markdown(sentences.means(stored, changes, [4, 5, 6], ("filled", "success", "extras")))
@@ -160,7 +160,7 @@ colors = {name: plotting.PALETTE[shade] for name, shade in zip(added, shades)}
 
 # %%
 sums = tables.net_rates(stored, added)
-figure = rate_figures.draw_rates(sums, ["filled", "plausible", "success"], added, colors)
+figure = rate_figures.plot_rates(sums, ["filled", "plausible", "success"], added, colors)
 path = plotting.save_figure(figure, "linear_composition", preset, sums, seed, counts)
 # %%
 Markdown(sentences.adding(sums, added))

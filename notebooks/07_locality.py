@@ -104,7 +104,7 @@ local = net_locality.current(net_locality.read(preset), titles, preset)
 fields = ("window", "window_1", "within_1", "within_2")
 curves = {n: {field: locality_rates.against_noise(local[n], field) for field in fields} for n in titles}
 references = {"Gaussian, denoiser": twin.denoiser, "Gaussian, score": twin.score}
-figure = locality_rates.draw_against_noise(curves, titles, references)
+figure = locality_rates.plot_against_noise(curves, titles, references)
 numbers = {
     n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()
 }
@@ -138,7 +138,7 @@ trainings = (*experiments.TABLE_1, *experiments.TABLE_2, experiments.NORMALIZED,
 points = [net for exp in trainings for net in seeds_of(counted, exp.name)]
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
-figure = locality_figures.draw_against_k(found, rho["cells filled"])
+figure = locality_figures.plot_against_k(found, rho["cells filled"])
 values = found.numbers() | {"spearman": rho}
 alt = alt_texts.thesis(found, rho)
 path = plotting.save_figure(figure, "locality_against_k", preset, values, seed, used + rows, alt)

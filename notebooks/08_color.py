@@ -62,7 +62,7 @@ path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheet
 found = color_rates.of_nets(nets, "subsets", seed)
 counter = ObjectCounter.from_pretrained(counter_folder())
 ceilings = {k: color.ceiling(counter, "subsets", k, 64, seed) for k in ks}
-figure = color_figures.draw_success(found, ceilings)
+figure = color_figures.plot_success(found, ceilings)
 path = plotting.save_figure(
     figure, "color_success", preset, as_dicts(found), seed, [*files, "data/checkpoints/counter"]
 )
@@ -78,7 +78,7 @@ Markdown(color_figures.markdown(found, listed))
 # %%
 same = color_rates.of_nets(nets, "repeated", seed)
 families = {"K colors, one object each": found, "K objects of one color": same}
-figure = color_figures.draw_families(families)
+figure = color_figures.plot_families(families)
 said = as_dicts(families)
 path = plotting.save_figure(figure, "color_families", preset, said, seed, files)
 

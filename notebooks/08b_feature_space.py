@@ -52,7 +52,7 @@ seed, files = 0, strips.behind(*stored)
 shown = report.labels(cosines, "64 px")
 conditions = {net: COLORS if "color" in net else range(1, 9) for net in shown}
 layers = report.by_layer(cosines, "exp1, 64 px")
-figure = figures.draw_cosines(cosines, shown, layers, conditions)
+figure = figures.plot_cosines(cosines, shown, layers, conditions)
 said = report.cosine_numbers(cosines, shown)
 path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
@@ -64,7 +64,7 @@ path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %%
 nets = report.curves(rows, "32 px", "location")
-figure = figures.draw_additivity(rows, nets, net_features.KS)
+figure = figures.plot_additivity(rows, nets, net_features.KS)
 said = report.numbers(rows, nets, "additivity", net_features.KS)
 path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, files)
 
@@ -75,7 +75,7 @@ path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, fi
 
 # %%
 large = report.curves(rows, "64 px")
-figure = figures.draw_additivity(rows, large, net_features.KS)
+figure = figures.plot_additivity(rows, large, net_features.KS)
 said = report.numbers(rows, large, "additivity", net_features.KS)
 path = plotting.save_figure(figure, "feature_additivity_64", preset, said, seed, files)
 
@@ -85,7 +85,7 @@ path = plotting.save_figure(figure, "feature_additivity_64", preset, said, seed,
 # much of the change lies along that condition's own direction? The directions are of other draws.
 
 # %%
-figure = figures.draw_own_share(rows, nets, net_features.REMOVALS)
+figure = figures.plot_own_share(rows, nets, net_features.REMOVALS)
 said = report.numbers(rows, nets + large, "own_share", net_features.REMOVALS)
 path = plotting.save_figure(figure, "feature_own_share", preset, said, seed, files)
 # %%
@@ -105,7 +105,7 @@ Markdown(report.by_noise(rows, nets + large))
 
 # %%
 layers = ["encoder.2.scale", "decoder.0.scale"]
-figure = figures.draw_causal(rows, report.changed(rows), layers)
+figure = figures.plot_causal(rows, report.changed(rows), layers)
 said = report.causal_numbers(rows, report.changed(rows), layers)
 path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 
@@ -120,7 +120,7 @@ measured = {row.net for row in rows}
 k = report.largest_k(lambda size: read_rows(rows_path(size)), color_generalization.read, measured)
 values = report.measures_of(rows, k)
 found = {words: report.against_k(of, k, seed) for words, of in values.items()}
-figure = figures.draw_against_k(values, k, found)
+figure = figures.plot_against_k(values, k, found)
 said = as_dicts({"K": k, "values": values, "rank correlation": found})
 path = plotting.save_figure(figure, "features_against_k", preset, said, seed, files)
 

@@ -42,7 +42,7 @@ rows, files = truth.read(), report.files(model)
 # Pictures of the captions above them, by the pipeline's own sampler with guidance.
 
 # %%
-figure, said = report.draw_samples(denoiser, study, seed)
+figure, said = report.plot_samples(denoiser, study, seed)
 alt = report.ALT["text_to_image_samples"]
 path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed, files, alt=alt)
 
@@ -52,7 +52,7 @@ path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed,
 # that this VAE and this reader can reach, on the VAE's copies of renders, ends the table.
 
 # %%
-figure = figures.draw_success(rows, report.NETS, report.KINDS, report.WHATS)
+figure = figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
 said = report.success_numbers(rows)
 alt = report.ALT["text_to_image_success"]
 path = plotting.save_figure(figure, "text_to_image_success", preset, said, seed, report.stored(), alt=alt)
@@ -67,7 +67,7 @@ Markdown(report.success_words(rows))
 # %%
 steps, at = report.STEPS, report.AT
 found = [prompts.words_heard(denoiser, text, at, steps, study.guidance, seed) for text in study.scenes]
-figure = figures.draw_words(denoiser, study.scenes, found)
+figure = figures.plot_words(denoiser, study.scenes, found)
 said = figures.words_numbers(study.scenes, found)
 alt = report.ALT["fig06"]
 path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
@@ -80,7 +80,7 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # object's are close together, a word is heard at objects, not at its own alone.
 
 # %%
-figure = figures.draw_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
+figure = figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.auc_numbers(rows, report.ABLATED)
 alt = report.ALT["word_to_mask"]
 path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
@@ -94,7 +94,7 @@ Markdown(report.auc_words(rows, report.ABLATED))
 # their own objects, and it draws fewer of two. The pooled embedding has no place, and its part is one half.
 
 # %%
-figure = figures.draw_by_noise(
+figure = figures.plot_by_noise(
     rows, "own part", report.ABLATED, report.NETS, report.SIGMAS, "own part", chance=0.5
 )
 said, alt = report.numbers(rows, "own part"), report.ALT["own_part"]
@@ -110,7 +110,7 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 
 # %%
 label = "side in latents"
-figure = figures.draw_by_noise(rows, "side", report.SIDES, report.NETS, report.SIGMAS, label)
+figure = figures.plot_by_noise(rows, "side", report.SIDES, report.NETS, report.SIGMAS, label)
 said, alt = report.numbers(rows, "side"), report.ALT["text_to_image_jacobian"]
 path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, report.stored(), alt=alt)
 # %%

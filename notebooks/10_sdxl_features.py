@@ -44,7 +44,7 @@ rows, files = truth.read(), report.files(model)
 # %%
 both = prompts.attended(denoiser, prompts.asked(study), study, seed=seed)
 found = prompts.of_singles(both, study)
-figure = figures.draw_maps(found, study.singles)
+figure = figures.plot_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
 alt = report.ALT["fig07"]
 path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
@@ -55,7 +55,7 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 # makes prompts alike, the other one does not.
 
 # %%
-figure = figures.draw_cosines(found, study.singles)
+figure = figures.plot_cosines(found, study.singles)
 said = figures.off_diagonal(found)
 alt = report.ALT["fig13"]
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
@@ -71,7 +71,7 @@ Markdown(report.cosine_words(said))
 # %%
 said = prompts.composites(both, study, "mid")
 beside = report.composites_untrained(rows) if model == "standin" else {}
-figure = figures.draw_composites(said, beside)
+figure = figures.plot_composites(said, beside)
 said = {"model": said, "untrained": beside}
 alt = report.ALT["composite_prompts"]
 path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored(), alt=alt)
@@ -84,7 +84,7 @@ path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, fil
 # is meant before its answer obeys. Less the paper's baseline it is a worse map.
 
 # %%
-figure = figures.draw_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
+figure = figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.auc_numbers(rows, report.ATTENDED)
 alt = report.ALT["attention_to_mask"]
 path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored(), alt=alt)
@@ -99,7 +99,7 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 
 # %%
 label = "additivity $R^2$"
-figure = figures.draw_by_noise(rows, "additivity", report.ADDED, report.NETS, report.SIGMAS, label, chance=0)
+figure = figures.plot_by_noise(rows, "additivity", report.ADDED, report.NETS, report.SIGMAS, label, chance=0)
 figure.axes[0].set_yscale("symlog", linthresh=1)
 figure.axes[0].set_yticks([-5, -1, 0, 1], ["-5", "-1", "0", "1"])
 said, alt = report.numbers(rows, "additivity", "effect"), report.ALT["prompt_additivity"]
@@ -113,7 +113,7 @@ Markdown(report.by_noise_words(rows, "additivity", report.ADDED, "permuted"))
 
 # %%
 label = "own share"
-figure = figures.draw_by_noise(rows, "own share", report.ADDED, report.NETS, report.SIGMAS, label, chance=0.5)
+figure = figures.plot_by_noise(rows, "own share", report.ADDED, report.NETS, report.SIGMAS, label, chance=0.5)
 said, alt = report.numbers(rows, "own share"), report.ALT["prompt_own_share"]
 path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, report.stored(), alt=alt)
 # %%

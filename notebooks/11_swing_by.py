@@ -83,7 +83,7 @@ words = (
     "first turn to a training cluster, and their error rises again before it falls to zero."
 )
 values = {"largest_rise": found.rises, "descents": found.descents}
-figure = swing_by.draw_trajectories(found)
+figure = swing_by.plot_trajectories(found)
 path = plotting.save_figure(figure, "fig_swing_by", preset, values, seed, alt=words)
 
 # %%
@@ -106,7 +106,7 @@ words = (
     "suppressed, the weaker concept's entry comes last; beside it growth, suppression and noise."
 )
 orders = {name: found.order(name) for name in (TWO, TWO_SQUARED)}
-figure = swing_by.draw_why(found)
+figure = swing_by.plot_why(found)
 path = plotting.save_figure(figure, "fig_swing_by_why", preset, {"order": orders}, seed, alt=words)
 
 # %%
@@ -142,7 +142,7 @@ words = (
     "Learning time of concept 1 falls with its diversity and crosses the constant time of concept 2 "
     "where the two rates are equal."
 )
-figure = swing_by.draw_order(order)
+figure = swing_by.plot_order(order)
 path = plotting.save_figure(figure, "fig_swing_by_order", preset, {"half_learned": order}, seed, alt=words)
 
 # %%
@@ -167,7 +167,7 @@ words = (
     "the rates a squared, and some at the rates a."
 )
 values = {" ".join(key): count._asdict() for key, count in counts.items()} | {"signals": SETS}
-figure = swing_by_starts.draw_starts(starts)
+figure = swing_by_starts.plot_starts(starts)
 path = plotting.save_figure(figure, "fig_swing_by_starts", preset, values, seed, alt=words)
 
 # %%
@@ -197,7 +197,7 @@ own = swing_by_starts.own_settings(seed)
 # %%
 words = "The error of one start falls, rises a little, falls, rests on a plateau and falls to zero."
 values = {" ".join(key): count._asdict() for key, count in own.items()}
-figure = swing_by_starts.draw_three(starts.three)
+figure = swing_by_starts.plot_three(starts.three)
 path = plotting.save_figure(figure, "fig_swing_by_three", preset, values, seed, alt=words)
 
 # %%

@@ -49,7 +49,7 @@ words = (
     "Samples of the unseen large blue disk along one training: noise, then blue fragments, never yet "
     "a clean disk at the last step drawn."
 )
-figure = swing_by_diffusion.draw_run(disks, steps, drawn, seed)
+figure = swing_by_diffusion.plot_run(disks, steps, drawn, seed)
 path = plotting.save_figure(figure, "fig_swing_by_samples", preset, {"steps": steps}, seed, alt=words)
 
 # %% [markdown]
@@ -86,7 +86,7 @@ words = (
 )
 values = {"diversities": study.diversities, "labels": study.labels, "steps": study.steps}
 values |= {"falls": study.falls, "mean_accuracy": study.right.mean(2), "mean_disk": study.disk.mean(2)}
-figure = swing_by_diffusion.draw_study(study)
+figure = swing_by_diffusion.plot_study(study)
 path = plotting.save_figure(figure, "fig_swing_by_diffusion", preset, values, seed, alt=words)
 
 # %%

@@ -26,7 +26,7 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import hand_counts, strips
-from lcs_utils.evaluation.is_it_real import draw, is_it_real, markdown
+from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 
 notebooks.check_parameters(preset=preset)
@@ -51,7 +51,7 @@ real = is_it_real(stored, nets, hand_counts.read_counts(), seed)
 
 # %%
 files = strips.behind(rows_path(preset), hand_counts.COUNTS)
-path = plotting.save_figure(draw(real), "is_it_real", preset, real.numbers(), seed, files)
+path = plotting.save_figure(plot(real), "is_it_real", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
 # The null in brackets, and behind it what the net fills of those of the paper's locations that it

@@ -54,7 +54,7 @@ path = plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K":
 # %%
 words = [f"trained on {of.cell.trained_on}" for of in ranges]
 shares = {"filled": "cells filled", "within_one": "K-1 to K+1 objects"}
-figure = table_figures.draw_rows(ranges, words, shares, "share, K = 7 to 9")
+figure = table_figures.plot_rows(ranges, words, shares, "share, K = 7 to 9")
 numbers = {of.cell.net: of._asdict() for of in ranges}
 path = plotting.save_figure(figure, "fig08", preset, numbers, seed, counts, alt_texts.shares(ranges))
 # %% [markdown]
@@ -91,7 +91,7 @@ names = {of.cell.net: f"{of.cell.trained_on}: {of.cell.column}" for of in doses}
 words = [f"{name}\n({part:.0%} of objects labeled)" for name, part in zip(names.values(), share)]
 title = "share, at one to three more\nobjects than in training"
 shares = {"filled": "cells filled", "success": "samples that succeed"}
-figure = table_figures.draw_rows(doses, words, shares, title, gaps=[4])
+figure = table_figures.plot_rows(doses, words, shares, title, gaps=[4])
 
 # %%
 numbers = {of.cell.net: {"labeled": part} | of._asdict() for of, part in zip(doses, share)}

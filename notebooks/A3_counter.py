@@ -41,7 +41,7 @@ stored, seen = read_rows(told_path(preset)), hand_counts.read_counts()
 # the smaller size.
 
 # %%
-figure, exact = counter_report.draw(counter_cycles.read())
+figure, exact = counter_report.plot(counter_cycles.read())
 files = ["data/checkpoints/counter", "data/counts/counter_cycles.csv"]
 path = plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, files)
 # %%
@@ -58,7 +58,7 @@ Markdown(sentences.exact(exact))
 hands = hand_counts.agreement(seen, stored)
 files = strips.behind(told_path(preset), hand_counts.COUNTS)
 numbers = {"confusion": hands.counts.tolist()}
-path = plotting.save_figure(hands.draw(), "hand_counts", preset, numbers, seed, files)
+path = plotting.save_figure(hands.plot(), "hand_counts", preset, numbers, seed, files)
 # %%
 Markdown(sentences.agreement_lines(hands))
 

@@ -42,7 +42,7 @@ near = memorization.read_near()
 copies = memorization.memorized(near)
 numbers = {f"{net}, K = {k}": list(found) for (net, k), found in copies.items()}
 files = strips.behind(memorization.ROWS, *(sheet_path(net, preset) for net in nets))
-figure, said = memorization.draw(near, nets, preset), sentences.copies(near, nets)
+figure, said = memorization.plot(near, nets, preset), sentences.copies(near, nets)
 path = plotting.save_figure(figure, "memorization", preset, numbers, seed, files, said)
 # %%
 Markdown(said)

@@ -47,7 +47,7 @@ pairs = {
 }
 shades = colors | {"exp1_normalized": plotting.PALETTE["sky"], "exp2/unit": plotting.PALETTE["purple"]}
 normalized = tables.net_rates(stored, pairs)
-figure = rate_figures.draw_rates(normalized, ["filled", "success", "extras"], pairs, shades)
+figure = rate_figures.plot_rates(normalized, ["filled", "success", "extras"], pairs, shades)
 path = plotting.save_figure(figure, "normalized_labels", preset, normalized, seed, counts)
 # %%
 Markdown(
@@ -69,7 +69,7 @@ seeded = {net: base for base, group in groups.items() for net in group}
 labels = dict.fromkeys(seeded, "_") | {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3, r = 3"}
 every = tables.net_rates(stored, seeded)
 shades = {net: colors[base] for net, base in seeded.items()}
-figure = rate_figures.draw_rates(every, ["filled", "success", "extras"], labels, shades)
+figure = rate_figures.plot_rates(every, ["filled", "success", "extras"], labels, shades)
 path = plotting.save_figure(figure, "seeds", preset, every, seed, counts)
 # %%
 Markdown(tables.markdown(tables.cells(stored, seeded)))
@@ -95,7 +95,7 @@ over = {"filled": [4, 5, 6], "success": [4, 5, 6], "extras": [1, 2, 3]}
 along = {net: rates.with_k(stored, rates.along_training(stored, net, over), net) for net in again}
 said = {name: f"\nK = {ks[0]} to {ks[-1]}" for name, ks in over.items()} | {"K": "\n(at most 6 asked)"}
 shades = {net: plotting.color_of(net) for net in again}
-figure = rate_figures.draw_rates(along, [*over, "K"], again, shades, along_training=True, said=said)
+figure = rate_figures.plot_rates(along, [*over, "K"], again, shades, along_training=True, said=said)
 path = plotting.save_figure(figure, "along_training", preset, along, seed, counts)
 # %%
 words = {"filled": "cells filled", "success": "success", "extras": "objects elsewhere, K = 1 to 3", "K": "K"}
@@ -108,7 +108,7 @@ Markdown(sentences.along(along, again, words))
 # %%
 places = net_locality.read(preset)
 local = {net: locality_rates.beside_composition(places, stored, net) for net in again}
-figure = locality_rates.draw_along_training(local, again)
+figure = locality_rates.plot_along_training(local, again)
 files = counts + strips.behind(net_locality.path(preset))
 path = plotting.save_figure(figure, "locality_along_training", preset, local, seed, files)
 # %%

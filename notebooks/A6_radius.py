@@ -23,15 +23,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import (
-    alt_texts,
-    rate_figures,
-    sentences,
-    strips,
-    table_figures,
-    tables,
-    training_sets,
-)
+from lcs_utils.evaluation import alt_texts, rate_figures, sentences, strips
+from lcs_utils.evaluation import table_figures, tables, training_sets
 from lcs_utils.nets import trained
 from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -66,7 +59,7 @@ ticks = {net: label for net, label in zip(nets, words) if net != "exp2"}
 shades = ("sky", "purple", "green", "orange", "vermilion", "blue")
 colors = {net: plotting.PALETTE[shade] for net, shade in zip(ticks, shades)}
 found = tables.net_rates(stored, ticks)
-figure = rate_figures.draw_rates(found, ["filled", "success", "extras"], ticks, colors)
+figure = rate_figures.plot_rates(found, ["filled", "success", "extras"], ticks, colors)
 path = plotting.save_figure(figure, "radius", preset, found, seed, counts)
 # %% [markdown]
 # ## K against the radius
@@ -78,7 +71,7 @@ bare = [of._replace(cell=of.cell._replace(paper=None)) for of in radii]  # the p
 line = (tables.PAPER["exp3"].k, "the paper's\nExp. 3")
 rows = [label.replace("\n", " ") for label in words]
 shares = {"filled": "cells filled", "success": "samples that succeed"}
-figure = table_figures.draw_rows(bare, rows, shares, "share, K = 4 to 6", line=line)
+figure = table_figures.plot_rows(bare, rows, shares, "share, K = 4 to 6", line=line)
 numbers = {of.cell.net: of._asdict() for of in radii}
 path = plotting.save_figure(
     figure, "k_against_radius", preset, numbers, seed, counts, alt_texts.shares(radii)

@@ -45,7 +45,7 @@ found = {
 # many objects as training showed, how many are drawn, and do they look right to the counter?
 
 # %%
-figure = more_training.draw(found)
+figure = more_training.plot(found)
 files = strips.behind(*(rows_path(name) for name in SIZES))
 path = plotting.save_figure(figure, "more_training", preset, more_training.numbers(found), seed, files)
 # %%
@@ -95,7 +95,7 @@ Markdown(more_training.by_label(apart))
 # %%
 looked = by_eye.compare(read_counts())
 behind = strips.behind(COUNTS, by_eye.CONTROLS, *(rows_path(name) for name in SIZES))
-figure = by_eye.draw(looked)
+figure = by_eye.plot(looked)
 path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, behind)
 # %%
 Markdown(by_eye.markdown(looked, by_eye.twice(read_counts())))

@@ -18,7 +18,7 @@ from lcs_utils.scene_figures import documented_world
 
 @pytest.fixture(scope="module", params=[2, 3])
 def found(request):
-    return fidelity.measure(request.param)  # 2: the faster pattern, at which the speed is stated too
+    return fidelity.compare(request.param)  # 2: the faster pattern, at which the speed is stated too
 
 
 def test_the_picture_is_that_of_cycles(found):

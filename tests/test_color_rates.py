@@ -67,7 +67,7 @@ def test_figures_and_table_say_what_was_found(rows):
     found = {net: color_rates.of_net(rows, sizes.bare(net)) for net in nets}
     listed = {net: color_rates.of_net(rows, sizes.bare(net), "colors") for net in nets}
     sure = Interval(0.9, 0.8, 1.0)
-    figure = color_figures.draw_success(found, {k: Ceiling(sure, sure, sure) for k in KS})
+    figure = color_figures.plot_success(found, {k: Ceiling(sure, sure, sure) for k in KS})
     assert [axes.get_title() for axes in figure.axes][2] == "objects drawn"
     first = [cell.strip() for cell in color_figures.markdown(found, listed).splitlines()[2].split("|")]
     assert first[1] == "all colors told, 1-3 objects, 64 px" and first[4] == "4"  # the paper's K
@@ -75,7 +75,7 @@ def test_figures_and_table_say_what_was_found(rows):
     said = as_dicts(found)
     assert said["color_1-3"]["at"][2]["right"]["own"]["value"] == 1
     same = {net: color_rates.of_net(rows, sizes.bare(net), "repeated") for net in nets}
-    panels = color_figures.draw_families({"random colors": found, "one color": same}).axes
+    panels = color_figures.plot_families({"random colors": found, "one color": same}).axes
     assert [axes.get_title() for axes in panels] == ["random colors", "one color"]
     told = {test.name: test.reached for test in feature_predictions.of_colors(found)}
     assert told == {

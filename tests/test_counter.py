@@ -254,7 +254,7 @@ def test_accuracy_is_measured_by_size_kind_fault_and_strength(counter, monkeypat
     monkeypatch.setattr(counter_accuracy, "STRENGTHS", {"confetti": (0.3, 0.5), "fused": (1.0,)})
     monkeypatch.setattr(counter_accuracy, "on_references", lambda net, side: {})
     monkeypatch.setattr(counter_scenes, "held_out_data", counter_scenes.held_out)
-    found = counter_accuracy.measure(counter, 6)
+    found = counter_accuracy.assess(counter, 6)
     assert list(found["sizes"]) == ["32", "64"] and len(found["targets"]) == 10
     for of in found["sizes"].values():
         assert (

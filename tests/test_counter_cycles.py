@@ -11,7 +11,7 @@ from lcs_utils.clevr.render import LOOK, render
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.counter import report as counter_report
 from lcs_utils.counter.accuracy import wilson
-from lcs_utils.counter.cycles import Compared, accuracy, lines, main, measure, read
+from lcs_utils.counter.cycles import Compared, accuracy, count_cycles, lines, main, read
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def blender(monkeypatch):
 
 def test_batches_are_counted_at_once_and_never_drawn_twice(blender, tmp_path):
     path = tmp_path / "rows.csv"
-    measure(2, (0, 3), path=path)
+    count_cycles(2, (0, 3), path=path)
     first = read(path)
     assert len(first) == 2 * 2 and {row.images for row in first} == {2} and len(blender) == 2
     floor = [row for row in first if row.objects == 0]
@@ -50,23 +50,23 @@ def test_batches_are_counted_at_once_and_never_drawn_twice(blender, tmp_path):
         if row.objects == 3
     )
     with pytest.raises(RuntimeError, match="Blender failed"):
-        measure(4, (0, 3), path=path)
+        count_cycles(4, (0, 3), path=path)
     assert len(read(path)) == 6 and set(first) < set(read(path))  # what was drawn before it failed is counted
     blender.pop()
-    measure(4, (0, 3), path=path)
+    count_cycles(4, (0, 3), path=path)
     assert len(read(path)) == 8 and len(blender) == 3
     before = path.read_bytes()
-    measure(4, (0, 3), path=path)  # nothing is missing: nothing is drawn
+    count_cycles(4, (0, 3), path=path)  # nothing is missing: nothing is drawn
     assert path.read_bytes() == before
 
 
 def test_rows_of_other_weights_stay_and_do_not_count(blender, tmp_path):
     path = tmp_path / "rows.csv"
-    measure(2, (1,), resolutions=(32,), path=path)
+    count_cycles(2, (1,), resolutions=(32,), path=path)
     (mine,) = read(path)
     other = mine._replace(weights="0" * 12, exact_cycles=0, exact_both=0)
     store.write_rows(path, "x", Compared, [other])
-    measure(2, (1,), resolutions=(32,), path=path)
+    count_cycles(2, (1,), resolutions=(32,), path=path)
     assert sorted(read(path)) == sorted([mine, other]) and len(blender) == 2
     assert accuracy(read(path), "counter_32px", mine.weights, (1,)).cycles.value == mine.exact_cycles / 2
     assert accuracy(read(path), "counter_32px", other.weights, (1,)).cycles.value == 0
@@ -130,10 +130,10 @@ def test_rates_rest_on_whole_batches_and_differences_on_pairs():
 
 def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, capsys):
     with pytest.raises(ValueError, match=r"--objects within 0-12; got 100 and \[13\]"):
-        measure(100, (13,), path=tmp_path / "rows.csv")
+        count_cycles(100, (13,), path=tmp_path / "rows.csv")
     monkeypatch.setenv("LCS_BPY_PYTHON", "no-such-python")
     with pytest.raises(RuntimeError, match="no-such-python cannot be run.*pip install"):
-        measure(100, (1,), path=tmp_path / "rows.csv")
+        count_cycles(100, (1,), path=tmp_path / "rows.csv")
     assert not (tmp_path / "rows.csv").exists()
     monkeypatch.setattr(counter_cycles, "read", lambda path=None: [])
     with pytest.raises(SystemExit, match="1"):
@@ -148,7 +148,7 @@ def test_the_report_by_count_draws_what_is_stored():
         row(2, 0, 90, 95, 90, digits)._replace(counter=name),
         row(3, 0, 80, 80, 80)._replace(counter=name),
     ]
-    figure, found = counter_report.draw(mine, (64,))
+    figure, found = counter_report.plot(mine, (64,))
     kinds = found[64]
     assert list(kinds[counter_report.CYCLES]) == [2]  # the row of other weights is not this counter's
     assert kinds[counter_report.CYCLES][2].value == 0.9 and kinds[counter_report.TWINS][2].value == 0.95

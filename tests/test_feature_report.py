@@ -89,17 +89,17 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     assert feature_report.curves(rows, kind="color") == []
     assert feature_report.markdown(rows, curves).count("\n") == 5
     assert "–" not in feature_report.by_noise(rows, curves)
-    figure = feature_figures.draw_additivity(rows, curves, KS)
+    figure = feature_figures.plot_additivity(rows, curves, KS)
     assert [axes.get_title() for axes in figure.axes][2] == "denoiser D"
-    assert len(feature_figures.draw_own_share(rows, curves, REMOVALS).axes) == 3
-    assert len(feature_figures.draw_causal(rows, {"exp1": "Exp. 1"}, ["decoder.0.scale"]).axes) == 2
+    assert len(feature_figures.plot_own_share(rows, curves, REMOVALS).axes) == 3
+    assert len(feature_figures.plot_causal(rows, {"exp1": "Exp. 1"}, ["decoder.0.scale"]).axes) == 2
     with pytest.raises(ValueError, match="feature_causal exp2 --layers decoder.0.scale"):
-        feature_figures.draw_causal(rows, {"exp2": "Exp. 2"}, ["decoder.0.scale"])
+        feature_figures.plot_causal(rows, {"exp2": "Exp. 2"}, ["decoder.0.scale"])
     k = {"exp1": 7, "exp2": 1}
     values = feature_report.measures_of(rows, k)
     assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}
     ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
-    assert len(feature_figures.draw_against_k(values, k, ranks).axes) == 3
+    assert len(feature_figures.plot_against_k(values, k, ranks).axes) == 3
 
 
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
@@ -114,7 +114,7 @@ def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     k = {"exp1": 7, "mine": 6, "yours": 2}
     values = feature_report.measures_of(rows, k)
     ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
-    figure = feature_figures.draw_against_k(values, k, ranks)
+    figure = feature_figures.plot_against_k(values, k, ranks)
     assert {"mine", "yours"} <= {text.get_text() for axes in figure.axes for text in axes.texts}
 
 
@@ -137,7 +137,7 @@ def test_matrices_are_stored_pair_by_pair():
     assert columns[0].caption == "decoder 2\n8 px" and columns[-1].control == "random"
     mean = feature_report.averaged(rows, "exp1", columns[-1])
     assert feature_report.off_diagonal(mean) == pytest.approx((0.3, 0.3))
-    figure = feature_figures.draw_cosines(rows, {"exp1": "Exp. 1"}, columns, {"exp1": range(1, 9)})
+    figure = feature_figures.plot_cosines(rows, {"exp1": "Exp. 1"}, columns, {"exp1": range(1, 9)})
     assert len(figure.axes) == 6  # three matrices, two controls and the bar
     with pytest.raises(ValueError, match="feature_matrices exp2"):
         feature_matrices.matrices(rows, "exp2")

@@ -85,7 +85,7 @@ def test_the_table_says_the_null_beside_every_rate(real):
 
 
 def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(real):
-    figure = is_it_real.draw(real)
+    figure = is_it_real.plot(real)
     titles = [axes.get_title() for axes in figure.axes[:2]]
     assert (
         titles == ["obeys\n16 samples of each K", "is deaf\n8 samples of each K"]
@@ -96,7 +96,7 @@ def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(r
     assert np.array_equal(drawn["within one cell"], [1, 1, 1]) and max(drawn["its null, exact cell"]) < 0.2
     assert {line.get_label() for line in eye.lines} >= {"objects, by looking", "objects, by the counter"}
     plt.close(figure)
-    alone = is_it_real.draw(is_it_real.Real(real.measured, {}))
+    alone = is_it_real.plot(is_it_real.Real(real.measured, {}))
     assert len(alone.axes) == 2 * 3
     plt.close(alone)
 

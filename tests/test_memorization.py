@@ -68,7 +68,7 @@ def test_the_figure_shows_the_likest_samples_and_all_in_the_histogram():
     rows = m.read_near()
     shown = sorted(m.likeness(row) for row in rows if row.net == "exp1" and row.sample < ACROSS)
     assert [m.likeness(row) for row in m.shown_rows(rows, ["exp1"])] == shown and len(shown) == 3 * ACROSS
-    figure = m.draw(rows, {"exp1": "Exp. 1"}, shown=4, across=2)
+    figure = m.plot(rows, {"exp1": "Exp. 1"}, shown=4, across=2)
     *pictures, histogram = figure.axes
     said = [axes.get_xlabel() for axes in pictures]
     numbers = [f"Exp. 1: {share:.2f}" for share in shown[:4]]
@@ -77,7 +77,7 @@ def test_the_figure_shows_the_likest_samples_and_all_in_the_histogram():
     keys = [text.get_text() for text in histogram.get_legend().get_texts()]
     assert keys[0] == f"samples of our nets ({ours})"
     with pytest.raises(ValueError, match="no rows for 'exp1'; measure it"):
-        m.draw([r._replace(weights="other") for r in rows], {"exp1": "Exp. 1"})
+        m.plot([r._replace(weights="other") for r in rows], {"exp1": "Exp. 1"})
 
 
 def test_shapes_must_agree():

@@ -85,12 +85,12 @@ def test_a_net_told_of_places(home):
     found = locality_rates.against_k(counted, ["mine"])
     assert 0 < found.locality["mine"].value < 1
     words = " ".join(
-        text.get_text() for axes in locality_figures.draw_against_k(found).axes for text in axes.texts
+        text.get_text() for axes in locality_figures.plot_against_k(found).axes for text in axes.texts
     )
     assert "mine" in words
     (cell,) = tables.cells(counted, ["mine"])
     assert cell.trained_on == "2-4" and cell.paper is None
-    table_figures.draw_tables([cell])
+    table_figures.plot_tables([cell])
     assert "# Verdicts" in verdicts.page(counted)  # a net that no claim is about leaves it whole
 
 

@@ -114,9 +114,9 @@ def test_its_numbers_are_those_of_the_rows():
 
 
 def test_a_changed_row_changes_a_finding():
-    new, old = read_rows(rows_path()), read_rows(told_path())
-    said = {finding.words for finding in readme.findings(new, old)}
-    spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in new]
+    large, old = read_rows(rows_path("small")), read_rows(told_path())
+    said = {finding.words for finding in readme.findings(large, old)}
+    spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in large]
     changed = said - {finding.words for finding in readme.findings(spoiled, old)}
     assert any(words.startswith("Told all locations (Exp. 1)") for words in changed)
     assert not any("Told one location" in words for words in changed)

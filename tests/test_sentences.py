@@ -94,7 +94,7 @@ def test_a_k_outside_the_interval_is_named():
 def test_training_sets_and_their_figure_use_one_measurement():
     found = training_sets.by_objects(ROWS + made("exp1_1-6", 0.8))
     assert [of.cell.net for of in found] == ["exp1", "exp1_1-6"] and list(found[0].over) == [7, 8, 9]
-    figure = table_figures.draw_rows(found, ["a", "b"], {"filled": "cells filled"}, "share")
+    figure = table_figures.plot_rows(found, ["a", "b"], {"filled": "cells filled"}, "share")
     drawn = [line.get_xdata() for line in figure.axes[1].lines][0]
     assert list(drawn) == [of.filled.value for of in found]
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["a", "b"]

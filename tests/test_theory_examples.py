@@ -40,7 +40,7 @@ def test_the_structure_of_fig_3_and_a_map_of_owners_that_is_wrong():
     found = squares.structure(squares.three_squares(), 0.5, SEED)
     assert found.outside < 1e-12
     assert found._replace(owner=found.owner.roll(1, 1)).outside > 1e-3
-    figure = squares.draw_structure(found)
+    figure = squares.plot_structure(found)
     assert [axis.get_title() for axis in figure.axes[1:4]] == list(found.probes)
 
 
@@ -67,14 +67,14 @@ def test_nine_squares_grow_from_two():
     found = nine_squares.grow(SEED, counts=(2, 9), samples=4, steps=8)
     assert found.divergence[9] < 0.5 and found.color_error < 0.3
     assert found._replace(tints=found.tints.roll(1, 0)).color_error > 0.3  # each in its own color
-    titles = [axis.get_title() for axis in nine_squares.draw_grown(found).axes[:2]]
+    titles = [axis.get_title() for axis in nine_squares.plot_grown(found).axes[:2]]
     assert titles == ["2 conditions\n(seen)", "9 conditions\n(never seen)"]
 
 
 def test_what_is_no_composition_is_wrong_at_seen_counts_too():
     off = nine_squares.fitted_at_counts(SEED, draws=4000)
     assert max(off["CPC"]) < 0.03 and min(off["shared light"][1], off["spill"][1]) > 0.1
-    assert len(nine_squares.draw_fitted(off).axes[0].texts) == 1 + len(off)  # every line is labeled
+    assert len(nine_squares.plot_fitted(off).axes[0].texts) == 1 + len(off)  # every line is labeled
 
 
 def test_sums_of_scores_are_exact_only_without_correlation():
@@ -103,7 +103,7 @@ def test_the_angle_test_is_necessary_and_not_sufficient():
     off = {name: (c - torch.eye(3).double()).abs().max() for name, c in feature_maps.angles().items()}
     assert max(off["CPC"], off["shared light"]) < 1e-12 and min(off["spill"], off["CPC, sheared"]) > 0.2
     assert feature_maps.dependence_under_light() > 0.1
-    figure = feature_maps.draw_angles(feature_maps.angles())
+    figure = feature_maps.plot_angles(feature_maps.angles())
     assert [text.get_text() for text in figure.axes[0].texts[:3]] == ["1", "0", "0"]
 
 

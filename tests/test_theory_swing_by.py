@@ -244,11 +244,11 @@ def test_a_study_that_was_stopped_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(tc, "CHECKPOINTS", (0,))
     monkeypatch.setattr(
         tc,
-        "measure",
+        "accuracies",
         lambda disks, seed, checkpoints=(0,): iter([tc.Accuracy(0.1, seed, 0, "00", *[0.5] * 6)]),
     )
     rows = tc.stored(tc.Disks(), 3)
-    monkeypatch.setattr(tc, "measure", None)  # not measured again
+    monkeypatch.setattr(tc, "accuracies", None)  # not measured again
     assert tc.stored(tc.Disks(), 3) == rows and rows[0].seed == 3
 
 
@@ -271,7 +271,7 @@ def test_training_repeats_and_reduces_the_loss_without_touching_global_randomnes
 
 
 def test_rows_keep_their_types(tmp_path):
-    rows = list(tc.measure(tc.Disks(), 0, (0,)))
+    rows = list(tc.accuracies(tc.Disks(), 0, (0,)))
     assert [row.label for row in rows] == ["00", "01", "10", "11"]
     store.write_rows(tmp_path / "rows.csv", "command", tc.Accuracy, rows)
     assert store.read_rows(tmp_path / "rows.csv", tc.Accuracy) == rows

@@ -263,21 +263,21 @@ def test_a_table_has_both_rules_and_the_papers_number():
 
 
 def test_tables_and_rates_are_drawn():
-    figure = table_figures.draw_tables(tables.cells(PAPERS))
+    figure = table_figures.plot_tables(tables.cells(PAPERS))
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(names) == len(tables.PAPER) and names[:2] == ["one label, local", "all labels"]
     heads = [text.get_text() for text in figure.axes[0].texts]
     assert heads[0] == "trained on 1 object" and heads[-1] == "trained on 1-6 objects"
-    unmeasured = table_figures.draw_tables(tables.cells(made("exp1", 9)))
+    unmeasured = table_figures.plot_tables(tables.cells(made("exp1", 9)))
     said = [text.get_text() for text in unmeasured.axes[0].texts]
     assert said.count("not measured by us") == len(tables.PAPER) - 1
     found = tables.net_rates(PAPERS, ["exp1", "exp2"])
-    figure = rate_figures.draw_rates(
+    figure = rate_figures.plot_rates(
         found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"}
     )
     assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
     with pytest.raises(KeyError):
-        rate_figures.draw_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
+        rate_figures.plot_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
 
 
 def test_seeds_and_normalized_nets_stand_on_the_page():

@@ -99,7 +99,7 @@ def reference_scenes():
     return [sample_scene(REFERENCE_SEED, i, n) for i, n in enumerate(COUNTS)]
 
 
-def measure(antialias: int = 3) -> dict[str, Float[np.ndarray, "..."]]:
+def compare(antialias: int = 3) -> dict[str, Float[np.ndarray, "..."]]:
     """Per reference scene: psnr (dB), ssim, bias per channel (gray levels, fast - Cycles); and every mask's
     IoU.
     """
@@ -124,7 +124,7 @@ def main():
         from lcs_utils.clevr.blender import render_cycles
 
         write_references(*render_cycles(reference_scenes(), RESOLUTION, SAMPLES), reference_scenes())
-    found = measure(options.antialias)
+    found = compare(options.antialias)
     for name in ("psnr", "ssim", "iou"):
         print(f"{name}: mean {found[name].mean():.4f}, lowest {found[name].min():.4f}, of {len(found[name])}")
     print("bias (red, green, blue):", " ".join(f"{b:+.2f}" for b in found["bias"].mean(0)))

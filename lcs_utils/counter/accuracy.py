@@ -265,7 +265,7 @@ def targets(sizes: dict[str, dict]) -> list[dict]:
     return value
 
 
-def measure(net: ObjectCounter, per_count: int) -> dict:
+def assess(net: ObjectCounter, per_count: int) -> dict:
     """Accuracy on held-out renders of every kind and size, on Cycles, on faulty and on wrong images; shares
     in [0, 1].
 

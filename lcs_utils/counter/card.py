@@ -4,7 +4,7 @@ import torch
 
 from lcs_utils import store
 from lcs_utils.checkpoints import halve
-from lcs_utils.counter.accuracy import KINDS, measure
+from lcs_utils.counter.accuracy import KINDS, assess
 from lcs_utils.counter.net import WEIGHTS, ObjectCounter
 from lcs_utils.counter.net import folder as folder_of
 
@@ -85,7 +85,7 @@ def export(net: ObjectCounter, folder, row: dict, per_count: int) -> dict:
             "resolution": net.config.resolution,
             "torch": torch.__version__.split("+")[0],
         }
-        | measure(net, per_count)
+        | assess(net, per_count)
     )
     halve(net)
     with store.atomic_folder(folder) as temporary:

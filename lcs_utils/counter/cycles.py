@@ -99,7 +99,7 @@ def shipped(resolutions: Sequence[int] = RESOLUTIONS) -> dict[str, str]:
     return {name_at(side): verify(folder(side))["sha256"][:12] for side in resolutions}
 
 
-def measure(
+def count_cycles(
     per_count: int,
     counts: Iterable[int] = COUNTS,
     resolutions: Sequence[int] = RESOLUTIONS,
@@ -227,7 +227,7 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     try:
-        measure(args.per_count, args.objects, threads=args.threads)
+        count_cycles(args.per_count, args.objects, threads=args.threads)
     except (ValueError, CheckpointError) as error:
         parser.error(str(error))
     except (RuntimeError, OSError) as error:

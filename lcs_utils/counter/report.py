@@ -51,7 +51,7 @@ def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, I
     return found
 
 
-def draw(
+def plot(
     rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS
 ) -> tuple[Figure, dict[int, dict[str, dict[int, Interval]]]]:
     """Shares counted exactly against the number of objects, a panel per size of images, and the numbers

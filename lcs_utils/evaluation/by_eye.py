@@ -2,7 +2,7 @@
 and spoiled (App. E.2).
 
     found = compare(hand_counts.read_counts(), LABELS)
-    draw(found)
+    plot(found)
 """
 
 from collections.abc import Mapping, Sequence
@@ -171,7 +171,7 @@ def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> 
     return "\n".join(lines) + "\n"
 
 
-def draw(found: Compared) -> Figure:
+def plot(found: Compared) -> Figure:
     """Left, who looks right: filled by eye, hollow to the counter; right, objects by the counter less by eye.
 
     A row per net and control, a mark per span of K; bars: 95 % over pictures.

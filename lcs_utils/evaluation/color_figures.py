@@ -97,7 +97,7 @@ def _with_null(lines: list, words: list[str]) -> tuple[list, list[str]]:
     return [*lines, plt.Line2D([], [], color="0.3", ls=":")], [*words, null]
 
 
-def draw_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling]) -> Figure:
+def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling]) -> Figure:
     """Number and colors right, share of the asked objects there, objects drawn, each against K.
 
     Dotted: the null, the same pictures at another sample's colors. Gray: K objects of random colors, and
@@ -133,7 +133,7 @@ def draw_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     return figure
 
 
-def draw_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
+def plot_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
     """Share of the asked objects there against K, a panel for each family of conditions: adding colors, and
     adding objects of one color. Dotted: the null.
     """

@@ -29,7 +29,7 @@ from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.plotting import PALETTE
 
 
-def draw_cosines(
+def plot_cosines(
     rows: Sequence[CosineRow],
     nets: Mapping[str, str],
     layers: Sequence[Matrices],
@@ -66,7 +66,7 @@ def draw_cosines(
     return figure
 
 
-def draw_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
+def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
     """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
     K is marked on each curve.
 
@@ -115,7 +115,7 @@ def draw_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     return figure
 
 
-def draw_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
+def plot_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
     """F3 against K: the share of a removal that lies along the removed condition's own direction, over
     1/K.
     """
@@ -137,7 +137,7 @@ def draw_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequ
     return figure
 
 
-def draw_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Sequence[str]) -> Figure:
+def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Sequence[str]) -> Figure:
     """F5: how much of an object a direction brings, or takes away, at one layer while sampling, beside what
     the condition itself does and controls of the same length. Of places an object is the condition's own
     change there; colors are counted.
@@ -170,7 +170,7 @@ def draw_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
     return figure
 
 
-def draw_against_k(
+def plot_against_k(
     values: Mapping[str, Mapping[str, float]], k: Mapping[str, float], found: Mapping[str, Correlation]
 ) -> Figure:
     """F7: each net's K against each measure, its rank correlation above. Untrained nets are hollow, at K = 0,

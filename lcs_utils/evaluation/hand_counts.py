@@ -267,7 +267,7 @@ class Agreement(NamedTuple):
                 said.append(f"  {what} {value}: {len(part)} samples, {same}")
         return said
 
-    def draw(self) -> Figure:
+    def plot(self) -> Figure:
         """The confusion of counts: a number is how many samples hands and counter counted so."""
         n = len(self.counts)
         figure, axes = plt.subplots(figsize=(0.3 * n + 1.2, 0.3 * n + 0.9))

@@ -126,7 +126,7 @@ def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
     axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=8)
 
 
-def draw(real: Real) -> Figure:
+def plot(real: Real) -> Figure:
     """A column per net: number and places beside their null, by family; cells filled minus the null;
     objects by eye and by the counter.
     """

@@ -83,7 +83,7 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
             taken.append((x + dx, y + dy - FONT / 2, x + dx + wide, y + dy + FONT / 2))
 
 
-def draw_against_k(found: AgainstK, rho: float | None = None) -> Figure:
+def plot_against_k(found: AgainstK, rho: float | None = None) -> Figure:
     """Cells filled beyond training against conditional locality at high noise, one point per net: the thesis.
 
     `rho`, their rank correlation over the nets that see the whole image, stands in the title. Any net is

@@ -249,7 +249,7 @@ def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "tiny") 
     return {sigma: rank_correlation([at[net][sigma].value for net in nets], filled) for sigma in SIGMAS}
 
 
-def draw_against_noise(
+def plot_against_noise(
     curves: dict[str, dict[str, dict[float, Interval]]],
     labels: dict[str, str],
     references: dict[str, Sequence[float]] | None = None,
@@ -292,7 +292,7 @@ def draw_against_noise(
     return figure
 
 
-def draw_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
+def plot_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
     """One panel per number, one line per net against the training images it had seen; `found` is {net:
     {number: {images: ...}}}.
     """

@@ -178,7 +178,7 @@ def likeness(row: Near) -> float:
     return row.distance / row.second
 
 
-def draw(
+def plot(
     rows: Sequence[Near], nets: dict[str, str], preset: str = "tiny", shown: int = 12, across: int = 6
 ) -> Figure:
     """The `shown` most copy-like kept samples of `nets` (with their labels), each above its nearest training
@@ -200,11 +200,11 @@ def draw(
     axes = figure.add_axes(
         ((width - room + 0.7) / width, 0.6 / height, (room - 0.8) / width, 1 - 1.1 / height)
     )
-    draw_histogram(axes, rows, nets)
+    plot_histogram(axes, rows, nets)
     return figure
 
 
-def draw_histogram(axes: Axes, rows: Iterable[Near], nets: Iterable[str]) -> None:
+def plot_histogram(axes: Axes, rows: Iterable[Near], nets: Iterable[str]) -> None:
     """Shares of all samples of `nets` and of held-out renders by `likeness`, with the threshold of a copy."""
     rows = list(rows)
     groups = {

@@ -2,7 +2,7 @@
 (App. E.2).
 
     found = along_training(read_rows(rows_path("small")), "exp1", "small")
-    draw({"64 px": found})
+    plot({"64 px": found})
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -
     )
 
 
-def draw(found: Mapping[str, Mapping[int, Found]]) -> Figure:
+def plot(found: Mapping[str, Mapping[int, Found]]) -> Figure:
     """Number and places at three K over their null (dotted), objects drawn and looks where nothing is new, K.
 
     `found` is {size: along_training(...)}; one net is a point. Bars: 95 % over noise and conditions.

@@ -181,7 +181,7 @@ def along_k(
     return {net: {k: of for k in ks if (of := conditions_obeyed(rows, net, k, seed))} for net in nets}
 
 
-def draw(found: dict[str, dict[int, Obeyed]], labels: dict[str, str], colors: dict[str, str]) -> Figure:
+def plot(found: dict[str, dict[int, Obeyed]], labels: dict[str, str], colors: dict[str, str]) -> Figure:
     """Conditions obeyed against conditions asked for, and objects drawn, a line per net with its 95 % band.
 
     Gray: as many objects as training images had, when that is the same for all nets.

@@ -9,7 +9,7 @@ from lcs_utils.evaluation.rates import NUMBERS
 from lcs_utils.stats import Interval
 
 
-def draw_rates(
+def plot_rates(
     found: dict[str, dict[int, dict[str, Interval]]],
     measures: Sequence[str],
     labels: dict[str, str],

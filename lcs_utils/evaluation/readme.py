@@ -42,19 +42,16 @@ class Finding(NamedTuple):
     notebook: str
 
 
-def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> list[Finding]:
+def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     """The nine findings: of the paper's those that hold here and those that do not, and three that are new.
 
-    `new` are rows of today's counter, `old` those that the tables are told from; what 64 px nets and nets
-    told of colors say is read from their own.
+    `large` are rows of 64 px nets, `old` those that the tables are told from; what nets told of colors and
+    features say is read from their own. Each finding has one number, beside its null or what it is to be.
     """
-    at = {name: against_null.of_nets(new, [name], "spread") for name in ("exp1", "exp2", "exp3")}
-    k = {name: f"{say(found.k.placed)}, null {say(found.k.placed_null)}" for name, found in at.items()}
-    rows = read_rows(rows_path("small"))
-    of_64 = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
-    large = {name: against_null.of_nets(rows, [net], "spread") for name, net in of_64.items()}
-    k |= {name: f"{k[name]}; at 64 px {say(of.k.placed)}" for name, of in large.items()}
-    looks, clean = (of["exp1"].at[3].looks.value for of in (at, large))
+    nets = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
+    at = {name: against_null.of_nets(large, [net], "spread").k for name, net in nets.items()}
+    k = {name: f"K = {say(of.placed)} at 64 px, null {say(of.placed_null)}" for name, of in at.items()}
+    k = {name: said.replace("= ≥", "≥") for name, said in k.items()}
     seen = by_eye.compare(hand_counts.read_counts()).all.pairs
 
     def by_looking(name: str) -> float:
@@ -62,16 +59,16 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
 
     told = color_rates.of_net(color_generalization.read("small"), "color_1-3")
     features = net_features.read(preset)
-    shown = ("exp1", "exp2", "untrained", "color_1-3")
+    shown = ("exp1", "exp2", "untrained")
     added = [pick(features, net, "additivity", 3).value for net in shown]
     many, paper = largest_k(old, "exp1_1-6", PAPER_RULE_ALL), PAPER["exp1_1-6"]
     filled = {net: mean_over(old, net, "filled", BEYOND).value for net in ("exp2", "exp2/nearest")}
     whole = measured_nets(old, preset)
     ranks = against_k(old, whole, preset).rank_correlations()["cells filled"]
     return [
-        Finding("holds", f"Told all locations (Exp. 1), a net composes: K = {k['exp1']}.", "A1"),
-        Finding("holds", f"Told one location (Exp. 2), it does not: K = {k['exp2']}.", "A1"),
-        Finding("holds", f"A local net (Exp. 3) repairs it: K = {k['exp3']}.", "A1"),
+        Finding("holds", f"Told all locations (Exp. 1), a net composes: {k['exp1']}.", "A1"),
+        Finding("holds", f"Told one location (Exp. 2), it does not: {k['exp2']}.", "A1"),
+        Finding("holds", f"A local net (Exp. 3) repairs it: {k['exp3']}.", "A1"),
         Finding(
             "holds" if told.k.low > 3 else "does not",
             f"Told all colors, a net composes: K = {say(told.k)} at 64 px, null {say(told.k_null)}, the "
@@ -80,8 +77,8 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
         ),
         Finding(
             "does not",
-            f"Clean pictures (K = 3): {looks:.0%} of Exp. 1's look right, at 64 px {clean:.0%}, to the eye "
-            f"{by_looking('exp1, 64 px'):.0%}, renders {by_looking('render, 64 px'):.0%}.",
+            f"Clean pictures: of Exp. 1's at 64 px, K up to 3, {by_looking('exp1, 64 px'):.0%} look right to "
+            f"the eye, of renders {by_looking('render, 64 px'):.0%}.",
             "A7",
         ),
         Finding(
@@ -98,7 +95,7 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
         ),
         Finding(
             "new",
-            "Additivity, $R^2$ at K = 3: Exp. 1 {:.2f}, Exp. 2 {:.2f}, untrained {:.2f}, told colors "
+            "Exp. 1's conditions add up: $R^2$ at K = 3 {:.2f}, Exp. 2's {:.2f}, null (untrained) "
             "{:.2f}.".format(*added),
             "08b",
         ),
@@ -107,11 +104,11 @@ def findings(new: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> li
 
 def blocks(preset: str = "tiny") -> dict[str, str]:
     """{marker: Markdown} of everything in the README that is measured."""
-    old, new = read_rows(told_path(preset)), read_rows(rows_path(preset))
+    old, large = read_rows(told_path(preset)), read_rows(rows_path("small"))
     judged = Counter(v.verdict for v in verdicts(old) + decided(preset))
     lines = [f"**{judged[kind]} {kind}**" for kind in (YES, PARTLY, NO, OPEN)]
     titles = {"holds": "Holds", "does not": "Fails", "new": "New"}
-    found = [f"| {titles[of.kind]} | {of.words} | {of.notebook} |" for of in findings(new, old, preset)]
+    found = [f"| {titles[of.kind]} | {of.words} | {of.notebook} |" for of in findings(large, old, preset)]
     head = ["| here | finding | in |", "|---|---|---|"]
     return {
         "verdict": f"Of the paper's claims {', '.join(lines)}.",

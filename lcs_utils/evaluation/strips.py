@@ -98,7 +98,7 @@ def strip(
     return made
 
 
-def draw_curves(axes: Axes, curves: Mapping[str, Mapping[int, Beside]], colors: Mapping[str, str]) -> None:
+def plot_curves(axes: Axes, curves: Mapping[str, Mapping[int, Beside]], colors: Mapping[str, str]) -> None:
     """Cells filled against K, a line per label with its band and its name at the end, its null dotted."""
     ends = []
     for label, of in curves.items():
@@ -135,7 +135,7 @@ def figure_1(
     axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.8 / height))
     names = [words.partition(":")[0] for words in labels.values()]
     colors = {name: plotting.color_of(net) for name, net in zip(names, labels, strict=True)}
-    draw_curves(axes, curves, colors)
+    plot_curves(axes, curves, colors)
     axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
     axes.text(trained / 2 + 0.5, 0.02, "in training", ha="center", fontsize=8, color="0.35")
     axes.set_title("asked cells that hold an object\n(dotted: chance)", fontsize=10, pad=4)

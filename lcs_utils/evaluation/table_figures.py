@@ -49,7 +49,7 @@ def by_training_set(found: Sequence[Cell]) -> dict[str, list[Cell]]:
     return groups
 
 
-def draw_tables(found: Sequence[Cell]) -> Figure:
+def plot_tables(found: Sequence[Cell]) -> Figure:
     """Tables 1 and 2 by training set: our K by the paper's rule on all samples, and the paper's."""
     groups = by_training_set(found)
     lines = len(found) + 0.9 * len(groups)
@@ -71,7 +71,7 @@ def draw_tables(found: Sequence[Cell]) -> Figure:
     return figure
 
 
-def draw_rows(
+def plot_rows(
     found: Sequence[Measured],
     words: Sequence[str],
     shares: Mapping[str, str],

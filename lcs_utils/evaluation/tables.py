@@ -160,5 +160,5 @@ def markdown(found: Sequence[Cell]) -> str:
 def net_rates(
     rows: Sequence[Row], nets: Iterable[str], seed: int = 0
 ) -> dict[str, dict[int, dict[str, Interval]]]:
-    """{net: {K: {measure: Interval}}} for `rate_figures.draw_rates` (App. E.2)."""
+    """{net: {K: {measure: Interval}}} for `rate_figures.plot_rates` (App. E.2)."""
     return {net: rates(rows, net, seed=seed) for net in nets}

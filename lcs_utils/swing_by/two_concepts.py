@@ -305,7 +305,7 @@ class Accuracy(NamedTuple):
     median_color: float
 
 
-def measure(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS) -> Iterator[Accuracy]:
+def accuracies(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS) -> Iterator[Accuracy]:
     """Rows of one training run: every label at every checkpoint."""
     for step, _, net in train(disks, seed, checkpoints):
         for label in LABELS:
@@ -326,7 +326,7 @@ def stored(disks: Disks, seed: int) -> list[Accuracy]:
     )
     rows = store.read_rows(path, Accuracy)
     if not rows:
-        rows = list(measure(disks, seed))
+        rows = list(accuracies(disks, seed))
         store.write_rows(path, "python -m lcs_utils.swing_by.two_concepts", Accuracy, rows)
     return rows
 

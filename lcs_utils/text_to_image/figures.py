@@ -23,7 +23,7 @@ BASELINES = {"empty": 'minus "" (the paper)', "mean": "minus the mean of prompts
 PARTS = {"down": "Down", "mid": "Mid", "up": "Up"}
 
 
-def draw_words(
+def plot_words(
     denoiser: PromptDenoiser, prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
 ) -> Figure:
     """Fig. 6: each prompt's picture, and the word that is heard twice as much as the next one, by noise
@@ -65,7 +65,7 @@ def words_numbers(
     return said
 
 
-def draw_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
+def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
     """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
@@ -93,7 +93,7 @@ def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.
     return mean[:-1] - (mean[-1:] if baseline == "empty" else mean[:-1].mean(0, keepdim=True))
 
 
-def draw_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
+def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
     """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and sigma."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
@@ -131,7 +131,7 @@ def off_diagonal(found: Attended) -> dict[str, dict[str, dict[str, float]]]:
     return said
 
 
-def draw_composites(said: Baselined, beside: Baselined) -> Figure:
+def plot_composites(said: Baselined, beside: Baselined) -> Figure:
     """Composite prompts at a word against the single prompt of that word, and against the others (App. G);
     hollow: `beside`, an untrained net, where there is one."""
     figure, axes = plt.subplots(1, len(said), figsize=(9, 4.0), sharey=True)
@@ -151,7 +151,7 @@ def draw_composites(said: Baselined, beside: Baselined) -> Figure:
     return figure
 
 
-def draw_rows(
+def plot_rows(
     rows: Sequence[Row],
     cases: dict[str, str],
     nets: dict[str, str],
@@ -190,7 +190,7 @@ def one(
     return None
 
 
-def draw_success(
+def plot_success(
     rows: Sequence[Row], nets: dict[str, str], kinds: Sequence[str], whats: Sequence[str]
 ) -> Figure:
     """Shares of pictures that show what was told, filled; hollow: judged by another caption."""
@@ -219,7 +219,7 @@ def draw_success(
     return figure
 
 
-def draw_by_noise(
+def plot_by_noise(
     rows: Sequence[Row],
     measure: str,
     cases: dict[str, str],

@@ -117,7 +117,7 @@ def stored() -> list[Path]:
     return [truth.PATH]
 
 
-def draw_samples(
+def plot_samples(
     denoiser: PromptDenoiser, study: Study, seed: int, each: int = 2
 ) -> tuple[Figure, dict[str, Any]]:
     """Pictures of SAMPLES, or of another model's scenes, two each; held-out ones say so."""

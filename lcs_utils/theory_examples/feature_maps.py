@@ -45,7 +45,7 @@ def dependence_under_light() -> float:
     return results.independent_blocks_divergence(*approximate_cpc.coupled_family(LIGHT, 0.0), (0, 1, 2))
 
 
-def draw_angles(cosines: dict[str, Tensor]) -> Figure:
+def plot_angles(cosines: dict[str, Tensor]) -> Figure:
     """One matrix of cosines per family, each entry written into its cell."""
     figure, axes = plt.subplots(1, len(cosines), figsize=(8.4, 2.4))
     for axis, (name, cosine) in zip(axes, cosines.items()):
@@ -104,7 +104,7 @@ def claim_2(sigmas: Sequence[float]) -> dict[str, feature_space.Claim2]:
     return {name: feature_space.claim_2(pixels, A, sigmas) for name, A in (("linear", MIX), ("turn", TURN))}
 
 
-def draw_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure:
+def plot_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure:
     """The five readings against the noise level: which of them vanish at high noise, and which do not."""
     words = ("KL of the laws", "score gap", "score gap / score", "denoiser gap", "KL to $N_t[p]$")
     hues = [plotting.PALETTE[name] for name in ("blue", "orange", "green", "vermilion", "purple")]
@@ -134,7 +134,7 @@ def one_map(switches: Sequence[float]) -> dict[str, feature_space.Transforms]:
     }
 
 
-def draw_one_map(switches: Sequence[float], found: feature_space.Transforms) -> Figure:
+def plot_one_map(switches: Sequence[float], found: feature_space.Transforms) -> Figure:
     """What a single map costs, used above each switch or below it, beside the map that depends on time."""
     figure, axis = plt.subplots(figsize=(6.2, 3.2))
     blue, red = plotting.PALETTE["blue"], plotting.PALETTE["vermilion"]

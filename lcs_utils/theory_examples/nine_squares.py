@@ -68,7 +68,7 @@ def grow(seed: int, counts: Sequence[int] = (0, 1, 2, 5, 9), samples: int = 32, 
     return Grown(tuple(counts), tints, drawn, [sum(each[:k]) for k in range(10)])
 
 
-def draw_grown(found: Grown) -> Figure:
+def plot_grown(found: Grown) -> Figure:
     """Two samples at each count, the counts that were never seen said so."""
     titles = [f"{k} condition{'s' * (k != 1)}\n({'seen' if k < 3 else 'never seen'})" for k in found.counts]
     rows = [[drawn[i] for drawn in found.drawn] for i in range(2)]
@@ -86,7 +86,7 @@ def fitted_at_counts(seed: int, draws: int = 20_000) -> dict[str, list[float]]:
     }
 
 
-def draw_fitted(found: dict[str, list[float]]) -> Figure:
+def plot_fitted(found: dict[str, list[float]]) -> Figure:
     """Nats off against the number of conditions, one line per family, labeled where it ends."""
     figure, axis = plt.subplots(figsize=(5.6, 3.2))
     axis.axvspan(0.9, 2.1, color="0.93", lw=0)
@@ -121,7 +121,7 @@ def against_sums(levels: int, seed: int) -> dict[str, dict[int, tuple[float, flo
     return found
 
 
-def draw_sums(found: dict[str, dict[int, tuple[float, float]]]) -> Figure:
+def plot_sums(found: dict[str, dict[int, tuple[float, float]]]) -> Figure:
     """The gap from the exact score against the number of conditions, each line labeled at its end."""
     figure, axis = plt.subplots(figsize=(6.8, 3.0))
     lines = (  # words, color, background, which of the two, marker and line

@@ -31,7 +31,7 @@ def lemma_2_by_coupling(couplings: Sequence[float]) -> list[results.Lemma2]:
     return [results.lemma_2(*approximate_cpc.coupled_family(c, c), (1, 2), SETS) for c in couplings]
 
 
-def draw_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -> Figure:
+def plot_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -> Figure:
     """Divergence of the local score's law from the truth, its exact sum and its bound, by coupling."""
     figure, axis = plt.subplots(figsize=(6.2, 3.2))
     red, blue = plotting.PALETTE["vermilion"], plotting.PALETTE["blue"]
@@ -73,7 +73,7 @@ def lemma_3_by_noise(coupling: float, sigmas: Sequence[float]) -> Float[Tensor, 
     return results.lemma_3(*approximate_cpc.coupled_family(coupling, coupling), SETS, sigmas)
 
 
-def draw_lemma_3(sigmas: Sequence[float], errors: Float[Tensor, "levels 3"]) -> Figure:
+def plot_lemma_3(sigmas: Sequence[float], errors: Float[Tensor, "levels 3"]) -> Figure:
     """The three errors against the noise level, labeled at their ends."""
     figure, axis = plt.subplots(figsize=(6.2, 3.2))
     for words, error, color in zip(WORDS, errors.T, HUES, strict=True):
@@ -118,7 +118,7 @@ def claim_1_by_noise(coupling: float, sigmas: Sequence[float], seed: int) -> Slo
     return Slopes(list(sigmas), *slopes, heat)
 
 
-def draw_claim_1(found: Slopes) -> Figure:
+def plot_claim_1(found: Slopes) -> Figure:
     """How fast the divergence falls with t = sigma^2 (lines); half the relative Fisher information (dots)."""
     figure, axis = plt.subplots(figsize=(6.2, 3.2))
     pairs = {"Gaussians": (found.gaussians, "blue"), "mixtures": (found.mixtures, "vermilion")}

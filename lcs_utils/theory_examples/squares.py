@@ -115,7 +115,7 @@ def structure(cpc: ConditionalProjectiveComposition, sigma: float, seed: int) ->
     return Structure(x.reshape(3, SIDE, SIDE), owner.reshape(SIDE, SIDE), probes, maps)
 
 
-def draw_structure(found: Structure) -> Figure:
+def plot_structure(found: Structure) -> Figure:
     """The image with its squares outlined, then the influence map of each probe (a cross), log scale."""
     figure, axes = plt.subplots(1, 4, figsize=(8.4, 2.5))
     axes[0].imshow(plotting.to_uint8(found.image))
@@ -189,7 +189,7 @@ def breaks(cpc: ConditionalProjectiveComposition, levels: int, seed: int) -> Bre
     return Breaks(sigmas.tolist(), *(gap.tolist() for gap in gaps), product, light)
 
 
-def draw_gaps(gaps: Mapping[str, Tensor], found: Breaks) -> Figure:
+def plot_gaps(gaps: Mapping[str, Tensor], found: Breaks) -> Figure:
     """Difference from the exact score by noise level: Lemma 1 for every set of conditions, and misread."""
     figure, axis = plt.subplots(figsize=(6.4, 3.2))
     for gap in gaps.values():
@@ -232,7 +232,7 @@ def growing_windows(sigmas: Sequence[float], seed: int, pixels: int = 48, draws:
     return Windows(list(sigmas), list(radius.values()), (error / energy).tolist())
 
 
-def draw_windows(found: Windows) -> Figure:
+def plot_windows(found: Windows) -> Figure:
     """The radius of the smallest sufficient window against the noise level."""
     figure, axis = plt.subplots(figsize=(5, 2.8))
     axis.semilogx(found.sigmas, found.radii, "o-")

@@ -102,7 +102,7 @@ def _plane(axis: plt.Axes) -> None:
     axis.set(xlabel="output 1", ylabel="output 2", xlim=(-0.12, 1.2), ylim=(-0.12, 2.3))
 
 
-def draw_trajectories(found: Trajectories) -> Figure:
+def plot_trajectories(found: Trajectories) -> Figure:
     """The answer to x_b in the plane of the two concepts, and its error along training."""
     figure, (plane, curve) = plt.subplots(1, 2, figsize=(8.4, 3.5))
     _plane(plane)
@@ -118,7 +118,7 @@ def draw_trajectories(found: Trajectories) -> Figure:
     return figure
 
 
-def draw_why(found: Trajectories) -> Figure:
+def plot_why(found: Trajectories) -> Figure:
     """Two layers, rates a: the entries of W, each labeled, and the terms that move w_12."""
     figure, (entries, why) = plt.subplots(1, 2, figsize=(8.4, 3.2))
     W, times = found.W[TWO], found.times
@@ -172,7 +172,7 @@ def order_of_concepts(sigmas: Sequence[float]) -> dict[float, tuple[float, float
     return found
 
 
-def draw_order(found: dict[float, tuple[float, float]]) -> Figure:
+def plot_order(found: dict[float, tuple[float, float]]) -> Figure:
     """The two learning times against sigma_1, and the predicted crossing."""
     figure, axis = plt.subplots(figsize=(5.8, 3))
     first, second = zip(*found.values(), strict=True)

@@ -29,7 +29,7 @@ def live_run(
     return [tc.generate(net, disks, (1, 1), count=count) for _, _, net in run]
 
 
-def draw_run(disks: tc.Disks, steps: Sequence[int], drawn: Sequence[Tensor], seed: int) -> Figure:
+def plot_run(disks: tc.Disks, steps: Sequence[int], drawn: Sequence[Tensor], seed: int) -> Figure:
     """A row per sample, a column per step, and a drawn disk of the asked kind beside them."""
     wanted = disks.images(torch.ones(len(drawn[0]), 2), torch.Generator().manual_seed(seed))
     titles = [f"step {step}" for step in steps] + ["asked for"]
@@ -100,7 +100,7 @@ def study() -> Study:
     return Study(diversities, labels, seeds, steps, both, disk)
 
 
-def draw_study(found: Study) -> Figure:
+def plot_study(found: Study) -> Figure:
     """Shares right along training, a panel per diversity; the unseen label thick, its single runs gray."""
     figure, axes = plt.subplots(1, len(found.diversities), figsize=(8.4, 3.3), sharey=True)
     for axis, diversity, curves, disk in zip(axes, found.diversities, found.right, found.disk, strict=True):

@@ -78,7 +78,7 @@ def own_settings(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
     return found
 
 
-def draw_starts(found: Starts) -> Figure:
+def plot_starts(found: Starts) -> Figure:
     """Starts whose error rises, by set and rate, for both kinds of starts; the sets are named below."""
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
     for axis, kind in zip(axes, KINDS, strict=True):
@@ -103,7 +103,7 @@ def draw_starts(found: Starts) -> Figure:
     return figure
 
 
-def draw_three(curve: Float[Tensor, "times"]) -> Figure:
+def plot_three(curve: Float[Tensor, "times"]) -> Figure:
     """The error of one start that descends three times."""
     figure, axis = plt.subplots(figsize=(5, 2.8))
     axis.semilogx(torch.arange(1, len(curve)) / len(curve), curve[1:])

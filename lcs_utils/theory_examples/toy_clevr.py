@@ -59,7 +59,7 @@ def sample(asked: Sequence[int], seed: int) -> Samples:
     return Samples(list(asked), pictures, objects)
 
 
-def draw_samples(found: Samples) -> Figure:
+def plot_samples(found: Samples) -> Figure:
     """A row per model and a column per number of labels; rings mark the labels."""
     centers = [(4 * int(16 * x) + 1.5, 4 * int(16 * y) + 1.5) for x, y in conditions.TEST_LOCATIONS]
     rings = [centers[:k] for k in found.asked]
@@ -92,7 +92,7 @@ def sweep(radii: Sequence[int], seed: int, samples: int = 6) -> Sweep:
     return Sweep(placed, first)
 
 
-def draw_sweep(placed: Mapping[int, float]) -> Figure:
+def plot_sweep(placed: Mapping[int, float]) -> Figure:
     """Objects at the nine labels against the radius; from radius 3 on a window holds two labels."""
     figure, axis = plt.subplots(figsize=(5.6, 3))
     axis.axvspan(2.5, 7.3, color="0.93", lw=0)
@@ -146,7 +146,7 @@ def influences(scene: Tensor, sigmas: Sequence[float], seed: int) -> dict[str, d
     return found
 
 
-def draw_influences(found: Mapping[str, Mapping[float, Influence]]) -> Figure:
+def plot_influences(found: Mapping[str, Mapping[float, Influence]]) -> Figure:
     """A column per model: pixels at high noise, the label's reach at high and at low noise, cropped to the
     labels. Log scale over three decades, from the largest drawn influence of that model and kind on.
     """
@@ -216,7 +216,7 @@ def jacobians(scene: Tensor, sigmas: Sequence[float], shown: float, seed: int) -
     return Jacobians(shown, shares, elsewhere)
 
 
-def draw_jacobians(found: Jacobians) -> Figure:
+def plot_jacobians(found: Jacobians) -> Figure:
     """The Jacobians side by side; rows above the line are labeled cells."""
     figure, axes = plt.subplots(1, len(found.shares), figsize=(8.4, 2.7))
     for axis, (name, share) in zip(axes, found.shares.items()):
