@@ -19,7 +19,7 @@
 # differentiated: the Jacobian of a score is dominated by its own diagonal at high noise, whatever
 # the distribution (first table).
 #
-# Uses the shipped nets and the rows in `data/counts/tiny/locality.csv`; along training is in A5.
+# Uses the shipped nets and the rows in `data/counts/tiny/locality.csv.gz`; along training is in A5.
 # Preset `tiny`: under a minute on two idle cores; preset `paper` needs nets of that size and says
 # how. `cifar = True` downloads a CIFAR-10 net (143 MB).
 

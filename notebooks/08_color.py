@@ -18,7 +18,7 @@
 #
 # A color tells nothing about places, so random objects meet many of the asked colors: chance and
 # null stand in every panel, and what the counter makes of renders that show what was asked. From the
-# rows in `data/counts/*/color_generalization.csv`. About a minute on two idle cores.
+# rows in `data/counts/*/color_generalization.csv.gz`. About a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

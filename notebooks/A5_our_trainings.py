@@ -12,7 +12,7 @@
 # **Question**: does the difference between Exp. 1 and Exp. 2 hang on how we trained and sampled
 # them?
 #
-# From the rows in `data/counts/tiny/earlier_counter.csv.gz` and `locality.csv`; nothing is sampled
+# From the rows in `data/counts/tiny/earlier_counter.csv.gz` and `locality.csv.gz`; nothing is sampled
 # here. Under a minute on two idle cores.
 
 # %% tags=["parameters"]

@@ -1,6 +1,7 @@
 """A user's own experiments, told of places and of colors, trained for a moment, go through every measure."""
 
 import csv
+import gzip
 from dataclasses import replace
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_net_told_of_colors(home):
     assert [row.k for row in counted] == [1, 1, 2, 2, 3, 3]
     assert rules.largest_k(counted, "mine_color", family="colors").value <= 3
     assert 0 <= color.conditions_obeyed(counted, 2).value <= 2
-    with open(net_locality.path()) as file:
+    with gzip.open(net_locality.path(), "rt") as file:
         lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
     mine = [line for line in lines if line["net"] == "mine_color"]
     assert len(mine) == 4 and all(float(line["window"]) > 0 and line["within_2"] == "nan" for line in mine)

@@ -2,6 +2,7 @@
 for.
 """
 
+import gzip
 import os
 import re
 import subprocess
@@ -70,12 +71,12 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
     for made in (
         "data/clevr32/manifest.json",
         "checkpoints/exp1/row.json",
-        "length_generalization.csv",
-        "locality.csv",
+        "length_generalization.csv.gz",
+        "locality.csv.gz",
         "sheets/exp1.png",
     ):
         assert (here / made).exists(), (made, said[-3000:])
-    rows = (here / "length_generalization.csv").read_text().splitlines()
+    rows = gzip.decompress((here / "length_generalization.csv.gz").read_bytes()).decode().splitlines()
     assert sum(line.startswith("exp1,") for line in rows) == len(COUNTED) * 8  # K = 1 of each family
     assert status() == before
 

@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.color_generalization color_1-3 --k 1-8 --samples 64
 
-Section 4, App. E.4. Rows live in data/counts/<preset>/color_generalization.csv; those of the same weights,
+Section 4, App. E.4. Rows live in data/counts/<preset>/color_generalization.csv.gz; those of the same weights,
 counter, seed and sampler are kept, and so are samples and a sheet of them, as with locations.
 """
 

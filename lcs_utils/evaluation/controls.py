@@ -23,7 +23,7 @@ from lcs_utils.evaluation import length_generalization, sizes
 from lcs_utils.evaluation.rows import Row
 
 CONTROLS = {"render": "clean renders", "spoiled": "renders with a fault of gross strength"}
-ROWS = paths.COUNTS / "small" / "controls.csv"
+ROWS = paths.COUNTS / "small" / "controls.csv.gz"
 SEED = 5  # neither the counter's training nor its test has these scenes
 SIDES = {"32 px": 32, "64 px": 64}
 FAULTS = ("speckle", "confetti", "noise", "ringed", "faded", "ragged")

@@ -74,7 +74,7 @@ def net_rows(of: Subject, preset: str, setting: Setting = SETTING) -> list[Cosin
 
 def path(preset: str = "tiny") -> Path:
     """Where a preset's rows are stored."""
-    return rows_path(preset, "cosines").with_suffix(".csv.gz")
+    return rows_path(preset, "cosines")
 
 
 def read(preset: str = "tiny") -> list[CosineRow]:

@@ -3,7 +3,7 @@
 
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows live in data/counts/<preset>/length_generalization.csv; figures and tables are drawn from them,
+Rows live in data/counts/<preset>/length_generalization.csv.gz; figures and tables are drawn from them,
 intervals by `evaluation.rates` and K by `evaluation.rules`. Rows of the same weights, counter, seed and
 sampler are kept, and so are samples (under runs/), so that a stopped run goes on where it was and a new
 counter counts the old samples.

@@ -165,7 +165,7 @@ def net_rows(
 
 def path(preset: str = "tiny") -> Path:
     """Where a preset's rows are stored."""
-    return rows_path(preset, "features").with_suffix(".csv.gz")
+    return rows_path(preset, "features")
 
 
 def read(preset: str = "tiny") -> list[FeatureRow]:

@@ -3,7 +3,7 @@
 
     python -m lcs_utils.evaluation.net_locality exp1 exp2 exp3 exp1_1 exp3_1
 
-Rows live in data/counts/tiny/locality.csv; those of the same weights are kept, those of other weights are
+Rows live in data/counts/tiny/locality.csv.gz; those of the same weights are kept, those of other weights are
 replaced.
 """
 

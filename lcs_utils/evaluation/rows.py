@@ -128,14 +128,14 @@ def seeds_of(rows: Iterable[Row], net: str) -> list[str]:
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
-    return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv"
+    return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv.gz"
 
 
 def told_path(preset: str = "tiny") -> Path:
     """The rows that today's tables are told from: of `tiny` those by the earlier counter, which do not say
     where objects are.
     """
-    earlier = rows_path(preset, "earlier_counter").with_suffix(".csv.gz")
+    earlier = rows_path(preset, "earlier_counter")
     return earlier if earlier.exists() else rows_path(preset)
 
 
