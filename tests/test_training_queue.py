@@ -163,7 +163,7 @@ def test_what_is_missing_of_a_trained_net_is_measured_and_nothing_else(queue):
     (paths.CHECKPOINTS / "tiny" / "exp1" / "row.json").unlink()
     assert describe(SIZE)[0].endswith("to measure: row, counts of family test, locality")
     assert advance(experiment("exp1"), 0, SIZE, time.time() + 1000) == ""
-    assert len(read_rows(path)) == 2 * 64 and describe(SIZE)[0].endswith("finished")
+    assert len(length_generalization.read_rows(path)) == 2 * 64 and describe(SIZE)[0].endswith("finished")
 
 
 def test_without_time_nothing_is_begun_and_what_is_wrong_with_one_net_stops_no_other(queue, capsys):
