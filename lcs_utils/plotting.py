@@ -296,6 +296,16 @@ def figures_folder(preset: str, command: str) -> Path:
     )
 
 
+def settle_layout(figure: Figure) -> None:
+    """Lay a figure out for good: a layout engine would move it a little with each drawing, and what a
+    notebook shows would depend on whether the file was written before.
+    """
+    if figure.get_layout_engine() is not None:
+        for _ in range(2):  # the second time it knows how large its texts are
+            figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+
+
 def save_figure(
     figure: Figure,
     name: str,
@@ -332,6 +342,7 @@ def save_figure(
         "values": plain(values),
         "provenance": figure_provenance(seed, checkpoints),
     }
+    settle_layout(figure)
     alt_text.attach(figure, alt or f"Figure {name}: {alt_text.describe(figure)}".rstrip(": "))
     if kind:
         printing.save_for_print(figure, name, preset, kind, alt)

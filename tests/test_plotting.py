@@ -1,5 +1,6 @@
 """Figures: pixel values, labels, and PNG and JSON that appear together, whole, and the same each time."""
 
+import io
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from matplotlib import pyplot as plt
 
 from lcs_utils import notebooks, paths, plotting, provenance, store
+from lcs_utils.scene_figures import plot_centers
 
 
 @pytest.fixture
@@ -136,6 +138,22 @@ def test_a_figure_whose_numbers_stand_is_left_as_it_is(figure, folder, monkeypat
     assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
     plotting.save_figure(figure, "fig01", "tiny", {"a": 1.5}, 0)
     assert json.loads(path.with_suffix(".json").read_text())["values"] == {"a": 1.5}
+
+
+def test_the_notebook_shows_the_same_picture_whether_or_not_the_figure_stands(folder):
+    """A layout moves a little with each drawing: the second run must draw as often as the first."""
+
+    def shown():
+        one = plot_centers(torch.rand(16, 16, generator=torch.Generator().manual_seed(0)))
+        plotting.save_figure(one, "centers", "tiny", {"a": 1.0}, 0)
+        picture = io.BytesIO()
+        one.savefig(picture, format="png")
+        return picture.getvalue()
+
+    with plt.rc_context():
+        plotting.use_style()
+        assert shown() == shown()
+    plt.close("all")
 
 
 def test_only_default_parameters_of_a_shipped_preset_touch_what_the_repository_holds(monkeypatch):

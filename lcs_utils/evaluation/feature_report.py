@@ -31,9 +31,9 @@ NAMES = {  # of the net without its size, and its color
     "exp1_1": ("all places, 1 object", "orange"),
     UNTRAINED: (UNTRAINED, "black"),
     "color_1-3": ("all colors", "green"),
-    "color_single_1-3": ("one color", "yellow"),
+    "color_single_1-3": ("one color", "sky"),
     "color_1": ("all colors, 1 object", "orange"),
-    "color_1-5": ("all colors, 1-5", "sky"),
+    "color_1-5": ("all colors, 1-5", "purple"),
     f"{UNTRAINED}_color": (f"{UNTRAINED}, colors", "black"),
 }
 CAUSAL = {
