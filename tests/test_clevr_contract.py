@@ -408,7 +408,7 @@ def test_every_public_function_is_in_the_table():
         "load_references",  # the 24 kept pictures
         "write_references",
         "reference_scenes",
-        "measure",
+        "compare",
         "main",
         "check_device",  # a GPU
         "render_on_device",

@@ -773,7 +773,7 @@ def test_every_public_function_is_in_the_table():
         "check",
         "law",
         "main",
-        "measure",
+        "accuracies",
         "stored",
         "train",
         "generate",

@@ -4,7 +4,7 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
-from lcs_utils import theory_examples
+from lcs_utils.progress import progress
 from lcs_utils.swing_by import two_concepts
 from lcs_utils.theory import results
 from lcs_utils.theory_examples import (
@@ -170,5 +170,5 @@ def test_falls_are_losses_of_the_unseen_label():
 
 def test_bars_are_quiet_where_builds_ask_for_it(monkeypatch, capsys):
     monkeypatch.setenv("TQDM_DISABLE", "1")
-    assert list(theory_examples.progress([1, 2], "words")) == [1, 2]
+    assert list(progress([1, 2], "words")) == [1, 2]
     assert not capsys.readouterr().err
