@@ -97,7 +97,7 @@ print(f"IoU of {len(iou)} object masks: mean {iou.mean():.3f}, lowest {iou.min()
 # depends on the machine: `rates` holds it, `benchmarks/renderer.py` measures it beside Cycles, on
 # several cores, and with its memory.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 rates = scene_figures.speed([scene for row in sheet[:3] for scene in row] * 10)
 least = {32: 50, 64: 20, 128: 5}
 for px, low in least.items():

@@ -160,6 +160,7 @@ def test_rows_know_the_weights_of_both_nets(monkeypatch):
 
 def test_names():
     assert changes.split("exp1") == ("exp1", None)
+    assert set(nets.CHANGED) == set(changes.CHANGES)  # each is said in words
     assert changes.split("exp2/unit") == ("exp2", changes.CHANGES["unit"])
     with pytest.raises(
         ValueError, match="unknown change 'far' in 'exp2/far'; allowed: unit, near, nearest, linear"

@@ -66,9 +66,9 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     whole = measured_nets(old, preset)
     ranks = against_k(old, whole, preset).rank_correlations()["cells filled"]
     return [
-        Finding("holds", f"Told all locations (Exp. 1), a net composes: {k['exp1']}.", "A1"),
-        Finding("holds", f"Told one location (Exp. 2), it does not: {k['exp2']}.", "A1"),
-        Finding("holds", f"A local net (Exp. 3) repairs it: {k['exp3']}.", "A1"),
+        Finding("holds", f"Told all locations (Exp. 1), a net composes: {k['exp1']}.", "A7"),
+        Finding("holds", f"Told one location (Exp. 2), it does not: {k['exp2']}.", "A7"),
+        Finding("holds", f"A local net (Exp. 3) repairs it: {k['exp3']}.", "A7"),
         Finding(
             "holds" if told.k.low > 3 else "does not",
             f"Told all colors, a net composes: K = {say(told.k)} at 64 px, null {say(told.k_null)}, the "
