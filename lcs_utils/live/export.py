@@ -5,7 +5,6 @@ once, when it loads the graph, so that the browser computes with the very float3
 """
 
 import io
-import math
 import warnings
 from functools import partial
 
@@ -86,7 +85,7 @@ def denoiser(pipeline: ConditionalPipeline) -> Whole | Patches:
 def _normalized(module: MPConv, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
     """MPConv.forward in float32 from a weight that is stored in half precision."""
     weight = module.weight.float()
-    weight = normalize(weight, tuple(range(1, weight.ndim))) * (gain / math.sqrt(weight[0].numel()))
+    weight = normalize(weight, tuple(range(1, weight.ndim))) * (gain * module.constant)
     if weight.ndim == 2:
         return x @ weight.t()
     return nn.functional.conv2d(x, weight, padding=weight.shape[-1] // 2)

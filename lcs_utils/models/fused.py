@@ -1,6 +1,5 @@
 """EDM2's forced weight normalization done once instead of at every forward pass: the same numbers, sooner."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,13 +13,13 @@ from lcs_utils.models.precision import dtype_on
 from lcs_utils.models.unet import EDM2UNet
 
 
-def _apply(unit: Tensor, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
+def _apply(unit: Tensor, constant: float, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
     """MPConv.forward with the unit weight given, and the weight as it is used, by dtype, when there is no
     gain.
     """
     weight = ready.get(x.dtype) if isinstance(gain, float) else None
     if weight is None:
-        weight = (unit * (gain / math.sqrt(unit[0].numel()))).to(x.dtype)
+        weight = (unit * (gain * constant)).to(x.dtype)
     return x @ weight.t() if weight.ndim == 2 else F.conv2d(x, weight, padding=weight.shape[-1] // 2)
 
 
@@ -37,9 +36,11 @@ def fuse_(net: EDM2UNet) -> list[MPConv]:
     with torch.no_grad():
         for module in layers:
             unit = normalize(module.weight, tuple(range(1, module.weight.ndim)))
-            scaled = unit * (1.0 / math.sqrt(unit[0].numel()))
+            scaled = unit * module.constant
             used = {torch.float32, dtype_on(scaled.device, net.config.dtype_inside)}
-            module.forward = partial(_apply, unit, {dtype: scaled.to(dtype) for dtype in used})
+            module.forward = partial(
+                _apply, unit, module.constant, {dtype: scaled.to(dtype) for dtype in used}
+            )
     return layers
 
 

@@ -17,8 +17,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from lcs_utils.checks import check_choice, check_count, check_counts, check_flag, check_tensor
-from lcs_utils.models.magnitude_preserving import MPConv, MPFourier, mp_cat, mp_silu, mp_sum, normalize
+from lcs_utils.models.magnitude_preserving import (
+    SILU,
+    MPConv,
+    MPFourier,
+    mp_cat,
+    mp_shares,
+    mp_silu,
+    mp_sum,
+    normalize,
+)
 from lcs_utils.models.precision import DTYPES, dtype_on
+
+MAIN, RESIDUAL = mp_shares(0.3)  # of a block's sum; the residual's share is in its last layer's weights
 
 
 class MCScale(nn.Module):
@@ -37,6 +48,16 @@ class MCScale(nn.Module):
         return y * (self.linear(emb, gain=self.gain) + 1).to(y.dtype)[:, :, None, None]
 
 
+def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(q k^T / sqrt(channels)) v, each [... pixels channels].
+
+    Choice: plain products on a CPU, where the gradient of torch's fused attention is slower at these sizes.
+    """
+    if q.device.type != "cpu":
+        return F.scaled_dot_product_attention(q, k, v)
+    return torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
 class Attention(nn.Module):
     """Cosine self-attention over pixels, merged with weight 0.3."""
 
@@ -44,14 +65,14 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = channels // head_channels
         self.qkv = MPConv(channels, 3 * channels, kernel=1)
-        self.project = MPConv(channels, channels, kernel=1)
+        self.project = MPConv(channels, channels, kernel=1, scale=RESIDUAL)
 
     def forward(self, x: Tensor) -> Tensor:
         b, c, h, w = x.shape
         qkv = self.qkv(x).reshape(b, 3, self.heads, c // self.heads, h * w)  # [b qkv head c hw]
         q, k, v = normalize(qkv, dim=3).transpose(-1, -2).unbind(1)  # each [b head hw c]
-        y = F.scaled_dot_product_attention(q, k, v).transpose(-1, -2).reshape(b, c, h, w)
-        return mp_sum(x, self.project(y), t=0.3)
+        y = attend(q, k, v).transpose(-1, -2).reshape(b, c, h, w)
+        return torch.add(self.project(y), x, alpha=MAIN)
 
 
 class Block(nn.Module):
@@ -63,9 +84,11 @@ class Block(nn.Module):
         super().__init__()
         self.decoder, self.resample = decoder, resample
         self.skip = MPConv(in_channels, out_channels, kernel=1) if in_channels != out_channels else None
-        self.conv_in = MPConv(in_channels if decoder else out_channels, out_channels, kernel=3)
+        self.conv_in = MPConv(
+            in_channels if decoder else out_channels, out_channels, kernel=3, scale=1 / SILU
+        )
         self.scale = MCScale(emb_channels, out_channels)
-        self.conv_out = MPConv(out_channels, out_channels, kernel=3)
+        self.conv_out = MPConv(out_channels, out_channels, kernel=3, scale=RESIDUAL / SILU)
         self.attention = Attention(out_channels, head_channels) if head_channels else None
 
     def forward(self, x: Tensor, emb: Tensor) -> Tensor:
@@ -77,15 +100,15 @@ class Block(nn.Module):
         if not self.decoder:
             x = normalize(x if self.skip is None else self.skip(x), dim=1)
         # Residual branch: the embedding of noise and condition scales its features.
-        y = self.conv_in(mp_silu(x))
-        y = self.conv_out(mp_silu(self.scale(y, emb)))
+        y = self.conv_in(F.silu(x))
+        y = self.conv_out(F.silu(self.scale(y, emb)))
         # Main branch, of which the residual is 30 %.
         if self.decoder and self.skip is not None:
             x = self.skip(x)
-        x = mp_sum(x, y, t=0.3)
+        x = torch.add(y, x, alpha=MAIN)
         if self.attention is not None:
             x = self.attention(x)
-        return F.hardtanh(x, -256.0, 256.0)  # clip, with one pass backward instead of four
+        return F.hardtanh_(x, -256.0, 256.0)  # clip, with one pass backward instead of four
 
 
 class EDM2UNet(ModelMixin, ConfigMixin):
