@@ -21,6 +21,7 @@ from lcs_utils.models.local_patch import (
 )
 from lcs_utils.models.magnitude_preserving import MPConv, mp_cat, mp_silu, mp_sum, renormalize_
 from lcs_utils.models.pipeline import ConditionalPipeline
+from lcs_utils.models.plain import plain_
 from lcs_utils.models.precond import EDMDenoiser, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet, MCScale
 
@@ -66,6 +67,28 @@ def test_activations_keep_unit_magnitude_through_the_net():
     with torch.no_grad():
         net(torch.randn(8, 3, 16, 16), torch.zeros(8), torch.zeros(8, 16))
     assert len(seen) == len(net.encoder) + len(net.decoder) and all(0.8 < rms < 1.3 for rms in seen), seen
+
+
+def test_the_net_computes_edm2s_equations_in_value_and_gradient():
+    torch.manual_seed(0)
+    settings = dict(channels=32, channel_mult=[1, 2], num_blocks=1, attention_levels=[1], head_channels=32)
+    net = EDM2UNet(cond_dim=4, **settings)
+    for module in net.modules():  # gains start at 0, where nothing is heard
+        if getattr(module, "gain", None) is not None:
+            module.gain.data.fill_(0.7)
+    net.out_gain.data.fill_(1.0)
+    x, c_noise, cond = torch.randn(2, 3, 16, 16), torch.tensor([-0.5, 0.5]), torch.eye(4)[:2]
+
+    def both(of):
+        out = of(x, c_noise, cond)
+        weights = [p for p in of.parameters() if p.requires_grad]
+        return [out.detach(), *torch.autograd.grad(out.square().sum(), weights)]
+
+    fast, by_equation = both(net), both(plain_(copy.deepcopy(net)))
+    for a, b in zip(fast, by_equation, strict=True):
+        assert torch.allclose(a, b, rtol=1e-4, atol=1e-5 * float(b.abs().max()))
+    net.encoder[0].conv_out.constant *= 1.01  # another share of the residual is seen
+    assert not torch.allclose(both(net)[0], by_equation[0], rtol=1e-4, atol=1e-5)
 
 
 def test_xs_has_the_published_number_of_parameters():

@@ -301,8 +301,8 @@ def test_a_condition_for_one_image_is_not_silently_the_batch():
 def test_every_public_function_is_in_the_table():
     """The layers are called by their net only."""
     elsewhere = {
-        "normalize", "mp_silu", "mp_sum", "mp_shares", "mp_cat", "MPConv", "renormalize_", "MPFourier", "MCScale",
-        "attend", "Attention", "Block", "LogVariance", "SampleOutput", "FocusedDenoiser",
+        "normalize", "mp_silu", "mp_sum", "mp_shares", "mp_cat", "MPConv", "renormalize_", "MPFourier",
+        "MCScale", "attend", "Attention", "Block", "LogVariance", "SampleOutput", "FocusedDenoiser",
         "load_ddpm",  # from the hub
     }  # fmt: skip
     modules = (ddpm, focus, fused, local_patch, magnitude_preserving, pipeline, precision, precond, unet)
