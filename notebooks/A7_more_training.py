@@ -23,7 +23,7 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import against_null, alt_texts, by_eye, more_training, strips
+from lcs_utils.evaluation import against_null, alt_texts, by_eye, more_training, net_locality, strips
 from lcs_utils.evaluation.hand_counts import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sizes import SIZES
@@ -34,7 +34,9 @@ plotting.use_style()
 seed = STANDARD.seed  # the stored samples'
 # %%
 found = {
-    words: more_training.along_training(read_rows(rows_path(name)), "exp1", name, seed=seed)
+    words: more_training.along_training(
+        read_rows(rows_path(name)), "exp1", name, seed=seed, heard=net_locality.read(name)
+    )
     for name, words in SIZES.items()
 }
 

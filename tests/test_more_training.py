@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lcs_utils.evaluation import more_training
+from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow
 from lcs_utils.evaluation.rows import Row, encode
 
 KS, SAMPLES = range(1, 8), 16
@@ -31,7 +32,7 @@ def planted(net, right):
                 "spread",
                 "small",
             )
-            rows.append(Row(*how, encode(asked), encode(drawn)))
+            rows.append(Row(*how, encode(asked), encode(drawn), right))
     return rows
 
 
@@ -54,11 +55,28 @@ def test_a_net_that_learns_rises_above_its_null(learns):
 def test_figure_and_tables_show_every_stage(learns):
     found = {"64 px": more_training.along_training(learns, "exp1", "small")}
     assert more_training.markdown(found).count("| 64 px |") == 3
-    assert len(more_training.plot(found).axes) == len(more_training.SHOWN) + 3
+    assert len(more_training.plot(found).axes) == len(more_training.SHOWN) + 5
     said = more_training.numbers(found)["64 px"][200000]
     assert said["K"]["own"]["value"] == max(KS) and said["samples of each K"] == SAMPLES
     table = more_training.by_label({"exp1": {1: found["64 px"][200000]}})
     assert table.splitlines()[2].startswith("| exp1, within one cell | ≥ 7")
+
+
+def test_cleanness_and_locality_stand_beside_what_renders_and_a_deaf_net_have(learns):
+    def heard(net, share):
+        return [
+            LocalityRow(net, "w", 5, image, sigma, 3.0, share / 2, share, 1.0)
+            for image in range(IMAGES)
+            for sigma in SIGMAS
+        ]
+
+    rows = heard("exp1@25024", 0.2) + heard("exp1@200000", 0.9) + heard("exp2", 0.5)
+    found = more_training.along_training(learns, "exp1", "small", heard=rows)
+    assert [of.local and of.local.value for of in found.values()] == pytest.approx([0.2, None, 0.9])
+    assert [of.clean.value for of in found.values()] == pytest.approx([0.0, 0.6, 1.0])
+    more_training.plot({"64 px": found})
+    assert 1 / K < more_training.heard_everywhere() < 1.5 / K  # each pixel near one of K conditions or two
+    assert more_training.cleanness_of("render") > 0.95 > 0.8 > more_training.cleanness_of("spoiled")
 
 
 def test_nets_that_were_not_measured_are_named_with_the_command(learns):

@@ -1,28 +1,46 @@
-"""What training buys: number and places, looks and K against the training images seen, each over its null
-(App. E.2).
+"""What training buys: number and places, looks, cleanness, locality and K against the training images seen,
+each over its null (App. E.2).
 
-    found = along_training(read_rows(rows_path("small")), "exp1", "small")
+    found = along_training(read_rows(rows_path("small")), "exp1", "small", heard=net_locality.read("small"))
     plot({"64 px": found})
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from statistics import mean
+from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lcs_utils import nets
-from lcs_utils.evaluation import against_null
-from lcs_utils.evaluation.against_null import WORDS, Beside, Found
+from lcs_utils import locality, nets
+from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
+from lcs_utils.evaluation import against_null, controls
+from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found, Ks
+from lcs_utils.evaluation.locality_rates import at_high_noise
+from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow
 from lcs_utils.evaluation.rows import Row, check_rows
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import PALETTE
-from lcs_utils.stats import Interval, as_dicts
+from lcs_utils.stats import Interval, as_dicts, interval
 
 SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"]}
 SHOWN = (3, 5, 7)  # K whose number and places are drawn: in training, and twice beyond
 SEEN = 3  # the most objects in training, where a net has no excuse for another
+
+
+class Stage(NamedTuple):
+    """A net after so many images: `at` and `k` as `against_null.Found`; `clean`, the share of its objects'
+    pixels in their own hue, asked for SEEN; `local`, of what a condition does at high noise the share within
+    two cells of it. None: not measured.
+    """
+
+    at: dict[int, At]
+    k: Ks
+    clean: Interval | None = None
+    local: Interval | None = None
 
 
 def along_training(
@@ -32,10 +50,12 @@ def along_training(
     family: str = "spread",
     tolerance: int = 1,
     seed: int = 0,
-) -> dict[int, Found]:
-    """{training images: Found} of `net` and its snapshots, of those measured at all SHOWN K (App. E.2).
+    heard: Sequence[LocalityRow] = (),
+) -> dict[int, Stage]:
+    """{training images: Stage} of `net` and its snapshots, of those measured at all SHOWN K (App. E.2).
 
-    Raises ValueError where none was measured, or for rows that do not say where objects are.
+    `heard` are rows of `net_locality`. Raises ValueError where none was measured, or for rows that do not
+    say where objects are.
     """
     rows = [row for row in check_rows(rows) if row.family == family and row.k > 0]
     stages = nets.along({row.net for row in rows}, net, preset)
@@ -44,14 +64,36 @@ def along_training(
             f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset} --family {family}"
         )
         raise ValueError(f"no rows of {net!r}, preset {preset!r}, family {family!r}; measure it: {command}")
-    found = {
-        images: against_null.of_nets(rows, [name], family, tolerance, seed=seed)
-        for images, name in stages.items()
-    }
-    return {images: of for images, of in found.items() if set(SHOWN) <= set(of.at)}
+
+    def stage(name: str) -> Stage:
+        found = against_null.of_nets(rows, [name], family, tolerance, seed=seed)
+        mine = [row for row in rows if row.net == name]
+        clean = np.array([row.cleanness for row in mine if row.k == SEEN and row.cleanness >= 0])
+        told = [row for row in heard if row.net == name and row.weights == mine[0].weights]
+        return Stage(
+            found.at,
+            found.k,
+            interval(clean) if len(clean) else None,
+            at_high_noise(told) if len(told) >= IMAGES * len(SIGMAS) else None,
+        )
+
+    measured = {images: stage(name) for images, name in stages.items()}
+    return {images: of for images, of in measured.items() if set(SHOWN) <= set(of.at)}
 
 
-def numbers(found: Mapping[str, Mapping[int, Found]]) -> dict[str, Any]:
+def heard_everywhere() -> float:
+    """`Stage.local` of a net that hears each condition alike in the whole image."""
+    cells = list(locality.without_each(test_condition(K)))
+    alike = torch.ones(len(cells), GRID_SIZE, GRID_SIZE)
+    return float(locality.conditional_locality(alike, cells, GRID_SIZE, 2))
+
+
+def cleanness_of(control: str) -> float:
+    """Mean cleanness of the renders of `controls.CONTROLS` with SEEN objects, clean or spoiled, at 64 px."""
+    return mean(row.cleanness for row in controls.read() if row.net == f"{control}, 64 px" and row.k == SEEN)
+
+
+def numbers(found: Mapping[str, Mapping[int, Stage]]) -> dict[str, Any]:
     """All that the figure shows, {size: {training images: {...}}}, for JSON."""
     return {
         size: {
@@ -60,6 +102,8 @@ def numbers(found: Mapping[str, Mapping[int, Found]]) -> dict[str, Any]:
                 "number and places": as_dicts({k: at.placed for k, at in of.at.items()}),
                 "objects": as_dicts({k: at.drawn for k, at in of.at.items()}),
                 "looks right": as_dicts({k: at.looks for k, at in of.at.items()}),
+                "cleanness": as_dicts({SEEN: of.clean}),
+                "condition's influence within two cells": as_dicts({"sigma >= 1": of.local}),
                 "samples of each K": next(iter(of.at.values())).samples,
             }
             for images, of in stages.items()
@@ -72,7 +116,13 @@ def _said(of: Beside) -> str:
     return f"{of.own.value:.2f} ({'–' if of.null is None else f'{of.null.value:.2f}'})"
 
 
+def _share(of: Interval | None) -> str:
+    return f"{of.value:.2f}" if of else "–"
+
+
 def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -> None:
+    if not of:
+        return
     value, low, high = zip(*of.values())
     axes.errorbar(
         list(of),
@@ -87,13 +137,14 @@ def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -
     )
 
 
-def plot(found: Mapping[str, Mapping[int, Found]]) -> Figure:
-    """Number and places at three K over their null (dotted), objects drawn and looks where nothing is new, K.
+def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
+    """Number and places at three K over their null (dotted), and K; where nothing is new, objects drawn,
+    looks and cleanness; locality.
 
     `found` is {size: along_training(...)}; one net is a point. Bars: 95 % over noise and conditions.
     """
-    figure, panels = plt.subplots(2, len(SHOWN), figsize=(2.6 * len(SHOWN), 5.6))
-    placed, (drawn, looks, largest) = panels
+    figure, panels = plt.subplots(2, len(SHOWN) + 1, figsize=(9.6, 5.6))
+    (*placed, largest), (drawn, looks, clean, local) = panels
     for size, stages in found.items():
         color = SHADES[size]
         for axes, k in zip(placed, SHOWN, strict=True):
@@ -104,6 +155,8 @@ def plot(found: Mapping[str, Mapping[int, Found]]) -> Figure:
         at_seen = {images: of.at[SEEN] for images, of in stages.items()}
         _line(drawn, {images: at.drawn for images, at in at_seen.items()}, color)
         _line(looks, {images: at.looks for images, at in at_seen.items()}, color)
+        _line(clean, {images: of.clean for images, of in stages.items() if of.clean}, color)
+        _line(local, {images: of.local for images, of in stages.items() if of.local}, color)
         ks = {images: of.k.placed for images, of in stages.items()}
         _line(
             largest, {n: Interval(float(k.value), float(k.low), float(k.high)) for n, k in ks.items()}, color
@@ -116,6 +169,14 @@ def plot(found: Mapping[str, Mapping[int, Found]]) -> Figure:
     drawn.set(title=f"objects drawn,\nasked for {SEEN}", ylim=(0, None))
     looks.set(title=f"looks right to the\ncounter, K = {SEEN}", ylim=(-0.03, 1.05))
     largest.set(title="K by number\nand places", ylim=(-0.3, 9.3), yticks=range(0, 10, 3))
+    clean.set(title=f"cleanness,\nK = {SEEN}", ylim=(-0.03, 1.05))
+    for control, words in (("render", "clean renders"), ("spoiled", "spoiled")):
+        value = cleanness_of(control)
+        clean.axhline(value, color="0.5", lw=1, ls="--")
+        clean.text(6e3, value - 0.03, words, fontsize=7, color="0.4", va="top")
+    local.set(title="influence within two\ncells, σ ≥ 1", ylim=(-0.03, 1.05))
+    local.axhline(heard_everywhere(), color="0.5", lw=1, ls="--")
+    local.text(6e3, heard_everywhere() + 0.02, "alike everywhere", fontsize=7, color="0.4")
     for axes in panels.flat:
         axes.set(xscale="log", xlabel="training images, thousands", xlim=(5e3, 5e5))
         axes.set_xticks([1e4, 1e5, 4e5], ["10", "100", "400"])
@@ -127,13 +188,13 @@ def plot(found: Mapping[str, Mapping[int, Found]]) -> Figure:
     return figure
 
 
-def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = SHOWN) -> str:
+def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = SHOWN) -> str:
     """The numbers as a Markdown table, the null in brackets."""
     told = " / ".join(map(str, ks))
     lines = [
         f"| size | training images | number and places right, K = {told} (null) "
-        f"| objects, asked for {SEEN} | looks right, K = {SEEN} | K (null) |",
-        "|---|---|---|---|---|---|",
+        f"| objects, asked for {SEEN} | looks right, K = {SEEN} | cleanness | locality | K (null) |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for size, stages in found.items():
         for images, of in stages.items():
@@ -141,6 +202,7 @@ def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = SHOWN
             seen = of.at[SEEN]
             lines.append(
                 f"| {size} | {images:,} | {shares} | {seen.drawn.value:.2f} | {seen.looks.value:.2f} | "
+                f"{_share(of.clean)} | {_share(of.local)} | "
                 f"{say(of.k.placed)} ({say(of.k.placed_null)}) |"
             )
     return "\n".join(lines) + "\n"
