@@ -70,12 +70,12 @@ plotting.use_style()
 # Five places are asked for, two more than any training image had objects.
 
 # %%
-pipeline = checkpoints.load("exp1")  # all objects labeled, trained on scenes of 1-3 objects
+pipeline = checkpoints.load("exp1", "small")  # 64 px, all labeled, trained on 1-3 objects
 condition = torch.stack([test_condition(5)] * 4)  # the paper's first five test locations
 images = pipeline(condition, 18, "dpmpp_2m", torch.Generator().manual_seed(0)).images
 figure = plotting.image_grid([images], column_labels=["five locations"] * 4)
 path = plotting.save_figure(
-    figure, "readme_samples", preset, {"locations": 5}, 0, ["data/checkpoints/tiny/exp1"]
+    figure, "readme_samples", preset, {"locations": 5}, 0, ["data/checkpoints/small/exp1"]
 )
 
 # %% [markdown]

@@ -12,10 +12,10 @@
 # **Question**: the nets of notebooks 05 to 07 are small, seen at 32 px, and speckled. Is it the size,
 # the resolution or the length of the training that their pictures lack, and does composition hang on it?
 #
-# Exp. 1 at 64 px (preset `small`, half of its recipe's images), with the nets kept along its training,
-# beside the net of 32 px; then Exp. 2 at 64 px, trained as long, and a local net on its data (Exp. 3,
-# two cells around each). Asked were K cells at random and at least three apart (family `spread`).
-# Nothing is sampled here. Under a minute on two idle cores.
+# Exp. 1 at 64 px (preset `small`), with the nets kept along its training, beside the net of 32 px;
+# then Exp. 2 at 64 px, trained as long, and a local net on its data (Exp. 3, two cells around each,
+# half of its recipe's patches). Asked were K cells at random and at least three apart (family
+# `spread`). Nothing is sampled here. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -43,8 +43,10 @@ found = {
 # %% [markdown]
 # ## Against the training images seen
 # Number and places by the paper's rule but for looks, within one cell; dotted the null, the net's
-# own pictures judged at the cells of another sample. Then what needs no composition: asked for as
-# many objects as training showed, how many are drawn, and do they look right to the counter?
+# own pictures judged at the cells of another sample. Below what needs no composition: asked for as
+# many objects as training showed, how many are drawn, do they look right to the counter, are their
+# pixels of one hue (renders, clean and spoiled, beside)? And how much of what a condition does stays
+# within two cells of it, of which a net that hears it everywhere alike has the dashed share.
 
 # %%
 figure = more_training.plot(found)
@@ -103,8 +105,8 @@ path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, be
 Markdown(by_eye.markdown(looked, by_eye.twice(read_counts())))
 
 # %% [markdown]
-# K by the paper's rule on exactly these pictures, eight for each K at the paper's locations. The eye
-# passes hardly a sample, so that K with looks tells of looks and not of composition.
+# K by the paper's rule on exactly these pictures, few for each K, at the paper's locations. Where the
+# eye passes hardly a sample, K with looks tells of looks and not of composition.
 
 # %%
 Markdown(by_eye.largest(read_counts()))
