@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lcs_utils.evaluation import more_training
-from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow
+from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.rows import Row, encode
 
 KS, SAMPLES = range(1, 8), 16
@@ -62,7 +62,7 @@ def test_figure_and_tables_show_every_stage(learns):
     assert table.splitlines()[2].startswith("| exp1, within one cell | ≥ 7")
 
 
-def test_cleanness_and_locality_stand_beside_what_renders_and_a_deaf_net_have(learns):
+def test_cleanness_and_locality_stand_beside_what_renders_have(learns):
     def heard(net, share):
         return [
             LocalityRow(net, "w", 5, image, sigma, 3.0, share / 2, share, 1.0)
@@ -75,7 +75,6 @@ def test_cleanness_and_locality_stand_beside_what_renders_and_a_deaf_net_have(le
     assert [of.local and of.local.value for of in found.values()] == pytest.approx([0.2, None, 0.9])
     assert [of.clean.value for of in found.values()] == pytest.approx([0.0, 0.6, 1.0])
     more_training.plot({"64 px": found})
-    assert 1 / K < more_training.heard_everywhere() < 1.5 / K  # each pixel near one of K conditions or two
     assert more_training.cleanness_of("render") > 0.95 > 0.8 > more_training.cleanness_of("spoiled")
 
 

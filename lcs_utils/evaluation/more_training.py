@@ -10,17 +10,15 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lcs_utils import locality, nets
-from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
+from lcs_utils import nets
 from lcs_utils.evaluation import against_null, controls
 from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found, Ks
-from lcs_utils.evaluation.locality_rates import at_high_noise
-from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow
+from lcs_utils.evaluation.locality_rates import at_high_noise, chance_locality
+from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.rows import Row, check_rows
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import PALETTE
@@ -79,13 +77,6 @@ def along_training(
 
     measured = {images: stage(name) for images, name in stages.items()}
     return {images: of for images, of in measured.items() if set(SHOWN) <= set(of.at)}
-
-
-def heard_everywhere() -> float:
-    """`Stage.local` of a net that hears each condition alike in the whole image."""
-    cells = list(locality.without_each(test_condition(K)))
-    alike = torch.ones(len(cells), GRID_SIZE, GRID_SIZE)
-    return float(locality.conditional_locality(alike, cells, GRID_SIZE, 2))
 
 
 def cleanness_of(control: str) -> float:
@@ -175,8 +166,8 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
         clean.axhline(value, color="0.5", lw=1, ls="--")
         clean.text(6e3, value - 0.03, words, fontsize=7, color="0.4", va="top")
     local.set(title="influence within two\ncells, σ ≥ 1", ylim=(-0.03, 1.05))
-    local.axhline(heard_everywhere(), color="0.5", lw=1, ls="--")
-    local.text(6e3, heard_everywhere() + 0.02, "alike everywhere", fontsize=7, color="0.4")
+    local.axhline(chance_locality(None), color="0.5", lw=1, ls="--")
+    local.text(6e3, chance_locality(None) + 0.02, "hears all alike", fontsize=7, color="0.4")
     for axes in panels.flat:
         axes.set(xscale="log", xlabel="training images, thousands", xlim=(5e3, 5e5))
         axes.set_xticks([1e4, 1e5, 4e5], ["10", "100", "400"])
