@@ -4,6 +4,7 @@ the shipped rows.
 
 import functools
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -112,6 +113,7 @@ def test_other_ways_of_sampling_stand_apart():
 
 CLAIMS = {claim.claim.split(":")[0]: claim for claim in notebook_claims.CLAIMS}
 NOTHING = ("Fig. 12", "Figs. 6, 7, 13, App. G")
+AT_64 = [name for name in CLAIMS if name.endswith("at 64 px")]
 
 
 def test_claims_that_a_notebook_shows():
@@ -130,15 +132,36 @@ def test_claims_that_a_notebook_shows():
     for name, spoil in worse.items():
         claim = CLAIMS[name]
         assert claim.judge(spoil(claim.numbers("tiny")))[1] == verdicts.NO, name
-    hears = notebook_claims.CLAIMS[5]
+    (hears,) = (claim for claim in notebook_claims.CLAIMS if "hears nearby" in claim.claim)
     rows = hears.numbers("tiny")
     assert hears.judge(rows)[1] == verdicts.YES
     assert hears.judge(rows | {"exp1": rows["exp2"]})[1] == verdicts.NO
 
 
+def test_claims_at_64_px_fail_with_another_net_in_place():
+    told_all, told_one, local, as_many, looks = (CLAIMS[name] for name in AT_64)
+    found = told_all.numbers("tiny")
+    swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
+    for claim in (told_all, told_one, local):
+        assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
+    exact = {k: at._replace(drawn=at.drawn._replace(value=float(k))) for k, at in found["exp1"].at.items()}
+    assert as_many.judge({"exp1": found["exp1"]._replace(at=exact)})[1] == verdicts.YES
+    assert as_many.judge({"exp1": found["exp2"]})[1] == verdicts.NO
+    pairs = looks.numbers("tiny").all.pairs
+
+    def in_place_of_exp1(name):
+        seen_as = {name: "exp1, 64 px", "exp1, 64 px": name}
+        told = [(hand, row._replace(net=seen_as.get(row.net, row.net))) for hand, row in pairs]
+        return SimpleNamespace(all=SimpleNamespace(pairs=told))
+
+    assert looks.judge(in_place_of_exp1("render, 64 px"))[1] == verdicts.YES
+    assert looks.judge(in_place_of_exp1("spoiled, 64 px"))[1] == verdicts.NO
+
+
 def test_without_rows_a_notebooks_claim_is_untested():
     found = {v.claim.split(":")[0]: v for v in notebook_claims.decided("paper")}
     assert [name for name, v in found.items() if v.ours == "no numbers yet"] == [
+        *AT_64,
         "Figs. 2, 10",
         "Fig. 12",
         "Table 1, colors",
