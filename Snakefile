@@ -13,7 +13,7 @@
 #   gpus=1              GPUs of one net (a trial: 0)
 #   parts=1             jobs that render one folder (paper: 32), render_threads=8 each (a trial: 2)
 #   max_runtime=1440    minutes of the longest job; training goes on in a next one
-#   samples= locations= of each K, and which K, in place of the usual ones (a trial: 8, and 1-6)
+#   samples= locations= of each K, and which K, in place of the usual ones (a trial: 8, and 1-3)
 # Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
 import math
 import sys
@@ -72,8 +72,10 @@ CHANGES = {  # nets sampled another way, and the nets that this takes
     "exp1_1/linear_cluttered": ("background_cluttered",), "exp2/linear_cluttered": ("background_cluttered",),
 }
 CHANGED = [net for net, also in CHANGES.items() if {net.partition("/")[0], *also} <= set(NETS)]
-NOTEBOOKS = chosen("notebooks", notebooks.names(), "A1" if TRIAL else "all")
-MEASURED = {"locations": "1-6" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the usual ones
+SEEN = ("A3_counter", "A4_copies")  # hold what somebody counted by looking, and copies, of shipped nets only
+EVERY = [name for name in notebooks.names() if SHIPPED or name not in SEEN]
+NOTEBOOKS = chosen("notebooks", EVERY, "A1" if TRIAL else "all")
+MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the usual ones
 MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
 SOME = "".join(f" --{key} {value}" for key, value in MEASURED.items() if value is not None)
 

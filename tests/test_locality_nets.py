@@ -1,5 +1,6 @@
 """Locality of nets: a DDPM as a denoiser, rows and K, the two one-object sets."""
 
+import math
 from types import SimpleNamespace
 
 import huggingface_hub
@@ -294,3 +295,11 @@ def test_local_nets_are_not_ranked_among_the_others():
     )
     expected = {"cells filled": pytest.approx(1), "conditions obeyed": pytest.approx(0.5)}
     assert found.rank_correlations() == expected  # with exp3 they would be -0.2 and -0.4
+
+
+def test_what_could_not_be_measured_is_neither_ranked_nor_written():
+    found = thesis({"exp1": 0.6, "exp2": 0.3, "drop_one_1-3": 0.4, "exp1_1": 0.5})
+    obeyed = {"exp1": 4.0, "exp2": 2.0, "drop_one_1-3": 1.0, "exp1_1": math.nan}
+    found = found._replace(obeyed=obeyed, k={"K": dict.fromkeys(obeyed, 0)})
+    assert set(found.numbers()["obeyed"]) == {"exp1", "exp2", "drop_one_1-3"}
+    assert set(found.rank_correlations()) == {"cells filled", "conditions obeyed"}  # all have K = 0

@@ -180,9 +180,10 @@ class AgainstK(NamedTuple):
     k: dict[str, dict[str, int]]
 
     def numbers(self) -> dict:
-        """All of it, for the figure's JSON."""
+        """All that could be measured of it, for the figure's JSON."""
+        obeyed = {net: value for net, value in self.obeyed.items() if not math.isnan(value)}
         filled, local = ({net: list(i) for net, i in of.items()} for of in (self.filled, self.locality))
-        rest = {"chance": self.chance, "filled": filled, "obeyed": self.obeyed, "K": self.k}
+        rest = {"chance": self.chance, "filled": filled, "obeyed": obeyed, "K": self.k}
         return {"locality": local} | rest
 
     def rank_correlations(self) -> dict[str, float]:
@@ -190,7 +191,7 @@ class AgainstK(NamedTuple):
         nets that see the whole image.
 
         Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among
-        the others.
+        the others. A rule by which all have the same K ranks nothing and is left out.
         """
         whole = [
             net for net in self.locality if trained(net).radius is None and not math.isnan(self.obeyed[net])
@@ -198,7 +199,8 @@ class AgainstK(NamedTuple):
         shares_filled = {net: share.value for net, share in self.filled.items()}
         values = {"cells filled": shares_filled, "conditions obeyed": self.obeyed} | self.k
         shares = [self.locality[net].value for net in whole]
-        return {rule: rank_correlation(shares, [of[net] for net in whole]) for rule, of in values.items()}
+        values = {rule: [of[net] for net in whole] for rule, of in values.items()}
+        return {rule: rank_correlation(shares, of) for rule, of in values.items() if len(set(of)) > 1}
 
 
 def _obeyed(counted: Sequence[Row], net: str) -> float:

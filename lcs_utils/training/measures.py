@@ -37,20 +37,18 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     """
     base, change = changes.split(net)
     exp = nets.trained(base)
+    counted = color_generalization if exp.condition == "color" else length_generalization
     if ks is None and samples is None and not change:
         measure(exp, net, size)
     else:
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
             if not change or family == "test":
-                length_generalization.measure(
-                    net, chosen, samples or number, size.name, family=family, device=device()
-                )
+                counted.measure(net, chosen, samples or number, size.name, family=family, device=device())
         if todo(exp) and not change:
             net_locality.measure(net, size.name, device())
     for along in snapshots(net, size):
         few, number = ALONG
-        counted = color_generalization if exp.condition == "color" else length_generalization
         counted.measure(
             along, [k for k in few if ks is None or k in ks], samples or number, size.name, device=device()
         )
