@@ -106,6 +106,22 @@ if "LCS_REBUILT" not in os.environ:
 os.environ["LCS_FIGURES"] = os.environ["LCS_REBUILT"]
 
 
+# Files that take longest, longest first: workers begin with these, so that none is left over at the end.
+LONGEST = (
+    ["00_start", "08b_feature_space", "10_sdxl_features", "02c_toy_clevr", "04_training", "07_locality"]
+    + ["08_color", "11_swing_by", "03_clevr_generation", "02d_exp3_without_training"]
+    + ["test_verdicts", "test_site", "test_training", "test_readme", "test_benchmarks", "test_snakefile"]
+    + ["test_training_processes", "test_clevr_cuda", "test_training_states", "test_training_errors"]
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Files in the order of LONGEST, then the others as they come; tests of one file stay in order."""
+    place = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
 @pytest.fixture
 def rebuilt_figures():
     """The folder of the figures that this run's notebooks have made, as <preset>/<name>.png and .json."""

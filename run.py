@@ -168,7 +168,9 @@ def test(python, options, rest):
         return run(python, command)
     clean = checked(python)
     # Files side by side, with the tests of each in order; kernels and torch keep to one thread each.
+    # The order is conftest.py's: what takes longest first.
     several = ["--numprocesses", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
+    several += ["--no-loadscope-reorder"]
     parts = (  # tests look at what the notebooks wrote; a browser with its kernels wants the machine
         ["notebooks", *several],
         ["tests", "--ignore", "tests/browser", *several],

@@ -9,15 +9,17 @@ import gzip
 import io
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from diffusers.utils import logging
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_kind
-from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.nets import WEIGHTS, CheckpointError, folder, verified_row
 from lcs_utils.progress import quiet
+
+if TYPE_CHECKING:
+    from lcs_utils.models.pipeline import ConditionalPipeline
 
 
 def write_loss(path, rows) -> None:
@@ -37,10 +39,12 @@ def halve(net: torch.nn.Module) -> None:
             parameter.data = parameter.data.half()
 
 
-def save(pipeline: ConditionalPipeline, folder, row: dict, loss_rows) -> None:
+def save(pipeline: "ConditionalPipeline", folder, row: dict, loss_rows) -> None:
     """Write a checkpoint folder, whole or not at all; `row` says how it came about and gets the weights'
     SHA-256. Raises TypeError for another kind of pipeline or row.
     """
+    from lcs_utils.models.pipeline import ConditionalPipeline  # seconds; rows and curves do without
+
     check_kind("pipeline", pipeline, ConditionalPipeline, "a ConditionalPipeline")
     check_kind("row", row, dict, "a dict")
     halve(pipeline.net)
@@ -79,10 +83,14 @@ def model_card(name: str, row: dict) -> str:
     )
 
 
-def load(name: str, preset: str = "tiny", device: str = "cpu") -> ConditionalPipeline:
+def load(name: str, preset: str = "tiny", device: str = "cpu") -> "ConditionalPipeline":
     """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or
     altered.
     """
+    from diffusers.utils import logging
+
+    from lcs_utils.models.pipeline import ConditionalPipeline
+
     verified_row(name, preset)
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # one component, read in a moment: a bar says nothing

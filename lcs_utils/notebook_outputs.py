@@ -5,6 +5,7 @@ and the claims that do not hold.
 import ast
 import base64
 import hashlib
+from collections.abc import Iterable
 
 from lcs_utils.compact_png import compact
 from lcs_utils.notebook_values import NotebookError
@@ -17,8 +18,13 @@ def code_sha256(notebook) -> str:
     """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to
     this code.
     """
-    sources = [cell.source.strip() for cell in notebook.cells if cell.cell_type == "code"]
-    return hashlib.sha256("\0".join(s for s in sources if not s.startswith(INJECTED)).encode()).hexdigest()
+    return sources_sha256(cell.source for cell in notebook.cells if cell.cell_type == "code")
+
+
+def sources_sha256(sources: Iterable[str]) -> str:
+    """`code_sha256`, from the sources of the code cells."""
+    kept = [source.strip() for source in sources if not source.strip().startswith(INJECTED)]
+    return hashlib.sha256("\0".join(kept).encode()).hexdigest()
 
 
 class Told(ast.NodeTransformer):

@@ -88,16 +88,22 @@ def read(name: str):
     return notebook
 
 
+def code_cells(name: str) -> list[tuple[str, str]]:
+    """(what its marker says, source) of each code cell of notebooks/<name>.py, as `read` has them, but for
+    magics, which stay comments. Without jupytext, whose import takes longer than what asks for this.
+    """
+    text = (paths.NOTEBOOKS / f"{name}.py").read_text()
+    _, *cells = re.split(r"^# %%(.*)$", text, flags=re.M)
+    pairs = zip(cells[::2], cells[1::2])
+    return [(said, source.strip("\n")) for said, source in pairs if "[markdown]" not in said]
+
+
 def parameters(name: str) -> dict[str, Any]:
     """The notebook's parameters and their defaults, from its cell tagged `parameters`; {} without one."""
-    cells = [
-        cell
-        for cell in read(name).cells
-        if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", [])
-    ]
+    cells = [source for said, source in code_cells(name) if '"parameters"' in said]
     if len(cells) > 1:
         raise NotebookError(f"{name} has {len(cells)} cells tagged 'parameters', allowed is one")
-    return assigned(cells[0].source) if cells else {}
+    return assigned(cells[0]) if cells else {}
 
 
 def shell():
@@ -123,9 +129,9 @@ def current() -> tuple[str, str] | None:
     """
     if not hasattr(shell(), "get_parent"):
         return None
-    cell = shell().get_parent().get("content", {}).get("code", "").strip()
+    cell = commented(shell().get_parent().get("content", {}).get("code", "").strip())
     for name in names():
-        if cell in (other.source.strip() for other in read(name).cells if other.cell_type == "code"):
+        if cell in (source.strip() for _, source in code_cells(name)):
             values = shell().user_ns
             changed = {
                 key: values[key]
@@ -142,10 +148,14 @@ def tell_claims() -> None:
     shell().ast_transformers.append(Told())
 
 
+def commented(source: str) -> str:
+    """A cell's source with its magics as comments, as the .py has them."""
+    return "\n".join("# " + line if line.startswith(("%", "!")) else line for line in source.split("\n"))
+
+
 def code(name: str) -> str:
     """All code cells of a notebook as one source text, magics commented out."""
-    cells = [cell.source for cell in read(name).cells if cell.cell_type == "code"]
-    return "\n".join("# " + line if line[:1] in "%!" else line for cell in cells for line in cell.split("\n"))
+    return "\n".join(source for _, source in code_cells(name))
 
 
 def dependencies(name: str) -> list[Path]:

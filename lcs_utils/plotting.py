@@ -225,12 +225,13 @@ def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict
     running = notebooks.current()
     name, command = running or (None, "interactive")
     modules = notebooks.dependencies(name)[1:] if name else (paths.ROOT / "lcs_utils").rglob("*.py")
+    sources = [source for _, source in notebooks.code_cells(name)] if name else []
     return {
         "command": command,
         "seed": seed,
         "code_sha256": provenance.digest(modules),
         "notebook": name,
-        "notebook_sha256": notebook_outputs.code_sha256(notebooks.read(name)) if name else None,
+        "notebook_sha256": notebook_outputs.sources_sha256(sources) if name else None,
         "checkpoints": provenance.file_hashes(checkpoints),
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
         "versions": provenance.versions(),

@@ -1,6 +1,7 @@
 """What a result rests on: the code it imports, the files it read, the package versions."""
 
 import ast
+import functools
 import hashlib
 import platform
 from collections.abc import Iterable
@@ -20,26 +21,35 @@ def versions() -> dict[str, str]:
     }
 
 
+@functools.cache
+def imported_modules(source: str) -> tuple[str, ...]:
+    """What Python `source` may import of lcs_utils: modules, and names in them, which may be modules."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:  # no relative imports: test_frame says so
+            found += [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(name for name in found if name.split(".")[0] == "lcs_utils")
+
+
 def imported_files(source: str) -> set[Path]:
     """The files of lcs_utils that Python `source` imports, directly or through other files of lcs_utils."""
+    known: set[str] = set()
     found: set[Path] = set()
     waiting = [source]
     while waiting:
-        for node in ast.walk(ast.parse(waiting.pop())):
-            if isinstance(node, ast.Import):
-                modules = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-            else:
-                continue  # the package has no relative imports; tests/test_frame.py says so
-            for module in modules:
-                parts = module.split(".")
-                for depth in range(1, len(parts) + 1) if parts[0] == "lcs_utils" else ():
-                    base = paths.ROOT.joinpath(*parts[:depth])
-                    for path in (base / "__init__.py", base.with_suffix(".py")):
-                        if path.is_file() and path not in found:
-                            found.add(path)
-                            waiting.append(path.read_text())
+        for module in imported_modules(waiting.pop()):
+            parts = module.split(".")
+            for name in (".".join(parts[:depth]) for depth in range(1, len(parts) + 1)):
+                if name in known:
+                    continue
+                known.add(name)
+                base = paths.ROOT.joinpath(*name.split("."))
+                for path in (base / "__init__.py", base.with_suffix(".py")):
+                    if path.is_file():
+                        found.add(path)
+                        waiting.append(path.read_text())
     return found
 
 

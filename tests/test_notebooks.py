@@ -150,6 +150,15 @@ def test_executed_in_order_without_errors_or_widgets(name):
 
 
 @every_notebook
+def test_cells_are_read_without_jupytext_as_with_it(name):
+    assert [source for _, source in notebooks.code_cells(name)] == [
+        notebooks.commented(cell.source) for cell in code_cells(notebooks.read(name))
+    ]
+    tagged = [said for said, _ in notebooks.code_cells(name) if '"parameters"' in said]
+    assert tagged == [' tags=["parameters"]']
+
+
+@every_notebook
 def test_anatomy(name):
     source = notebooks.read(name)
     assert source.cells[0].cell_type == "markdown", "the claim comes first"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lcs_utils import checkpoints, nets, paths
+from lcs_utils import nets, paths
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
@@ -27,6 +27,7 @@ from lcs_utils.evaluation import (
 from lcs_utils.evaluation.obeyed import conditions_obeyed
 from lcs_utils.evaluation.rows import Sampler, read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
+from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.presets import preset
 from lcs_utils.training.data import Data
 from lcs_utils.training.run import run
@@ -110,7 +111,7 @@ def test_a_net_told_of_colors(home):
 
 
 def test_a_net_of_the_other_kind_is_refused_before_any_sampling(home, monkeypatch):
-    monkeypatch.setattr(checkpoints.ConditionalPipeline, "__call__", None)
+    monkeypatch.setattr(ConditionalPipeline, "__call__", None)
     with pytest.raises(ValueError, match="mine takes conditions of 256 numbers, colors are 8"):
         color_generalization.measure("mine", [1], 2)
     with pytest.raises(

@@ -48,6 +48,11 @@ PAPERS = [
 ]
 
 
+@functools.cache
+def page_of_papers():
+    return verdicts.page(PAPERS)
+
+
 def by_claim(rows):
     return {v.claim: v for v in verdicts.verdicts(rows)}
 
@@ -204,11 +209,10 @@ def test_a_difference_within_the_intervals_is_not_reproduced():
 
 
 def test_other_radii_stand_on_the_page_and_are_no_verdicts():
-    assert "## The radius" not in verdicts.page(PAPERS)
+    assert "## The radius" not in page_of_papers()
     more = PAPERS + made("exp3_r2", 5)
-    assert "| 2 | 5 [5, 5] | 5 [5, 5] | 5 [5, 5] | 16 |" in verdicts.page(
-        more
-    ) and "| 3 | 9 [9, 9]" in verdicts.page(more)
+    page = verdicts.page(more)
+    assert "| 2 | 5 [5, 5] | 5 [5, 5] | 5 [5, 5] | 16 |" in page and "| 3 | 9 [9, 9]" in page
     assert verdicts.verdicts(more) == verdicts.verdicts(PAPERS)
 
 
@@ -256,15 +260,15 @@ def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
 
 
 def test_controls_stand_beside_their_net():
-    assert "## Controls" not in verdicts.page(PAPERS)
+    assert "## Controls" not in page_of_papers()
     text = verdicts.page(PAPERS + made("exp2/unit", 6))
     assert "| exp2/unit | 4–6 | 1.00 [" in text and "against 0.00 [0.00, 0.07]" in text
 
 
 def test_the_page_is_the_same_for_the_same_rows_and_the_check_can_fail(tmp_path, monkeypatch):
-    assert verdicts.page(PAPERS) == verdicts.page(list(reversed(PAPERS)))
+    assert page_of_papers() == verdicts.page(list(reversed(PAPERS)))
     monkeypatch.setattr(paths, "FIGURES", tmp_path)
-    monkeypatch.setattr(verdicts, "read_rows", lambda path: PAPERS)
+    monkeypatch.setattr(verdicts, "read_rows", lambda path: made("exp1", 9))
     with pytest.raises(SystemExit):
         verdicts.main(["--check"])
     verdicts.main([])

@@ -23,30 +23,16 @@ from torch import Tensor, nn
 from lcs_utils import paths, store
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.scenes import COLORS
+from lcs_utils.counter import shipped
+from lcs_utils.counter.shipped import FOLDER, RESOLUTION, sizes
 from lcs_utils.nets import CheckpointError
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 COMMAND = "python -m lcs_utils.counter"
 # images through the net together: their features then stay in the processor's cache, a third faster than 256
 AT_ONCE = 32
+folder = shipped.folder  # notebooks and cards import it from here
 LARGEST = 30  # counts above it, far beyond training, are reported as it
-RESOLUTION = 64  # px of the shipped counter, which also takes every smaller size
-FOLDER = paths.CHECKPOINTS / "counter"
-
-
-def folder(resolution: int = RESOLUTION) -> Path:
-    """Where the counter for images of `resolution` px is: data/checkpoints/counter up to 64 px, then
-    counter128 ...; those that are not shipped are under runs/.
-    """
-    if resolution <= RESOLUTION:
-        return FOLDER
-    shipped = FOLDER.with_name(f"{FOLDER.name}{resolution}")
-    return shipped if shipped.exists() else paths.RUNS / "checkpoints" / shipped.name
-
-
-def sizes(resolution: int) -> tuple[int, ...]:
-    """Sides in px of the images that a counter of `resolution` takes: 32, 64 ... up to its own."""
-    return tuple(GRID_SIZE << level for level in range(1, (resolution // GRID_SIZE).bit_length()))
 
 
 def enlarged(

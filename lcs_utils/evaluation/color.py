@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -24,12 +24,14 @@ from torch import Tensor
 from lcs_utils.clevr.conditions import color_counts
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
-from lcs_utils.counter.net import Counts, ObjectCounter
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.obeyed import MOST, RESAMPLES, mixture
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.stats import Interval, bounded, interval
+
+if TYPE_CHECKING:
+    from lcs_utils.counter.net import Counts, ObjectCounter
 
 N = len(COLORS)
 LARGEST_K = N
@@ -126,7 +128,7 @@ def extras(found: Float[Tensor, "images 8"], asked: Float[Tensor, "images 8"]) -
     return (found - asked).clamp(min=0).sum(1).long()
 
 
-def found_colors(counts: Counts) -> Float[Tensor, "images 8"]:
+def found_colors(counts: "Counts") -> Float[Tensor, "images 8"]:
     """How many objects of each color a counter sees. An object whose color it does not say is in no column,
     but in `counts.count`.
     """
@@ -136,7 +138,7 @@ def found_colors(counts: Counts) -> Float[Tensor, "images 8"]:
 
 
 def color_rows(
-    images: Tensor, counter: Callable[[Tensor], Counts], asked: Float[Tensor, "images 8"], **key
+    images: Tensor, counter: Callable[[Tensor], "Counts"], asked: Float[Tensor, "images 8"], **key
 ) -> list[ColorRow]:
     """One ColorRow per image sampled under `asked`; `key` are ColorRow's fields that say of which net. Raises
     as `check_multisets`.
@@ -259,7 +261,7 @@ class Ceiling(NamedTuple):
     plausible: Interval
 
 
-def ceiling(counter: ObjectCounter, family: str, k: int, samples: int, seed: int = 0) -> Ceiling:
+def ceiling(counter: "ObjectCounter", family: str, k: int, samples: int, seed: int = 0) -> Ceiling:
     """The counter on renders of the conditions themselves, to be shown in every color figure. Raises as
     `conditions`, and for k = 0.
     """

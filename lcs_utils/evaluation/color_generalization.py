@@ -15,8 +15,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, nets, store
 from lcs_utils.clevr.card import parse_counts
-from lcs_utils.counter.net import ObjectCounter
-from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.counter import loading
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.color import FAMILIES, LARGEST_K, ColorRow, N, color_rows, conditions
 from lcs_utils.evaluation.counting import counter_hash
@@ -61,8 +60,7 @@ def measure(
     if pipeline.net.config.cond_dim != N:
         raise ValueError(f"{net} takes conditions of {pipeline.net.config.cond_dim} numbers, colors are {N}")
     side = pipeline.config.resolution
-    fitting = counter_folder(side)
-    counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
+    counter = loading.load(side)
     fuse_(pipeline.net)
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     path = Path(rows_file or rows_path(preset, NAME))

@@ -7,6 +7,7 @@ Without them "looks wrong" has no scale: how many renders look wrong, and how ma
 import argparse
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -15,12 +16,13 @@ from torch import Tensor
 from lcs_utils import paths, store
 from lcs_utils.checks import check_choice, check_count
 from lcs_utils.clevr.render import LOOK
-from lcs_utils.counter import corruptions_graded, scenes
-from lcs_utils.counter.net import ObjectCounter
-from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.counter import corruptions_graded, loading, scenes
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import length_generalization, sizes
 from lcs_utils.evaluation.rows import Row
+
+if TYPE_CHECKING:
+    from lcs_utils.counter.net import ObjectCounter
 
 CONTROLS = {"render": "clean renders", "spoiled": "renders with a fault of gross strength"}
 ROWS = paths.COUNTS / "small" / "controls.csv.gz"
@@ -73,7 +75,7 @@ def _spoiled(clean: scenes.Labeled, i: int, k: int) -> Float[Tensor, "1 3 side s
     raise ValueError(f"no fault of {', '.join(FAULTS)} shows on picture {i} of {k} objects")
 
 
-def rows(name: str, ks: Sequence[int], n: int, counter: ObjectCounter) -> list[Row]:
+def rows(name: str, ks: Sequence[int], n: int, counter: "ObjectCounter") -> list[Row]:
     """What the counter says of the first `n` pictures of a control at every count of `ks`, as rows."""
     weights, seed, solver, steps = way()
     key = {"net": name, "weights": weights, "seed": seed, "solver": solver, "steps": steps}
@@ -94,7 +96,7 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog=program, description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=8, help="pictures of each count of 1 to 9 objects")
     args = parser.parse_args(arguments)
-    counter = ObjectCounter.from_pretrained(counter_folder(64))
+    counter = loading.load(64)
     found = [row for kind in CONTROLS for row in rows(f"{kind}, 64 px", range(1, 10), args.samples, counter)]
     store.write_rows(ROWS, f"{program} --samples {args.samples}", Row, found)
 

@@ -2,24 +2,27 @@
 (App. E.2).
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from lcs_utils import nets, store
 from lcs_utils.clevr.conditions import GRID_SIZE
-from lcs_utils.counter.net import ObjectCounter
-from lcs_utils.counter.net import folder as counter_folder
-from lcs_utils.counter.net import sizes as counter_sizes
+from lcs_utils.counter import loading, shipped
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import family_grids, placement
 from lcs_utils.evaluation.cleanness import cleanness, takes
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import read_sheet
-from lcs_utils.models.pipeline import ConditionalPipeline
+
+if TYPE_CHECKING:
+    from lcs_utils.counter.net import ObjectCounter
+    from lcs_utils.models.pipeline import ConditionalPipeline
 
 
 def count_rows(
-    images: Tensor, counter: ObjectCounter, k: int, where: Tensor | None = None, **key
+    images: Tensor, counter: "ObjectCounter", k: int, where: Tensor | None = None, **key
 ) -> list[Row]:
     """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that
     say of which net.
@@ -53,14 +56,14 @@ def count_rows(
 
 def counter_hash(resolution: int = 32) -> str:
     """First 12 digits of the SHA-256 of a resolution's counter: rows counted by another counter are stale."""
-    return store.sha256(counter_folder(resolution) / nets.WEIGHTS.partition("/")[2])[:12]
+    return store.sha256(shipped.folder(resolution) / nets.WEIGHTS.partition("/")[2])[:12]
 
 
-def check_fit(net: str, pipeline: ConditionalPipeline, counter: ObjectCounter) -> None:
+def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter") -> None:
     """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes
     locations (App. E.1).
     """
-    drawn, read = pipeline.config.resolution, counter_sizes(counter.config.resolution)
+    drawn, read = pipeline.config.resolution, shipped.sizes(counter.config.resolution)
     if drawn not in read:
         raise ValueError(
             f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; "
@@ -87,7 +90,7 @@ def count_sheet(net: str, preset: str = "tiny") -> None:
     """
     sheet, path = read_sheet(net, preset), rows_path(preset)
     side = next(iter(sheet.samples.values())).shape[-1]
-    counter = ObjectCounter.from_pretrained(counter_folder(side))
+    counter = loading.load(side)
     key = {name: sheet.about[name] for name in ("net", "weights", "seed", "solver", "steps")}
     key |= {"preset": preset, "family": "test", "counted_by": counter_hash(side)}
     counted = [row for k, x in sheet.samples.items() for row in count_rows(from_uint8(x), counter, k, **key)]

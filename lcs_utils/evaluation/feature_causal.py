@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from lcs_utils import nets, store
-from lcs_utils.counter.net import ObjectCounter
-from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.counter import loading
 from lcs_utils.diffusion import karras_sigmas
 from lcs_utils.evaluation.color import found_colors
 from lcs_utils.evaluation.feature_nets import (
@@ -56,8 +55,7 @@ def judge_of(of: Subject, count=None) -> causal.Judge:
 
 def color_count(resolution: int) -> Callable[[Tensor], Tensor]:
     """Objects of each color by the counter of that resolution: [images, 8]."""
-    fitting = counter_folder(resolution)
-    counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
+    counter = loading.load(resolution)
     return lambda images: found_colors(counter(images))
 
 

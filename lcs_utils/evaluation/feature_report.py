@@ -73,12 +73,14 @@ def pick(
 
     Raises ValueError, with the command, where there is none.
     """
-    wanted = (net, measure, k, control, reading, sigma, inputs)
+    wanted = (k, control, reading, sigma, inputs)
 
     def key(r):
-        return (r.net, r.measure, r.k, r.control, r.reading, r.sigma, r.inputs)
+        return (r.k, r.control, r.reading, r.sigma, r.inputs)
 
-    mine = [row for row in rows if key(row) == wanted and row.layer.split(".")[0] == part]
+    # of some 40,000 rows, most are another net's or another measure's
+    mine = [row for row in rows if row.net == net and row.measure == measure and key(row) == wanted]
+    mine = [row for row in mine if row.layer.split(".")[0] == part]
     if not mine:
         what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
         raise ValueError(f"no rows for {what}: python -m lcs_utils.evaluation.net_features {net}")
@@ -231,8 +233,8 @@ def changed(rows: Iterable[FeatureRow]) -> dict[str, str]:
 
 def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, control: str = "") -> FeatureRow:
     """The row of an intervention at a layer. Raises ValueError, with the command, where there is none."""
-    wanted = (net, layer, measure, control)
-    found = [row for row in rows if (row.net, row.layer, row.measure, row.control) == wanted]
+    wanted = (layer, measure, control)
+    found = [row for row in rows if row.net == net and (row.layer, row.measure, row.control) == wanted]
     if not found:
         command = f"python -m lcs_utils.evaluation.feature_causal {net} --layers {layer}"
         raise ValueError(f"no rows for {measure} of {net} at {layer}: {command}")

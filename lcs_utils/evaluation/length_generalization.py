@@ -22,15 +22,13 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.card import parse_counts
-from lcs_utils.counter.net import ObjectCounter
-from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.counter import loading
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation import changes, families, family_grids
 from lcs_utils.evaluation.counting import check_fit, count_rows, count_sheet, counter_hash
 from lcs_utils.evaluation.family_grids import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
-from lcs_utils.models.fused import fuse_
 from lcs_utils.presets import PRESETS
 
 BATCH = 8  # samples drawn together, and kept together when a run stops
@@ -159,10 +157,11 @@ def measure(
     Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit
     the counter or the locations, CheckpointError when it is missing or altered.
     """
+    from lcs_utils.models.fused import fuse_  # with diffusers, which those who read rows do without
+
     base, change = changes.split(net)
     pipeline = checkpoints.load(base, preset, device)
-    fitting = counter_folder(pipeline.config.resolution)
-    counter = ObjectCounter.from_pretrained(fitting if fitting.exists() else counter_folder())
+    counter = loading.load(pipeline.config.resolution)
     check_fit(net, pipeline, counter)
     for name in change.also if change else ():
         check_fit(name, checkpoints.load(name, preset, device), counter)

@@ -177,8 +177,11 @@ def along_k(
     rows: Sequence[Row], nets: Iterable[str], ks: Iterable[int] = KS, seed: int = 0
 ) -> dict[str, dict[int, Obeyed]]:
     """{net: {K: Obeyed}} for the K that were measured."""
-    ks = list(ks)
-    return {net: {k: of for k in ks if (of := conditions_obeyed(rows, net, k, seed))} for net in nets}
+    ks, found = list(ks), {}
+    for net in nets:
+        mine = [row for row in rows if row.net == net]
+        found[net] = {k: of for k in ks if (of := conditions_obeyed(mine, net, k, seed))}
+    return found
 
 
 def plot(found: dict[str, dict[int, Obeyed]], labels: dict[str, str], colors: dict[str, str]) -> Figure:

@@ -67,8 +67,12 @@ def judged(row: Row, asked: str, tolerance: int) -> Row:
     check_kind("row", row, Row, "a Row")
     check_kind("asked", asked, str, "text")  # what is unhashable, the cache below would not take
     check_count("tolerance", tolerance)
-    location, _ = _pairs(*_read(asked)[:2], *_read(row.centers)[:2], tolerance)
-    return row._replace(asked=asked, placed=len(location))
+    return row._replace(asked=asked, placed=_placed(asked, row.centers, tolerance))
+
+
+@lru_cache(maxsize=500_000)
+def _placed(asked: str, centers: str, tolerance: int) -> int:
+    return len(_pairs(*_read(asked)[:2], *_read(centers)[:2], tolerance)[0])
 
 
 def check(rows: Sequence[Row]) -> None:

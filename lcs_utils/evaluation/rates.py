@@ -61,10 +61,10 @@ def mean_over(
     """
     check_choice("measure", measure, MEASURES)
     ks = check_counts("ks", ks, least=1)
-    rows = check_rows(rows)
-    if not set(ks) <= {row.k for row in of_net(rows, net)}:
+    mine = of_net(check_rows(rows), net)
+    if not set(ks) <= {row.k for row in mine}:
         return None
-    found = by_k(rows, net)
+    found = by_k(mine, net)
     values = [measures(found[k], trained(net))[measure] for k in ks]
     return interval(*values, seed=seed, share=measure not in NUMBERS)
 

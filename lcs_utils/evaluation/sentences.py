@@ -6,7 +6,7 @@ Each function takes rows, or what was measured from them, and gives a sentence o
 from collections.abc import Iterable, Mapping, Sequence
 
 from lcs_utils import nets
-from lcs_utils.evaluation import row_claims, verdicts
+from lcs_utils.evaluation import row_claims
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
@@ -252,6 +252,8 @@ def ways(rows: Sequence[Row]) -> str:
         "success, K = 4–6",
         "objects elsewhere, K = 1–3",
     ]
+    from lcs_utils.evaluation import verdicts  # and with it the counter
+
     return table(head, [line.strip("| ").split(" | ") for line in verdicts.ways(rows)])
 
 

@@ -119,7 +119,7 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
     """
     found, measured = [], {row.net for row in rows if row.family == "test" and row.k == 1}
     for net in nets:
-        exp, have = trained(net), net in measured
+        exp, have, mine = trained(net), net in measured, [row for row in rows if row.net == net]
         low, high = exp.objects
         scenes = (f"{low}" if low == high else f"{low}-{high}") + ", longer" * (exp.times > 1)
         found.append(
@@ -128,8 +128,8 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
                 column(net),
                 scenes,
                 PAPER.get(net),
-                *(largest_k(rows, net, rule, seed=seed) if have else None for rule in RULES),
-                min(map(len, by_k(rows, net).values())) if have else 0,
+                *(largest_k(mine, net, rule, seed=seed) if have else None for rule in RULES),
+                min(map(len, by_k(mine, net).values())) if have else 0,
             )
         )
     return found

@@ -70,17 +70,18 @@ def controls(rows: Sequence[Row]) -> list[str]:
         if plain is None or plain.name == net:
             continue
         base = plain.name
-        ks = [k for k in (4, 5, 6) if all(mean_over(rows, n, "filled", [k]) for n in (net, base))]
+        both = [row for row in rows if row.net in (net, base)]
+        ks = [k for k in (4, 5, 6) if all(mean_over(both, n, "filled", [k]) for n in (net, base))]
         if not ks:
             continue
 
-        def pair(measure, ks=ks, base=base, net=net):
-            return " against ".join(say_interval(mean_over(rows, n, measure, ks)) for n in (net, base))
+        def pair(measure, ks=ks, base=base, net=net, both=both):
+            return " against ".join(say_interval(mean_over(both, n, measure, ks)) for n in (net, base))
 
-        groups = by_k(rows, net)
+        groups = by_k(both, net)
         samples, k = (
             min(len(groups[k]) for k in ks),
-            say(largest_k(rows, net, PAPER_RULE_ALL) if 1 in groups else None),
+            say(largest_k(both, net, PAPER_RULE_ALL) if 1 in groups else None),
         )
         lines.append(
             f"| {net} | {ks[0]}–{ks[-1]} | {pair('filled')} | {pair('extras')} | {pair('success')} | {k} | "

@@ -1,0 +1,20 @@
+"""The counter for a size of images; its net, and diffusers with it, is imported only to read it, so that
+those who tell stored rows do without.
+"""
+
+from typing import TYPE_CHECKING
+
+from lcs_utils.counter import shipped
+
+if TYPE_CHECKING:
+    from lcs_utils.counter.net import ObjectCounter
+
+
+def load(resolution: int = shipped.RESOLUTION) -> "ObjectCounter":
+    """The counter for images of `resolution` px, or the shipped one where that is not trained. Raises as
+    `ObjectCounter.from_pretrained`.
+    """
+    from lcs_utils.counter.net import ObjectCounter
+
+    fitting = shipped.folder(resolution)
+    return ObjectCounter.from_pretrained(fitting if fitting.exists() else shipped.FOLDER)
