@@ -70,6 +70,8 @@ def model_card(name: str, row: dict) -> str:
         else "a whole-image net"
     )
     error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
+    preset = row.get("preset", "tiny")
+    loaded = f'"{name}"' if preset == "tiny" else f'"{name}", "{preset}"'
     return (
         f"# {name}\n\n{local[0].upper() + local[1:]} ({row['parameters'] / 1e6:.2f} M parameters, "
         f"{row['resolution']} px), "
@@ -77,7 +79,7 @@ def model_card(name: str, row: dict) -> str:
         f"{row['images']:,} training images in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
         f"Made by `{row['command']}`.\n\n"
         "```python\nfrom lcs_utils import checkpoints\n\n"
-        f'pipeline = checkpoints.load("{name}")\n```\n\n'
+        f"pipeline = checkpoints.load({loaded})\n```\n\n"
         "Research use: it reproduces a claim about length generalization on synthetic scenes and knows "
         "nothing else. MIT.\n"
     )

@@ -24,7 +24,7 @@ from lcs_utils.evaluation import (
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.feature_report import pick
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
-from lcs_utils.evaluation.notebook_claims import decided
+from lcs_utils.evaluation.notebook_claims import RIGHT, decided
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
@@ -76,7 +76,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
             "08",
         ),
         Finding(
-            "does not",
+            "holds" if by_looking("exp1, 64 px") >= RIGHT else "does not",
             f"Clean pictures: of Exp. 1's at 64 px, K up to 3, {by_looking('exp1, 64 px'):.0%} look right to "
             f"the eye, of renders {by_looking('render, 64 px'):.0%}.",
             "A7",
