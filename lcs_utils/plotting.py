@@ -103,13 +103,16 @@ def to_uint8(image: Any) -> np.ndarray:
     return np.repeat(array, 3 // array.shape[0], axis=0).transpose(1, 2, 0)
 
 
-def _strokes(cell: float, rings: bool, filled: bool) -> list[dict]:
-    """How a mark is drawn on a picture of `cell` inches: a dot, or a ring that is hollow or filled."""
-    if rings and not filled:  # black on white, so that it is seen on light and dark
-        both = (("white", 2.4), ("black", 1.1))
-        return [{"ms": 7 * cell, "mfc": "none", "mec": color, "mew": thick} for color, thick in both]
-    size = 6 * cell if rings else 3.6 * cell
-    return [{"ms": size, "mfc": "white", "mec": "black", "mew": 1.1 if rings else 0.8}]
+def _strokes(cell: float, rings: bool, missing: bool) -> list[dict]:
+    """How a mark is drawn on a picture of `cell` inches: a dot, a ring around what is there, or a cross."""
+    if not rings:
+        return [{"marker": "o", "ms": 3.6 * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
+    # two colors, so that it is seen on light and dark
+    marker, size = ("x", 6) if missing else ("o", 11)
+    return [
+        {"marker": marker, "ms": size * cell, "mfc": "none", "mec": color, "mew": thick}
+        for color, thick in (("black", 2.4), ("white", 1.2))
+    ]
 
 
 def image_grid(
@@ -127,8 +130,8 @@ def image_grid(
     """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
 
     `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to
-    dot, or with `rings` to circle, such as the conditioned locations: a ring is filled where a third entry
-    of its point says True. `groups` are headings of as many equal groups of columns, `captions[row][column]`
+    dot, or with `rings` to circle, such as the conditioned locations; crossed where a third entry of its
+    point says False. `groups` are headings of as many equal groups of columns, `captions[row][column]`
     stand below pictures, `beside` is room in inches at the right, for axes of the caller's. Raises
     ValueError when labels and images disagree in number, or groups and columns.
     """
@@ -169,8 +172,8 @@ def image_grid(
             if image is not None:
                 axes.imshow(to_uint8(image), interpolation="nearest")
             for x, y, *found in marks[i][j] if marks is not None else ():
-                for stroke in _strokes(cell, rings, bool(found and found[0])):
-                    axes.plot(x, y, "o", **stroke)
+                for stroke in _strokes(cell, rings, bool(found) and not found[0]):
+                    axes.plot(x, y, ls="", **stroke)
             if captions is not None and captions[i][j]:
                 axes.set_xlabel(captions[i][j], fontsize=8, labelpad=1.5)
             if j == 0 and row_labels:

@@ -14,7 +14,7 @@
 # same images, told *one* location per image (Exp. 2), does not.
 #
 # Rates, K and tables are told from the rows of the counter before today's
-# (`data/counts/tiny/earlier_counter.csv.gz`); the rings of the first figure are today's counter's,
+# (`data/counts/tiny/earlier_counter.csv.gz`); the marks of the first figure are today's counter's,
 # which also has nulls (notebook A1). Nothing is sampled but in the last section. Under a minute on
 # two idle cores. Preset `paper` needs nets of that size; it says how.
 #
@@ -44,7 +44,7 @@ counts = strips.behind(told_path(preset))
 # ## One condition, two nets
 # The condition for K is the first K of the paper's 12 test locations. The nets differ in nothing
 # but the labels they were trained with, and samples in one column start from the same noise. Look
-# at the rings from K = 4 on: which of them are filled?
+# at the crosses from K = 4 on: which net leaves an asked place empty?
 
 # %%
 two = {"exp1": "Exp. 1\nall labels", "exp2": "Exp. 2\none label"}

@@ -65,9 +65,9 @@ rows = [pictures, [2 * grid - 1 for grid in grids]]
 plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # %% [markdown]
 # ## Fig. 1: three experiments, none of which saw more than three objects
-# Rings are where objects were asked for, filled where today's counter finds one; under each picture
-# how many it finds. The curves beside are of all its samples. Dotted is chance: the same net's
-# pictures that were asked for something else. Which net leaves rings empty, and from which K on?
+# A ring is where an object was asked for and today's counter finds one, a cross where it finds none;
+# below each picture how many it finds. The curves beside are of all its samples. Dotted is chance:
+# the same net's pictures that were asked for something else. Which net leaves crosses, from which K?
 
 # %%
 names = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3": "Exp. 3: one label,\nlocal net"}

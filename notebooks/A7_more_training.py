@@ -57,7 +57,7 @@ Markdown(more_training.markdown(found))
 
 # %% [markdown]
 # ## The pictures
-# One sample of each at the paper's locations; rings are filled where the counter finds an object.
+# One sample of each at the paper's locations; a cross is where the counter finds no object.
 
 # %%
 ks = (1, 2, 3, 5, 6, 7, 9)

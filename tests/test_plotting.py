@@ -55,7 +55,7 @@ def test_a_grid_draws_every_image_at_its_place():
         plotting.image_grid(images, ["a"])
 
 
-def test_rings_are_filled_where_an_object_was_found_and_captions_stand_below():
+def test_a_cross_stands_where_no_object_was_found_and_captions_stand_below():
     images = [[torch.zeros(3, 4, 4)] * 2] * 2
     marks = [[[(1, 2, True), (3, 3, False)], []], [[], [(0, 0, True)]]]
     words = [["2 drawn", ""], ["", "1 drawn"]]
@@ -63,8 +63,8 @@ def test_rings_are_filled_where_an_object_was_found_and_captions_stand_below():
         plotting.image_grid(images, marks=marks, rings=True, captions=captions, beside=room)
         for captions, room in ((None, 0.0), (words, 2.0))
     )
-    faces = [[line.get_markerfacecolor() for line in axes.lines] for axes in grid.axes]
-    assert faces == [["white", "none", "none"], [], [], ["white"]]
+    kinds = [[line.get_marker() for line in axes.lines[::2]] for axes in grid.axes]  # two strokes each
+    assert kinds == [["o", "x"], [], [], ["o"]]
     assert [axes.get_xlabel() for axes in grid.axes] == ["2 drawn", "", "", "1 drawn"]
     more = grid.get_size_inches() - plain.get_size_inches()
     assert more[0] == pytest.approx(2.0) and 0.2 < more[1] < 0.5

@@ -144,7 +144,7 @@ def test_copies_are_counted_in_the_sentence():
     assert "1 of 3" in sentences.copies([near[0]._replace(distance=0.1), *near[1:]], {"exp1": "Exp. 1"})
 
 
-def test_rings_are_filled_where_an_object_is_assigned():
+def test_a_place_is_found_where_an_object_is_assigned():
     asked = np.array(TEST_LOCATIONS[:3])
     row = made("exp1", ks=(3,), n=1, asked=encode(asked), centers=encode(asked[:2]))[0]
     row = row._replace(count=2, placed=2)
@@ -172,9 +172,9 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
         "drawn": {"exp1": [1, 2, None]},
         "found": {"exp1": [1, 2, None]},
     }
-    assert "Exp. 1: 3 of 3 rings are filled" in sentences.of_strip(shown, NETS)
+    assert "Exp. 1: 3 of 3 asked places hold an object" in sentences.of_strip(shown, NETS)
     missed = [row._replace(placed=0) for row in rows]
-    assert "0 of 3 rings" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
+    assert "0 of 3 asked places" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
     dots = strips.strip(["exp1"], [1, 2])
     assert dots.captions == [["", ""]] and len(dots.marks[0][1][0]) == 2  # nobody counted: no rings
     with pytest.raises(ValueError, match="the stored samples of exp1 are of 0"):

@@ -120,12 +120,18 @@ def _as_many(found: Mapping[str, Found]) -> tuple[str, str]:
     return f"{said} on average at K = 1 to {max(more)}", _if(max(map(abs, more.values())) <= FEW)
 
 
+LOOKED_AT = {"exp1, 64 px": "Exp. 1", "render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
+
+
 def _looked_at(preset: str) -> Compared | None:
-    return by_eye.compare(hand_counts.read_counts()) if preset in sizes.SIZES else None
+    if preset not in sizes.SIZES:
+        return None
+    found = by_eye.compare(hand_counts.read_counts())
+    there = {row.net for _, row in found.all.pairs if row.k <= SEEN}
+    return found if there.issuperset(LOOKED_AT) else None
 
 
 def _acceptable(found: Compared) -> tuple[str, str]:
-    names = {"exp1, 64 px": "Exp. 1", "render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
     looks = {
         net: interval(
             np.array(
@@ -133,9 +139,9 @@ def _acceptable(found: Compared) -> tuple[str, str]:
             ),
             share=True,
         )
-        for net in names
+        for net in LOOKED_AT
     }
-    said = ", ".join(f"{words} {say_interval(looks[net])}" for net, words in names.items())
+    said = ", ".join(f"{words} {say_interval(looks[net])}" for net, words in LOOKED_AT.items())
     own, _, spoiled = looks.values()
     return (
         f"look right to a blind eye: {said}",

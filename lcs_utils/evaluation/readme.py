@@ -5,6 +5,7 @@ python -m lcs_utils.evaluation.readme --check    # fails when README.md says som
 """
 
 import argparse
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -55,7 +56,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     seen = by_eye.compare(hand_counts.read_counts()).all.pairs
 
     def by_looking(name: str) -> float:
-        return mean(hand.plausible for hand, row in seen if row.net == name and row.k <= 3)
+        looked = [hand.plausible for hand, row in seen if row.net == name and row.k <= 3]
+        return mean(looked) if looked else math.nan  # of nets that nobody has looked at
 
     told = color_rates.of_net(color_generalization.read("small"), "color_1-3")
     features = net_features.read(preset)

@@ -43,13 +43,15 @@ def either(value: Interval | None) -> str:
 
 
 def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
-    """What the rings of a strip say: asked locations that hold an object, of all of one row of pictures."""
+    """What the marks of a strip say: asked locations that hold an object, of all of one row of pictures."""
     said = []
     for net, found in shown.found.items():
         known = [(number, k) for number, k in zip(found, shown.ks, strict=True) if number is not None]
         if known:
             asked = sum(k for _, k in known)
-            said.append(f"{labels[net]}: {sum(number for number, _ in known)} of {asked} rings are filled")
+            said.append(
+                f"{labels[net]}: {sum(number for number, _ in known)} of {asked} asked places hold an object"
+            )
     return "In these pictures, " + "; ".join(said) + "."
 
 

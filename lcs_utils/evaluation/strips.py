@@ -1,8 +1,8 @@
-"""Strips of samples for figures: one row per net, one column per K, a ring at every asked location.
+"""Strips of samples for figures: one row per net, one column per K, a mark at every asked location.
 
-A ring is filled where today's counter finds an object that is assigned to it (App. E.2), and the number of
-objects drawn stands under each picture. Rows of the earlier counter do not say where objects are; with them
-locations are dots and nothing is said under the picture.
+It is a ring where today's counter finds an object that is assigned to it (App. E.2), else a cross; the
+number of objects drawn stands under each picture. Rows of the earlier counter do not say where objects are;
+with them locations are dots and nothing is said under the picture.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Strip(NamedTuple):
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            "rings: objects asked for; filled: one is found there" if counted else "",
+            "ring: asked for, and an object is found there; cross: none is" if counted else "",
             cell,
             self.marks,
             rings=counted,
