@@ -166,7 +166,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(lg, "rows_path", lambda preset: tmp_path / "rows.csv")
     monkeypatch.setattr(checkpoints, "load", lambda net, preset, device: pipeline_of())
-    monkeypatch.setattr(lg, "fuse_", lambda net: None)
+    monkeypatch.setattr("lcs_utils.models.fused.fuse_", lambda net: None)
     monkeypatch.setattr(nets, "verified_row", lambda net, preset: {"sha256": "0" * 64})
     monkeypatch.setattr(lg, "counter_hash", lambda resolution: hashes["counter"])
     monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: COUNTER)
