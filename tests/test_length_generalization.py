@@ -169,7 +169,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr("lcs_utils.models.fused.fuse_", lambda net: None)
     monkeypatch.setattr(nets, "verified_row", lambda net, preset: {"sha256": "0" * 64})
     monkeypatch.setattr(lg, "counter_hash", lambda resolution: hashes["counter"])
-    monkeypatch.setattr(lg.ObjectCounter, "from_pretrained", lambda folder: COUNTER)
+    monkeypatch.setattr(lg.loading, "load", lambda resolution: COUNTER)
     monkeypatch.setattr(lg, "draw_samples", draw)
     monkeypatch.setattr(
         lg,

@@ -202,7 +202,7 @@ from lcs_utils.training.launch import launch
 
 def work(words):
     # in one piece, for another process prints too
-    os.write(1, f"{words} {os.environ['RANK']} {os.environ['WORLD_SIZE']}\n".encode())
+    os.write(1, f"{words} {os.environ['RANK']} {os.environ['WORLD_SIZE']}\\n".encode())
     if os.environ["RANK"] == "0":
         sys.exit("refused, in one sentence")
     import time
