@@ -183,17 +183,23 @@ def plot_against_k(
     for axes, (words, of) in zip(panels, values.items(), strict=True):
         at = {net: (max(value, floor), k.get(net, 0)) for net, value in of.items()}
         middle = float(np.mean([x for x, _ in at.values()]))
-        lifted: dict[float, int] = {}  # labels at one K stand above each other
+        points = 190 / (1.24 * max(1.0, *(y for _, y in at.values())))  # of the page, about, for one K
+        heights: list[float] = []  # at which labels stand, each clear of the others
         for net, (x, y) in sorted(at.items(), key=lambda item: item[1]):
             color, bare_net = hue(net), net.startswith(UNTRAINED)
             style = {"mfc": "none"} if bare_net else {}
             axes.plot(x, y, "s" if of_colors(net) else "o", color=color, **style)
             told = f"{label(net)} ({of[net]:.1f})" if of[net] < floor else label(net)
-            lift = lifted[y] = lifted.get(y, -1) + 1
+            if bare_net:
+                continue
+            height = y * points + 4
+            while any(abs(height - other) < 9 for other in heights):
+                height += 1
+            heights.append(height)
             axes.annotate(
-                "" if bare_net else told,
+                told,
                 (x, y),
-                xytext=(-5 if x > middle else 5, 4 + 9 * lift),
+                xytext=(-5 if x > middle else 5, height - y * points),
                 textcoords="offset points",
                 fontsize=8,
                 color=color,
