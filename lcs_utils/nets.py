@@ -24,7 +24,7 @@ CHANGED = {  # what `evaluation.changes.CHANGES` does, in words
 }
 COST = {  # of `paper` an estimate from parameters and flops
     "tiny": "about an hour on one CPU core",
-    "small": "two to five hours of one CPU core",
+    "small": "one to five hours of one CPU core",
     "paper": "an estimated 90 hours of an H200-class GPU, resumable, several through `accelerate launch`",
 }
 

@@ -120,3 +120,5 @@ def test_a_changed_row_changes_a_finding():
     changed = said - {finding.words for finding in readme.findings(spoiled, old)}
     assert any(words.startswith("Told all locations (Exp. 1)") for words in changed)
     assert not any("Told one location" in words for words in changed)
+    kinds = [finding.kind for finding in readme.findings(spoiled, old)[:3]]
+    assert kinds == ["does not", "holds", "holds"]  # a net that draws nothing does not compose

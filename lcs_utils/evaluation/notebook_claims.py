@@ -101,7 +101,7 @@ def _at_64(preset: str) -> dict[str, Found] | None:
     return {net: against_null.of_nets(rows, [net], "spread") for net in FIGURE_1}
 
 
-def _composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[str, str]]:
+def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[str, str]]:
     """Whether K by number and places on random cells is above what training showed and above its null."""
 
     def judge(found: Mapping[str, Found]) -> tuple[str, str]:
@@ -269,21 +269,21 @@ CLAIMS = (
         "K = 9",
         "A7",
         _at_64,
-        _composes("exp1", True),
+        composes("exp1", True),
     ),
     Claim(
         "Fig. 1, Exp. 2 at 64 px: told one label, it does not",
         "K = 1",
         "A7",
         _at_64,
-        _composes("exp2", False),
+        composes("exp2", False),
     ),
     Claim(
         "Fig. 1, Exp. 3 at 64 px: a local net repairs that",
         "K = 9",
         "A7",
         _at_64,
-        _composes("exp3_r2", True),
+        composes("exp3_r2", True),
     ),
     Claim("Table 2, Exp. 1 at 64 px: objects that nobody asked for", "0", "A7", _at_64, _as_many),
     Claim(
