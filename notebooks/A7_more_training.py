@@ -13,9 +13,9 @@
 # the resolution or the length of the training that their pictures lack, and does composition hang on it?
 #
 # Exp. 1 at 64 px (preset `small`), with the nets kept along its training, beside the net of 32 px;
-# then Exp. 2 at 64 px, trained as long, and a local net on its data (Exp. 3, two cells around each,
-# half of its recipe's patches). Asked were K cells at random and at least three apart (family
-# `spread`). Nothing is sampled here. Under a minute on two idle cores.
+# then Exp. 2 at 64 px, trained as long, and a local net on its data (Exp. 3, two cells around each).
+# Asked were K cells at random and at least three apart (family `spread`). Nothing is sampled here.
+# Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
