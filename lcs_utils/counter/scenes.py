@@ -23,6 +23,8 @@ from lcs_utils.clevr.scenes import COLORS, SHAPES, SIZES, Scene, project, sample
 
 MAX_OBJECTS = 14  # two more than are counted exactly, so that 12 is not the largest number ever seen
 VISIBLE_SHARE = 0.0035  # of the image's area: 3.6 px at 32 px, 14 px at 64 px
+# what the counter of the headline was trained and measured with, and pictures that were looked at
+EARLIER_SHARE = 0.0025
 VISIBILITY_SIDE = 96  # px, where visible areas are measured
 IN_ONE_ANOTHER = 0.75  # of the sum of two radii: nearer centers of one color are one object
 SHARD = 2048
@@ -47,7 +49,7 @@ def folder(resolution: int) -> Path:
     return paths.RUNS / "data" / f"counter{resolution}_look{LOOK}_from{VISIBLE_SHARE:g}"
 
 
-def prune(scene: Scene) -> Scene:
+def prune(scene: Scene, share: float = VISIBLE_SHARE) -> Scene:
     """The scene without the objects that can hardly be seen, so that each remaining center in the image can
     be counted.
 
@@ -55,7 +57,7 @@ def prune(scene: Scene) -> Scene:
     """
     seen = np.bincount(object_ids(scene, VISIBILITY_SIDE).ravel() + 1, minlength=len(scene.objects) + 1)[1:]
     inside = ((project(scene) >= 0) & (project(scene) < 1)).all(1)
-    keep = ~inside | (seen >= VISIBLE_SHARE * VISIBILITY_SIDE**2)
+    keep = ~inside | (seen >= share * VISIBILITY_SIDE**2)
     return replace(scene, objects=tuple(o for o, k in zip(scene.objects, keep, strict=True) if k))
 
 
@@ -105,23 +107,23 @@ def layout(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n 2"]:
     return locations
 
 
-def scene(seed: int, index: int, kind: str, n_objects: int) -> Scene:
+def scene(seed: int, index: int, kind: str, n_objects: int, share: float = VISIBLE_SHARE) -> Scene:
     """One pruned scene of a kind in KINDS; a function of its arguments alone.
 
     Where CLEVR's margins leave no room for as many objects (hardly ever up to 11), it has fewer.
     """
     if kind == "layout":
         rng = np.random.Generator(np.random.PCG64([seed, index, 1]))
-        return prune(scene_at(layout(rng, n_objects), seed, index))
+        return prune(scene_at(layout(rng, n_objects), seed, index), share)
     if kind == "melted":
         rng = np.random.Generator(np.random.PCG64([seed, index, 2]))
         return melt(scene(seed, index, "crowded", n_objects), rng)
     try:
-        return prune(sample_scene(seed, index, n_objects, margins=kind == "clevr"))
+        return prune(sample_scene(seed, index, n_objects, margins=kind == "clevr"), share)
     except ValueError:
         if n_objects < 10:
             raise
-        return scene(seed, index, kind, n_objects - 1)
+        return scene(seed, index, kind, n_objects - 1, share)
 
 
 def labels(
@@ -208,7 +210,9 @@ def training_data(size: int, resolution: int, seed: int = 0) -> Labeled:
     return join(parts, size)
 
 
-def held_out_scenes(kind: str, count: int, size: int, seed: int = 1) -> list[Scene]:
+def held_out_scenes(
+    kind: str, count: int, size: int, seed: int = 1, share: float = VISIBLE_SHARE
+) -> list[Scene]:
     """`size` scenes of `kind` with exactly `count` countable objects. Raises ValueError for an
     unknown kind.
     """
@@ -219,16 +223,18 @@ def held_out_scenes(kind: str, count: int, size: int, seed: int = 1) -> list[Sce
     while len(scenes) < size:
         # one more object than wanted in every third scene: its center may lie outside or it may be hidden
         n = min(count + (index % 3 == 0), most)
-        candidate = scene(seed, index, kind, n)
+        candidate = scene(seed, index, kind, n, share)
         if (labels([candidate])[1] >= 0).sum() == count:
             scenes.append(candidate)
         index += 1
     return scenes
 
 
-def held_out(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:
+def held_out(
+    kind: str, count: int, size: int, resolution: int, seed: int = 1, share: float = VISIBLE_SHARE
+) -> Labeled:
     """As `held_out_scenes`, rendered."""
-    return rendered(held_out_scenes(kind, count, size, seed), resolution)
+    return rendered(held_out_scenes(kind, count, size, seed, share), resolution)
 
 
 def held_out_data(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:

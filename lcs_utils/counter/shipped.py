@@ -5,18 +5,20 @@ from pathlib import Path
 from lcs_utils import paths
 from lcs_utils.clevr.grid import GRID_SIZE
 
-RESOLUTION = 64  # px of the smallest counter, which also takes every smaller size
+RESOLUTION = 64  # px of the shipped counter, which also takes every smaller size
 FOLDER = paths.CHECKPOINTS / "counter"
+# trained after the headline of the 64 px nets was fixed with the other: its numbers stand beside it
+SECOND = paths.CHECKPOINTS / "counter64"
 
 
 def folder(resolution: int = RESOLUTION) -> Path:
-    """Where the counter for images of `resolution` px is: data/checkpoints/counter64 ... where a size has
-    one of its own, data/checkpoints/counter up to 64 px; those that are not shipped are under runs/.
+    """Where the counter for images of `resolution` px is: data/checkpoints/counter up to 64 px, then
+    counter128 ...; those that are not shipped are under runs/.
     """
-    own = FOLDER.with_name(f"{FOLDER.name}{resolution}")
-    if own.exists() or resolution > RESOLUTION:
-        return own if own.exists() else paths.RUNS / "checkpoints" / own.name
-    return FOLDER
+    if resolution <= RESOLUTION:
+        return FOLDER
+    shipped = FOLDER.with_name(f"{FOLDER.name}{resolution}")
+    return shipped if shipped.exists() else paths.RUNS / "checkpoints" / shipped.name
 
 
 def sizes(resolution: int) -> tuple[int, ...]:
