@@ -58,7 +58,7 @@ def renders():
     """
     wanted = [("clevr", n) for n in range(7)] + [("layout", n) for n in range(1, 6)]
     parts = [counter_scenes.held_out(kind, n, 5, 64, seed=2) for kind, n in wanted]
-    images, centers, _ = map(torch.from_numpy, counter_scenes.join(parts))
+    images, centers, *_ = map(torch.from_numpy, counter_scenes.join(parts))
     return from_uint8(images), centers, torch.isfinite(centers[..., 0]).sum(1)
 
 
@@ -133,6 +133,50 @@ def test_hidden_objects_are_removed_from_scenes():
     )
 
 
+def test_objects_of_one_color_in_one_another_are_one_object_and_no_clevr():
+    apart = counter_scenes.scene_at(np.array([[0.3, 0.6], [0.7, 0.6]]), 0, 1)
+    first = replace(apart.objects[0], size="large")
+    x, y, z = first.coords
+
+    def beside(share, color=first.color):
+        other = replace(first, coords=(x + share * 2 * first.radius, y, z), color=color)
+        return replace(apart, objects=(first, other))
+
+    inside, touching = beside(0.6), beside(0.8)
+    colored = beside(0.6, next(c for c in COLORS if c != first.color))  # negative case: two colors are two
+    centers, colors, melted = counter_scenes.labels([inside, touching, colored])
+    assert melted.tolist() == [True, False, False] and (colors >= 0).sum(1).tolist() == [1, 2, 2]
+    both = counter_scenes.project(inside)
+    assert np.allclose(centers[0, 0], both.mean(0), atol=1e-6)
+    assert counter_scenes.parts(replace(apart, objects=())) == []
+    grown = [counter_scenes.scene(0, i, "melted", 4) for i in range(20)]
+    assert counter_scenes.labels(grown)[2].mean() > 0.7
+    assert grown[3] == counter_scenes.scene(0, 3, "melted", 4)
+    assert not counter_scenes.labels([counter_scenes.scene(0, i, "crowded", 8) for i in range(20)])[2].any()
+
+
+def test_a_melted_picture_is_learned_as_implausible(monkeypatch):
+    few = Data(*map(torch.from_numpy, counter_scenes.held_out("crowded", 2, BATCH, 64)))
+    net = ObjectCounter(64, width=16)
+    seen = []
+
+    def as_told(net, melted):
+        read = net.read
+
+        def constant(x):
+            return read(x)._replace(plausibility=torch.full((len(x),), 20.0))
+
+        monkeypatch.setattr(net, "read", constant)
+        told = few._replace(melted=torch.full((BATCH,), melted))
+        generator = torch.Generator().manual_seed(0)
+        seen.append(float(losses(net, told, from_uint8(few.images[:1]), generator).plausibility))
+        monkeypatch.undo()
+
+    as_told(net, False)
+    as_told(net, True)  # a net that calls all plausible is wrong of every picture
+    assert seen[1] == pytest.approx(20, abs=0.1) and seen[0] < 15
+
+
 def test_every_size_trains_and_others_are_refused():
     generator = torch.Generator().manual_seed(0)
     for resolution in (64, 128):
@@ -152,7 +196,8 @@ def test_a_moved_image_takes_its_labels_along():
     images = torch.zeros(200, 3, side, side, dtype=torch.uint8)
     images[:, :, 30, 40] = images[:, :, 5, 1] = 255
     centers = torch.tensor([[40.5, 30.5], [1.5, 5.5]]).div(side).repeat(200, 1, 1)
-    moved = shifted(Data(images, centers, torch.tensor([[3, 4]]).repeat(200, 1)), generator)
+    whole = torch.zeros(200, dtype=torch.bool)
+    moved = shifted(Data(images, centers, torch.tensor([[3, 4]]).repeat(200, 1), whole), generator)
     at = (moved.centers[:, 0] * side).floor().long()
     assert bool((moved.images[torch.arange(200), 0, at[:, 1], at[:, 0]] == 255).all())
     gone = moved.centers[:, 1].isnan().any(-1)  # moved out of the image: no object any more
@@ -255,7 +300,8 @@ def test_accuracy_is_measured_by_size_kind_fault_and_strength(counter, monkeypat
     monkeypatch.setattr(counter_accuracy, "on_references", lambda net, side: {})
     monkeypatch.setattr(counter_scenes, "held_out_data", counter_scenes.held_out)
     found = counter_accuracy.assess(counter, 6)
-    assert list(found["sizes"]) == ["32", "64"] and len(found["targets"]) == 10
+    assert list(found["sizes"]) == ["32", "64"] and len(found["targets"]) == 14
+    assert found["sizes"]["64"]["melted"]["images"] > 0 and found["sizes"]["64"]["melted"]["parts"] >= 1
     for of in found["sizes"].values():
         assert (
             of["clevr"]["by_count"]["exact"][0] == 1.0
@@ -267,8 +313,13 @@ def test_accuracy_is_measured_by_size_kind_fault_and_strength(counter, monkeypat
         }
     blind = {"exact_0_to_6": 1.0, "exact_7_to_12": 0.9, "colored": 0.99}
     confetti = {"0.3": {"bias": -0.1}, "0.5": {"bias": -0.3}}
+    confetti["0.5"]["plausible"] = 0.3
     met = counter_accuracy.targets({"64": {"clevr": blind, "faults": {"confetti": confetti}}})
-    assert [of["met"] for of in met] == [True, False, True, True, False]  # too few is as wrong as too many
+    # too few is as wrong as too many
+    assert [of["met"] for of in met] == [True, False, True, True, False, False]
+    faults = {"a": {"0.1": 0.9, "0.3": 0.1, "0.5": 0.0}, "b": {"0.1": 0.05, "0.3": 0.2}, "c": {"0.1": 0.0}}
+    passing = {n: {s: {"plausible": v} for s, v in of.items()} for n, of in faults.items()}
+    assert counter_accuracy.named_from(passing) == {"a": 0.3, "b": None, "c": 0.1}
 
 
 def one_of_each_color(resolution=64):

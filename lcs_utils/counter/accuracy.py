@@ -36,6 +36,8 @@ STRENGTHS = {
     "blur": (0.4, 0.8, 1.0, 1.5),
     "fused": (0.15, 0.3, 0.5, 1.0),
 }
+NAMED = ("speckle", "confetti", "fused", "faded", "ringed")  # must be implausible from some strength on
+PASSING = 0.1  # of images at most
 BINS = 10  # of confidence
 SEED = 1  # of held-out scenes; training has another
 
@@ -160,6 +162,20 @@ def on_references(net: ObjectCounter, side: int) -> dict:
     }
 
 
+def melted(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
+    """Summary on scenes where objects of one color stand in one another, which count as one and are no
+    CLEVR; `parts`: bias of a counter that counted each.
+    """
+    scenes = [
+        s for count in COUNTS[1:] for s in counter_scenes.held_out_scenes("melted", count, per_count, SEED)
+    ]
+    labeled = counter_scenes.rendered(scenes, side)
+    keep = labeled.melted
+    found = look(net, Labeled(*(column[keep] for column in labeled)))
+    more = sum(len(s.objects) for s, k in zip(scenes, keep, strict=True) if k) - int(found.truth.sum())
+    return found.summary() | {"parts": round(more / max(int(keep.sum()), 1), 4)}
+
+
 def joined(parts: list[Found]) -> Found:
     """Several of them as one."""
     return Found(*map(torch.cat, zip(*parts, strict=True)))
@@ -237,6 +253,17 @@ def wrong(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
     return value
 
 
+def named_from(faults: dict[str, dict[str, dict]]) -> dict[str, float | None]:
+    """{fault: the strength from which on at most PASSING of the images are called plausible, or None}."""
+    value = {}
+    for name, of in faults.items():
+        strengths = sorted(map(float, of))
+        passing = [s for s in strengths if of[f"{s:g}"]["plausible"] > PASSING]
+        beyond = [s for s in strengths if s > max(passing, default=0.0)]
+        value[name] = min(beyond, default=None)
+    return value
+
+
 def targets(sizes: dict[str, dict]) -> list[dict]:
     """What was asked of the counter before it was trained, what it reaches, and whether that is enough."""
     value = []
@@ -262,6 +289,19 @@ def targets(sizes: dict[str, dict]) -> list[dict]:
             value.append(
                 {"px": int(side), "what": what, "at_most": 0.2, "reached": bias, "met": abs(bias) <= 0.2}
             )
+        for name in NAMED:
+            strongest = list(of["faults"][name].values())[-1]["plausible"] if name in of["faults"] else None
+            if strongest is not None:
+                what = f"called plausible at the strongest {name}"
+                value.append(
+                    {
+                        "px": int(side),
+                        "what": what,
+                        "at_most": PASSING,
+                        "reached": strongest,
+                        "met": strongest <= PASSING,
+                    }
+                )
     return value
 
 
@@ -276,7 +316,9 @@ def assess(net: ObjectCounter, per_count: int) -> dict:
     for side in sizes_of(net.config.resolution):
         many = {kind: per_count if kind == "clevr" else max(2, per_count // 2) for kind in KINDS}
         value[str(side)] = {kind: clean(net, kind, n, side) for kind, n in many.items()} | {
-            "faults": faulty(net, per_count, side),
+            "melted": melted(net, max(2, per_count // 4), side),
+            "faults": (faults := faulty(net, per_count, side)),
+            "implausible_from": named_from(faults),
             "gross_but_plausible": wrong(net, per_count, side),
             "cycles_references": on_references(net, side),
         }

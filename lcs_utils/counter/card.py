@@ -7,11 +7,25 @@ from lcs_utils.checkpoints import halve
 from lcs_utils.counter.accuracy import KINDS, assess
 from lcs_utils.counter.net import WEIGHTS, ObjectCounter
 from lcs_utils.counter.net import folder as folder_of
+from lcs_utils.counter.scenes import VISIBLE_SHARE
 
 
 def percent(x: float) -> str:
     """A share in percent with one decimal."""
     return f"{100 * x:.1f} %"
+
+
+def melted(of: dict) -> str:
+    """What its card says of objects that stand in one another, where that was measured."""
+    if "melted" not in of:
+        return ""
+    found = of["melted"]
+    return (
+        " Objects of one color that stand in one another count as one: of "
+        f"{found['images']:,} such scenes {percent(found['exact'])} are exact, with "
+        f"{found['bias']:+.2f} objects where their parts would be {found['parts']:+.2f}, and "
+        f"{percent(found['plausible'])} are called plausible."
+    )
 
 
 def model_card(row: dict) -> str:
@@ -43,7 +57,7 @@ def model_card(row: dict) -> str:
             f"pictures exact {percent(of['cycles_references']['exact'])}.\n\n"
             "Called plausible with confetti of standard deviation (and objects counted too many): "
             f"{shares}. Of the "
-            f"strongest faults measured it still calls plausible: {passed}.\n\n"
+            f"strongest faults measured it still calls plausible: {passed}.{melted(of)}\n\n"
         )
 
     def asked(t):
@@ -60,7 +74,8 @@ def model_card(row: dict) -> str:
         f"({row['parameters'] / 1e6:.2f} M parameters). "
         "It learned from renders and spoiled renders alone, never from a net's picture. "
         f"{said}\n\n{''.join(parts)}"
-        "An object counts when its center lies in the image and at least 0.25 % of the image shows it. "
+        "An object counts when its center lies in the image and at least "
+        f"{100 * row.get('visible_share', 0.0025):.2f} % of the image shows it. "
         "Every fault by strength, wrong "
         f"images, and each target: `row.json`.\n\nMade by `{row['command']}` ({row['images']:,} training "
         "images, "
@@ -83,6 +98,7 @@ def export(net: ObjectCounter, folder, row: dict, per_count: int) -> dict:
         | {
             "parameters": sum(p.numel() for p in net.parameters()),
             "resolution": net.config.resolution,
+            "visible_share": VISIBLE_SHARE,
             "torch": torch.__version__.split("+")[0],
         }
         | assess(net, per_count)

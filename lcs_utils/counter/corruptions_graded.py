@@ -185,7 +185,7 @@ GRADED = {
     "fused": Grade(fused, 0.15, 0.5, 1.0, 0.15),
 }
 # in training
-ODDS = {"speckle": 4, "confetti": 7, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 3}
+ODDS = {"speckle": 4, "confetti": 7, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 8}
 
 
 class Worn(NamedTuple):

@@ -26,7 +26,7 @@ from lcs_utils.clevr.render import LOOK
 from lcs_utils.clevr.scenes import Scene
 from lcs_utils.counter.accuracy import COUNTS, Found, look, reduced, wilson
 from lcs_utils.counter.net import ObjectCounter, folder, verify
-from lcs_utils.counter.scenes import Labeled, held_out_scenes, labels, rendered
+from lcs_utils.counter.scenes import EARLIER_SHARE, Labeled, held_out_scenes, labels, rendered
 from lcs_utils.nets import CheckpointError
 from lcs_utils.stats import Interval
 
@@ -67,7 +67,7 @@ class Compared(NamedTuple):
 
 def scenes_of(objects: int, batch: int) -> list[Scene]:
     """The batch-th BATCH held-out crowded scenes of `objects` objects."""
-    return held_out_scenes("crowded", objects, BATCH, SEED + batch)
+    return held_out_scenes("crowded", objects, BATCH, SEED + batch, EARLIER_SHARE)
 
 
 def numbers(cycles: Found, fast: Found) -> dict[str, int]:

@@ -2,6 +2,7 @@
 those who tell stored rows do without.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lcs_utils.counter import shipped
@@ -10,11 +11,13 @@ if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
 
 
-def load(resolution: int = shipped.RESOLUTION) -> "ObjectCounter":
-    """The counter for images of `resolution` px, or the shipped one where that is not trained. Raises as
-    `ObjectCounter.from_pretrained`.
+def load(resolution: int = shipped.RESOLUTION, folder: str | Path | None = None) -> "ObjectCounter":
+    """The counter for images of `resolution` px, or the shipped one where that is not trained, or the one in
+    `folder`. Raises as `ObjectCounter.from_pretrained`.
     """
     from lcs_utils.counter.net import ObjectCounter
 
+    if folder is not None:
+        return ObjectCounter.from_pretrained(folder)
     fitting = shipped.folder(resolution)
     return ObjectCounter.from_pretrained(fitting if fitting.exists() else shipped.FOLDER)

@@ -20,7 +20,7 @@ from lcs_utils.resumable import Resumable
 
 BATCH = 32
 # of a batch, images reduced to half the size and enlarged again, as a 32 px image is for the 64 px counter
-SMALL = 8
+SMALL = 4
 # of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
 CLEAN, WORN = (1 / 2, 5 / 16)
 SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, with their odds
@@ -51,6 +51,7 @@ class Data(NamedTuple):
     images: Tensor
     centers: Tensor
     colors: Tensor
+    melted: Tensor
 
     def take(self, index: Tensor) -> "Data":
         return Data(*(column[index] for column in self))
@@ -123,6 +124,7 @@ def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Gene
         shown(x[SMALL:], batch.centers[SMALL:], pool, generator),
     )
     seen = Shown(*map(torch.cat, zip(*parts, strict=True)))
+    seen = seen._replace(known=seen.known | batch.melted, plausible=seen.plausible & ~batch.melted)
     device = next(
         net.parameters()
     ).device  # faults are drawn and losses taken on the processor, the same on every machine
@@ -192,6 +194,7 @@ def shifted(batch: Data, generator: torch.Generator) -> Data:
         torch.stack(images),
         centers.masked_fill(~inside[..., None], torch.nan),
         batch.colors.masked_fill(~inside, -1),
+        batch.melted,
     )
 
 

@@ -113,9 +113,10 @@ def renders(side: int, per_count: int = 8, seed: int = 7) -> tuple[Tensor, Tenso
     """Clean renders of 0 to 9 objects in CLEVR's distances in [-1, 1], in order of their number, and which
     pixels show objects.
     """
+    share = counter_scenes.EARLIER_SHARE
     images = from_uint8(
         counter_scenes.join(
-            [counter_scenes.held_out("clevr", k, per_count, side, seed) for k in range(10)]
+            [counter_scenes.held_out("clevr", k, per_count, side, seed, share) for k in range(10)]
         ).images
     )
     return images, object_mask(images, images[:per_count].repeat(10, 1, 1, 1))

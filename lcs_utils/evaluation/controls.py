@@ -58,7 +58,7 @@ def images(name: str, k: int, n: int) -> Float[Tensor, "n 3 side side"]:
 
 @cache
 def _rendered(k: int, n: int, side: int) -> scenes.Labeled:
-    return scenes.held_out("clevr", k, n, side, SEED)
+    return scenes.held_out("clevr", k, n, side, SEED, scenes.EARLIER_SHARE)
 
 
 def _spoiled(clean: scenes.Labeled, i: int, k: int) -> Float[Tensor, "1 3 side side"]:

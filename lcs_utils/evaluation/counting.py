@@ -2,6 +2,7 @@
 (App. E.2).
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -54,9 +55,12 @@ def count_rows(
     return rows
 
 
-def counter_hash(resolution: int = 32) -> str:
-    """First 12 digits of the SHA-256 of a resolution's counter: rows counted by another counter are stale."""
-    return store.sha256(shipped.folder(resolution) / nets.WEIGHTS.partition("/")[2])[:12]
+def counter_hash(resolution: int = 32, folder: str | Path | None = None) -> str:
+    """First 12 digits of the SHA-256 of a resolution's counter, or of the one in `folder`: rows counted by
+    another counter are stale.
+    """
+    where = shipped.folder(resolution) if folder is None else Path(folder)
+    return store.sha256(where / nets.WEIGHTS.partition("/")[2])[:12]
 
 
 def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter") -> None:

@@ -150,18 +150,20 @@ def measure(
     family: str = "test",
     device: str = "cpu",
     rows_file: str | Path | None = None,
+    counter_folder: str | Path | None = None,
 ) -> None:
     """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`)
     after each K.
 
-    Says how long it takes before it starts. Raises ValueError before any sampling when the net does not fit
-    the counter or the locations, CheckpointError when it is missing or altered.
+    Says how long it takes before it starts. `counter_folder`: another counter than the shipped one, whose
+    rows are a file of their own. Raises ValueError before any sampling when the net does not fit the counter
+    or the locations, CheckpointError when it is missing or altered.
     """
     from lcs_utils.models.fused import fuse_  # with diffusers, which those who read rows do without
 
     base, change = changes.split(net)
     pipeline = checkpoints.load(base, preset, device)
-    counter = loading.load(pipeline.config.resolution)
+    counter = loading.load(pipeline.config.resolution, counter_folder)
     check_fit(net, pipeline, counter)
     for name in change.also if change else ():
         check_fit(name, checkpoints.load(name, preset, device), counter)
@@ -170,7 +172,7 @@ def measure(
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
     hashes = {
         "weights": changes.weights(net, preset),
-        "counted_by": counter_hash(pipeline.config.resolution),
+        "counted_by": counter_hash(pipeline.config.resolution, counter_folder),
     }
     key = dict(preset=preset, net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
 
@@ -267,8 +269,13 @@ def main(arguments=None) -> None:
         "--rows",
         help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)",
     )
+    parser.add_argument("--counter", help="folder of another counter; its rows need a file, --rows")
     args = parser.parse_args(arguments)
     try:
+        if args.counter and not args.rows:
+            raise ValueError(
+                f"--counter {args.counter} needs --rows: the shipped rows are those of the shipped counter"
+            )
         if args.device != "cpu" and not torch.cuda.is_available():
             raise ValueError(
                 f"--device {args.device} needs a GPU that torch can use; without one, leave it out"
@@ -297,6 +304,7 @@ def main(arguments=None) -> None:
                 args.family,
                 args.device,
                 args.rows,
+                args.counter,
             )
     except (ValueError, OSError, nets.CheckpointError) as error:
         parser.error(str(error))
