@@ -94,15 +94,18 @@ Markdown(more_training.by_label(apart))
 # The samples of this notebook, renders and spoiled renders among them, in random order, enlarged and
 # without a word of where they come from, judged by a vision-language model (`counted_by` in
 # `data/counts/hand_counts.csv`). Look at how far the nets stand from both controls, and whether the
-# counter, whose rates all figures show, sees more or fewer objects than the eye.
+# counter, whose rates all figures show, sees more or fewer objects than the eye. Diamonds: a second
+# counter, trained after the rows were counted, which knows that objects of one color that stand in
+# one another are one object, and no CLEVR.
 
 # %%
 looked = by_eye.compare(read_counts())
-behind = strips.behind(COUNTS, by_eye.CONTROLS, *(rows_path(name) for name in SIZES))
-figure = by_eye.plot(looked)
+second = by_eye.compare(read_counts(), stored=by_eye.second_rows())
+behind = strips.behind(COUNTS, by_eye.CONTROLS, by_eye.SECOND, *(rows_path(name) for name in SIZES))
+figure = by_eye.plot(looked, second)
 path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, behind)
 # %%
-Markdown(by_eye.markdown(looked, by_eye.twice(read_counts())))
+Markdown(by_eye.markdown(looked, by_eye.twice(read_counts()), second))
 
 # %% [markdown]
 # K by the paper's rule on exactly these pictures, few for each K, at the paper's locations. Where the
@@ -110,6 +113,13 @@ Markdown(by_eye.markdown(looked, by_eye.twice(read_counts())))
 
 # %%
 Markdown(by_eye.largest(read_counts()))
+
+# %% [markdown]
+# On random cells, counted by the second counter: the table above of the same samples, again.
+
+# %%
+again = against_null.along_k(read_rows(by_eye.SECOND), {words: [net] for net, words in names.items()}, "spread")
+Markdown(more_training.by_label(again))
 
 # %% [markdown]
 # ## Checked

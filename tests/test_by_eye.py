@@ -5,7 +5,8 @@ judgements.
 import pytest
 import torch
 
-from lcs_utils.evaluation import by_eye, controls
+from lcs_utils.counter import shipped
+from lcs_utils.evaluation import by_eye, controls, counting, length_generalization
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.rows import Row
 
@@ -50,9 +51,32 @@ def test_planted_judgements_come_back():
     assert (of.samples, of.eye.value, of.counter.value, of.bias.value, of.extras.value) == (2, 1, 0, 1, 0)
     assert same.kappa_counts == 1 and more.kappa_counts < 0.2
     assert "| Exp. 1, 64 px, K = 1–3 | 2 | 1.00 | 0.00 | +1.00 | +0.00 |" in by_eye.markdown(more)
+    both = by_eye.markdown(same, second=more)  # the second counter's stand after a slash
+    assert "| Exp. 1, 64 px, K = 1–3 | 2 | 1.00 | 1.00 / 0.00 | +0.00 / +1.00 | +0.00 |" in both
+    figure = by_eye.plot(same, more)
+    assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "second counter"
+    assert len(figure.axes[1].lines) > len(by_eye.plot(same).axes[1].lines)
     assert more.numbers()["seen"]["clean renders"]["K = 4–6"]["bias"]["value"] == 1
     with pytest.raises(ValueError, match="none of 0 hand counts"):
         by_eye.compare([], stored=[])
+
+
+def test_the_second_counters_rows_are_of_what_was_looked_at():
+    second = by_eye.second_rows()
+    assert {row.counted_by for row in second if not controls.is_control(row.net)} == {
+        counting.counter_hash(64, shipped.SECOND)
+    }
+    looked = by_eye.compare(hc.read_counts(), stored=second)
+    assert {"clean renders", "spoiled renders", "Exp. 1, 64 px"} <= set(looked.seen)
+
+
+def test_another_counters_rows_need_a_file_of_their_own(capsys):
+    for command in (length_generalization.main, controls.main):
+        with pytest.raises(SystemExit):
+            command(
+                ["exp1", "--counter", "x"] if command is length_generalization.main else ["--counter", "x"]
+            )
+        assert "--rows" in capsys.readouterr().err
 
 
 def test_the_eye_with_itself_and_k_by_eye():

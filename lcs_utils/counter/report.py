@@ -3,12 +3,14 @@ that Cycles drew (App. E.2).
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.counter.cycles import RESOLUTIONS, Compared, accuracy, name_at
 from lcs_utils.counter.net import folder, verify
+from lcs_utils.counter.shipped import RESOLUTION, SECOND
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
 
@@ -27,14 +29,16 @@ WORDS = {
 }
 
 
-def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, Interval]]:
-    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter on
-    images of a size.
+def by_count(
+    rows: Sequence[Compared], resolution: int, where: Path | None = None
+) -> dict[str, dict[int, Interval]]:
+    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter, or
+    of that in the folder `where`, on images of a size.
 
     Renders' shares stand in its row.json, those of Cycles in `rows`, of which only its own enter: those of
     replaced counters are in `counter_cycles.lines`. Raises CheckpointError as `counter.verify`.
     """
-    row = verify(folder(resolution))
+    row = verify(folder(resolution) if where is None else where)
     counts, found = row["counts"], {}
     for kind in WORDS:
         of = row["sizes"][str(resolution)][kind]
@@ -53,12 +57,16 @@ def by_count(rows: Sequence[Compared], resolution: int) -> dict[str, dict[int, I
 
 def plot(
     rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS
-) -> tuple[Figure, dict[int, dict[str, dict[int, Interval]]]]:
-    """Shares counted exactly against the number of objects, a panel per size of images, and the numbers
-    behind it.
+) -> tuple[Figure, dict[int | str, dict[str, dict[int, Interval]]]]:
+    """Shares counted exactly against the number of objects, a panel per size of images and one for the
+    second counter, and the numbers behind it.
     """
-    found = {side: by_count(rows, side) for side in resolutions}
-    figure, panels = plt.subplots(1, len(found), figsize=(4.3 * len(found), 3.9), sharey=True, squeeze=False)
+    found: dict[int | str, dict[str, dict[int, Interval]]] = {
+        side: by_count(rows, side) for side in resolutions
+    }
+    if SECOND.exists():
+        found["64 px, second counter"] = by_count(rows, RESOLUTION, SECOND)
+    figure, panels = plt.subplots(1, len(found), figsize=(3.7 * len(found), 3.9), sharey=True, squeeze=False)
     for panel, (side, kinds) in zip(panels[0], found.items(), strict=True):
         for kind, of in kinds.items():
             color, marker, line = STYLES[kind]
@@ -73,7 +81,12 @@ def plot(
                 label=WORDS.get(kind, kind),
             )
             panel.fill_between(list(of), low, high, color=PALETTE[color], alpha=0.15, lw=0)
-        panel.set(title=f"{side} px", xlabel="objects in the image", xticks=range(0, 13, 2), ylim=(0, 1.02))
+        panel.set(
+            title=side if isinstance(side, str) else f"{side} px",
+            xlabel="objects in the image",
+            xticks=range(0, 13, 2),
+            ylim=(0, 1.02),
+        )
     panels[0, 0].set_ylabel("share counted exactly")
     lines = {
         words: line

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils import paths, store
 from lcs_utils.evaluation import controls, hand_counts
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
@@ -23,6 +24,8 @@ from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
 CONTROLS = controls.ROWS
+# the same samples and controls, counted by `shipped.SECOND`
+SECOND = paths.COUNTS / "small" / "second_counter.csv.gz"
 SPANS = {"K = 1–3": range(1, 4), "K = 4–6": range(4, 7), "K = 7–9": range(7, 10)}
 LABELS = {
     "render, 64 px": "clean renders",
@@ -76,6 +79,14 @@ def rows() -> list[Row]:
         if row.family == "test"
     ]
     return found + controls.read()
+
+
+def second_rows() -> list[Row]:
+    """The second counter's rows at 64 px, at the paper's list, named as `rows`, and of the controls. Warns
+    and raises as `store.read_rows`.
+    """
+    found = [row for row in store.read_rows(SECOND, Row) if row.family == "test"]
+    return [row if controls.is_control(row.net) else row._replace(net=f"{row.net}, 64 px") for row in found]
 
 
 def compare(
@@ -171,14 +182,14 @@ def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> 
     return "\n".join(lines) + "\n"
 
 
-def plot(found: Compared) -> Figure:
+def plot(found: Compared, second: Compared | None = None) -> Figure:
     """Left, who looks right: filled by eye, hollow to the counter; right, objects by the counter less by eye.
 
-    A row per net and control, a mark per span of K; bars: 95 % over pictures.
+    A row per net and control, a mark per span of K; bars: 95 % over pictures. Diamonds: the second counter.
     """
     figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.75 * len(found.seen) + 1.6), sharey=True)
     shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
-    for y, spans in enumerate(found.seen.values()):
+    for y, (label, spans) in enumerate(found.seen.items()):
         for i, (span, color) in enumerate(shades.items()):
             if span not in spans:
                 continue
@@ -192,6 +203,10 @@ def plot(found: Compared) -> Figure:
                 own = at + 0.08 * (fill == "white")
                 axes.plot([value.low, value.high], [own, own], color=color, lw=1, alpha=0.6)
                 axes.plot(value.value, own, "o", ms=5, color=color, mfc=fill)
+            other = second.seen.get(label, {}).get(span) if second is not None else None
+            if other is not None:
+                panels[0].plot(other.counter.value, at + 0.08, "D", ms=4, color=color, mfc="white")
+                panels[1].plot(other.bias.value, at + 0.08, "D", ms=4, color=color, mfc="white")
     panels[0].set(title="share that looks right:\nfilled by eye, hollow to the counter", xlim=(-0.04, 1.04))
     panels[1].set(title="objects, by the counter\nless by eye")
     panels[2].set(title="objects by eye,\nless asked for")
@@ -200,21 +215,32 @@ def plot(found: Compared) -> Figure:
     panels[0].set_yticks(range(len(found.seen)), list(found.seen))
     panels[0].invert_yaxis()
     lines = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
-    figure.legend(lines, list(shades), loc="outside lower center", ncols=3, fontsize=9)
+    words = list(shades)
+    if second is not None:
+        lines.append(plt.Line2D([], [], color="0.3", marker="D", ms=4, mfc="white", ls=""))
+        words.append("second counter")
+    figure.legend(lines, words, loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 
-def markdown(found: Compared, again: Twice | None = None) -> str:
-    """The same as a table, and the agreement in a sentence, beside the eye's with itself."""
+def markdown(found: Compared, again: Twice | None = None, second: Compared | None = None) -> str:
+    """The same as a table, and the agreement in a sentence, beside the eye's with itself; the second
+    counter's numbers after a slash.
+    """
     lines = [
         "| | pictures | look right, by eye | to the counter | counter less eye | by eye, less asked for |",
         "|---|---|---|---|---|---|",
     ]
     for label, spans in found.seen.items():
         for span, of in spans.items():
+            other = second.seen.get(label, {}).get(span) if second is not None else None
+            looks, bias = f"{of.counter.value:.2f}", f"{of.bias.value:+.2f}"
+            if other is not None:
+                looks += f" / {other.counter.value:.2f}"
+                bias += f" / {other.bias.value:+.2f}"
             lines.append(
-                f"| {label}, {span} | {of.samples} | {of.eye.value:.2f} | {of.counter.value:.2f} "
-                f"| {of.bias.value:+.2f} | {of.extras.value:+.2f} |"
+                f"| {label}, {span} | {of.samples} | {of.eye.value:.2f} | {looks} | {bias} "
+                f"| {of.extras.value:+.2f} |"
             )
     n = len(found.all.pairs)
     said = f"{n} pictures. Cohen's kappa of looks wrong or not: {found.kappa_looks:.2f}; of the count: "

@@ -7,6 +7,7 @@ Without them "looks wrong" has no scale: how many renders look wrong, and how ma
 import argparse
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,7 +20,7 @@ from lcs_utils.clevr.render import LOOK
 from lcs_utils.counter import corruptions_graded, loading, scenes
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import length_generalization, sizes
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rows import Row, read_rows, write_rows
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
@@ -95,10 +96,19 @@ def main(arguments=None) -> None:
     program = "python -m lcs_utils.evaluation.controls"
     parser = argparse.ArgumentParser(prog=program, description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=8, help="pictures of each count of 1 to 9 objects")
+    parser.add_argument("--counter", help="folder of another counter; its rows need a file, --rows")
+    parser.add_argument("--rows", help="a CSV that these rows are added to (default: the shipped rows)")
     args = parser.parse_args(arguments)
-    counter = loading.load(64)
+    if bool(args.counter) != bool(args.rows):
+        parser.error("--counter and --rows go together: the shipped rows are those of the shipped counter")
+    counter = loading.load(64, args.counter)
     found = [row for kind in CONTROLS for row in rows(f"{kind}, 64 px", range(1, 10), args.samples, counter)]
-    store.write_rows(ROWS, f"{program} --samples {args.samples}", Row, found)
+    if not args.rows:
+        store.write_rows(ROWS, f"{program} --samples {args.samples}", Row, found)
+        return
+    with store.exclusive(Path(args.rows)):  # nets may be counted into it at the same time
+        nets = [row for row in read_rows(args.rows) if not is_control(row.net)]
+        write_rows(nets + found, args.rows, args.counter)
 
 
 if __name__ == "__main__":

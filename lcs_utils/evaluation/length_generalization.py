@@ -223,7 +223,9 @@ def measure(
             counted = count_rows(torch.cat(parts), counter, k, **key)
             with store.exclusive(path):  # another net may be measured at the same time
                 write_rows(
-                    [row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted, path
+                    [row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted,
+                    path,
+                    counter_folder,
                 )
     if shown:
         keep_sheet(net, preset, place, key)

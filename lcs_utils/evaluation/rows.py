@@ -146,9 +146,13 @@ def read_rows(path) -> list[Row]:
     return [row._replace(family=RENAMED[row.family]) if row.family in RENAMED else row for row in rows]
 
 
-def write_rows(rows: Iterable[Row], path) -> None:
-    """Write all rows, sorted, whole or not at all; the first line is the command that makes them."""
+def write_rows(rows: Iterable[Row], path, counter: str | Path | None = None) -> None:
+    """Write all rows, sorted, whole or not at all; the first line is the command that makes them, with
+    another `counter`, if it was one.
+    """
     command = "python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64"
+    if counter is not None:
+        command += f" --counter {paths.shown(Path(counter))} --rows FILE"
     store.write_rows(path, command, Row, rows)
 
 
