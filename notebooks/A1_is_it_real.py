@@ -25,7 +25,7 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import hand_counts, strips
+from lcs_utils.evaluation import by_eye, hand_counts, strips
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 
@@ -34,15 +34,14 @@ plotting.use_style()
 seed = STANDARD.seed  # of the stored samples
 
 # %%
-names = {"exp1": "Exp. 1, all labels", "exp2": "Exp. 2, one label", "exp3": "Exp. 3, local net"}
-nets = {
-    words: [name] for name, words in names.items()
-}  # of other trainings the weights are not kept, so no null
-stored = read_rows(rows_path(preset))
-real = is_it_real(stored, nets, hand_counts.read_counts(), seed)
+labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local net")
+# a net each: of other trainings the weights are not kept, so there is no null
+nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3_r2"))}
+stored, hands = read_rows(rows_path("small")), hand_counts.read_counts()
+real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 
 # %% [markdown]
-# ## Number and places and their null, cells filled above it, and the eye
+# ## At 64 px: number and places and their null, cells filled above it, and the eye
 # By the paper's rule but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
 # of samples that look right to the counter, which no longer accepts speckle. Third row: cells
 # filled minus the null's, and in gray what there is room for above it, since at large K a net that
@@ -50,8 +49,8 @@ real = is_it_real(stored, nets, hand_counts.read_counts(), seed)
 # counted by looking.
 
 # %%
-files = strips.behind(rows_path(preset), hand_counts.COUNTS)
-path = plotting.save_figure(plot(real), "is_it_real", preset, real.numbers(), seed, files)
+files = strips.behind(rows_path("small"), hand_counts.COUNTS)
+path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
 # The null in brackets, and behind it what the net fills of those of the paper's locations that it
@@ -64,9 +63,22 @@ path = plotting.save_figure(plot(real), "is_it_real", preset, real.numbers(), se
 Markdown(markdown(real))
 
 # %% [markdown]
+# ## At 32 px
+# The same of the small, speckled nets of notebooks 05 to 07. What does their size cost?
+
+# %%
+nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3"))}
+tiny = is_it_real(read_rows(rows_path(preset)), nets, hands, seed)
+files = strips.behind(rows_path(preset), hand_counts.COUNTS)
+path = plotting.save_figure(plot(tiny), "is_it_real", preset, tiny.numbers(), seed, files)
+# %%
+Markdown(markdown(tiny))
+
+# %% [markdown]
 # ## Checked
 
 # %%
-one, two = (real.measured["spread"][label][1].at for label in list(nets)[:2])
-assert all(one[k].filled.above.low > max(0, two[k].filled.above.high) for k in (4, 5, 6))
+for found in (real, tiny):
+    one, two = (found.measured["spread"][label][1].at for label in labels[:2])
+    assert all(one[k].filled.above.low > max(0, two[k].filled.above.high) for k in (4, 5, 6))
 print("At K = 4, 5, 6 Exp. 1 places more than its null, further above it than Exp. 2 above its own.")

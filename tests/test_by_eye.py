@@ -61,6 +61,16 @@ def test_planted_judgements_come_back():
         by_eye.compare([], stored=[])
 
 
+def test_hands_of_one_size_go_by_the_nets_bare_names():
+    shown = [
+        hc.Shown(net, "0" * 12, 2, 0, 0, "dpmpp_2m", 14) for net in ("exp1, 64 px", "exp1, 32 px", "exp1")
+    ]
+    hands = [hc.HandCount(s, 2, 1, who) for s in shown for who in (by_eye.LOOKER, "somebody else")]
+    (mine,) = by_eye.of_size(hands, "64 px")
+    assert mine.shown == shown[0]._replace(net="exp1") and mine.counted_by == by_eye.LOOKER
+    assert by_eye.of_size(hands, "128 px") == []
+
+
 def test_the_second_counters_rows_are_of_what_was_looked_at():
     second = by_eye.second_rows()
     assert {row.counted_by for row in second if not controls.is_control(row.net)} == {

@@ -127,6 +127,15 @@ def compare(
     return Compared(seen, found, looks, counts)
 
 
+def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
+    """What LOOKER saw of nets of one size, such as "64 px", under the nets' bare names."""
+    return [
+        hand._replace(shown=hand.shown._replace(net=bare(hand.shown.net)))
+        for hand in hands
+        if hand.counted_by == LOOKER and hand.shown.net.endswith(f", {size}")
+    ]
+
+
 class Twice(NamedTuple):
     """Pictures that were looked at twice: how many, the two looks' kappas (of looks wrong, of the count), the
     share with the same count.
