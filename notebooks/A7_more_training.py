@@ -118,7 +118,8 @@ Markdown(by_eye.largest(read_counts()))
 # On random cells, counted by the second counter: the table above of the same samples, again.
 
 # %%
-again = against_null.along_k(read_rows(by_eye.SECOND), {words: [net] for net, words in names.items()}, "spread")
+told = {words: [net] for net, words in names.items()}
+again = against_null.along_k(read_rows(by_eye.SECOND), told, "spread")
 Markdown(more_training.by_label(again))
 
 # %% [markdown]

@@ -168,8 +168,8 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "load", lambda net, preset, device: pipeline_of())
     monkeypatch.setattr("lcs_utils.models.fused.fuse_", lambda net: None)
     monkeypatch.setattr(nets, "verified_row", lambda net, preset: {"sha256": "0" * 64})
-    monkeypatch.setattr(lg, "counter_hash", lambda resolution: hashes["counter"])
-    monkeypatch.setattr(lg.loading, "load", lambda resolution: COUNTER)
+    monkeypatch.setattr(lg, "counter_hash", lambda resolution, folder=None: folder or hashes["counter"])
+    monkeypatch.setattr(lg.loading, "load", lambda resolution, folder=None: COUNTER)
     monkeypatch.setattr(lg, "draw_samples", draw)
     monkeypatch.setattr(
         lg,
@@ -248,6 +248,17 @@ def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, c
     toy.hashes["counter"] = "e" * 12
     lg.measure("toy", [1], 16, steps=2, solver="heun")
     assert toy.drawn[2:] == [(1, 0, 8), (1, 8, 16)]
+
+
+def test_another_counter_counts_the_same_samples_into_a_file_of_its_own(toy, monkeypatch, tmp_path):
+    lg.measure("toy/unit", [1], 2, steps=4)
+    before = (tmp_path / "rows.csv").read_bytes()
+    monkeypatch.setattr(lg, "draw_samples", None)  # kept samples are counted, none is drawn
+    lg.measure("toy/unit", [1], 2, steps=4, rows_file=tmp_path / "other.csv", counter_folder="second")
+    assert (tmp_path / "rows.csv").read_bytes() == before
+    assert {row.counted_by for row in lg.read_rows(tmp_path / "other.csv")} == {"second"}
+    assert (tmp_path / "other.csv").read_text().startswith("# python -m lcs_utils.evaluation.length_general")
+    assert "--counter second" in (tmp_path / "other.csv").read_text().partition("\n")[0]
 
 
 def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
