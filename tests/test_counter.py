@@ -2,6 +2,7 @@
 picture of CLEVR.
 """
 
+import json
 import math
 import shutil
 from dataclasses import replace
@@ -20,6 +21,7 @@ from lcs_utils.counter import corruptions
 from lcs_utils.counter import scenes as counter_scenes
 from lcs_utils.counter import training as counter_training
 from lcs_utils.counter.accuracy import calibration_error, matched, references, wilson
+from lcs_utils.counter.card import model_card
 from lcs_utils.counter.net import (
     FOLDER,
     WEIGHTS,
@@ -31,6 +33,7 @@ from lcs_utils.counter.net import (
     locate,
     sizes,
 )
+from lcs_utils.counter.shipped import SECOND
 from lcs_utils.counter.training import (
     BATCH,
     CLEAN,
@@ -424,6 +427,15 @@ def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(cap
         "--resolution must be at least 64, got 32: smaller images are enlarged to 64 px"
         in capsys.readouterr().err
     )
+
+
+def test_the_second_counters_card_and_command_are_of_its_own_folder():
+    row, text = json.loads((SECOND / "row.json").read_text()), (SECOND / "README.md").read_text()
+    assert text == model_card(row, SECOND) and text.startswith("# counter64\n")
+    assert 'from_pretrained("data/checkpoints/counter64")' in text
+    assert row["command"].endswith("--output data/checkpoints/counter64")  # not over the first one
+    assert "from_pretrained(folder(64))" in model_card(row)
+    assert ObjectCounter.from_pretrained(SECOND).config.blocks == 2
 
 
 def test_missing_or_altered_weights_name_file_and_command(tmp_path):

@@ -1,8 +1,10 @@
 """The object counter's checkpoint: its net, its row with all that was measured, and its card."""
 
+from pathlib import Path
+
 import torch
 
-from lcs_utils import store
+from lcs_utils import paths, store
 from lcs_utils.checkpoints import halve
 from lcs_utils.counter.accuracy import KINDS, assess
 from lcs_utils.counter.net import WEIGHTS, ObjectCounter
@@ -28,9 +30,11 @@ def melted(of: dict) -> str:
     )
 
 
-def model_card(row: dict) -> str:
-    """The short README.md of a counter's folder."""
+def model_card(row: dict, folder=None) -> str:
+    """The short README.md of a counter's folder, by default of the shipped one for its resolution."""
     side, parts = row["resolution"], []
+    folder = Path(folder or folder_of(side))
+    given = f"folder({side})" if folder == folder_of(side) else f'"{paths.shown(folder)}"'
     for px, of in reversed(row["sizes"].items()):
         columns = [of[kind]["by_count"]["exact"] for kind in KINDS]
         lines = "".join(
@@ -68,7 +72,7 @@ def model_card(row: dict) -> str:
     ]
     said = "All targets are met." if not missed else "Targets missed: " + "; ".join(missed) + "."
     return (
-        f"# {folder_of(side).name}\n\nCounts and locates objects in CLEVR-like images of "
+        f"# {folder.name}\n\nCounts and locates objects in CLEVR-like images of "
         f"{' or '.join(row['sizes'])} px, "
         "names their colors and says whether the image is plausible as CLEVR "
         f"({row['parameters'] / 1e6:.2f} M parameters). "
@@ -81,7 +85,7 @@ def model_card(row: dict) -> str:
         "images, "
         f"{row['seconds'] / 60:.0f} minutes).{' ' + row['note'] if 'note' in row else ''}\n\n"
         "```python\nfrom lcs_utils.counter.net import ObjectCounter, folder\n\n"
-        f"counts = ObjectCounter.from_pretrained(folder({side}))(images)  # float [batch, 3, side, side] in "
+        f"counts = ObjectCounter.from_pretrained({given})(images)  # float [batch, 3, side, side] in "
         "[-1, 1]\n```\n\n"
         "Its count of an implausible image is meant for those with speckle, confetti, rings or moderate "
         "fading; of others it means "
@@ -108,5 +112,5 @@ def export(net: ObjectCounter, folder, row: dict, per_count: int) -> dict:
         net.save_pretrained(temporary)
         row["sha256"] = store.sha256(temporary / WEIGHTS)
         store.write_json(temporary / "row.json", row)
-        store.write_text(temporary / "README.md", model_card(row))
+        store.write_text(temporary / "README.md", model_card(row, folder))
     return row

@@ -84,6 +84,7 @@ def main(arguments=None) -> None:
     command += (f" --blocks {args.blocks}" if args.blocks > 1 else "") + (
         " --by-count" if args.by_count else ""
     )
+    command += f" --output {paths.shown(args.output)}" if args.output else ""
     if args.begin_with:
         before = json.loads(first.read_text()) if first.exists() else []
         command = " && ".join([*before, f"{command} --begin-with {args.begin_with}"])
