@@ -39,8 +39,8 @@ stored, seen = read_rows(told_path(preset)), hand_counts.read_counts()
 # How often today's counter is exact on renders of each count that training never saw: at CLEVR's
 # distances, in the paper's layouts and crowded. Look at what happens from six objects on, and at
 # the smaller size. On the right a second counter, trained after the 64 px rows were counted, which
-# leaves out objects of which less than 0.35 % of the image is seen (the first one: 0.25 %), so that
-# its renders are a little easier.
+# leaves out objects up to a slightly larger visible part (each card says which), so that its renders
+# are a little easier.
 
 # %%
 figure, exact = counter_report.plot(counter_cycles.read())
