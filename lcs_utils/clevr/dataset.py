@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -121,7 +121,9 @@ def generate(
         raise FileExistsError(f"{folder} is a file; choose another folder")
     _check(settings, workers, part)
     if (folder / MANIFEST).exists() and not _todo(folder, settings, part):
-        return read_manifest(folder)  # a whole folder may lie where nobody may write
+        with suppress(OSError):  # a whole folder may lie where nobody may write
+            _remove_leftovers(folder, part)
+        return read_manifest(folder)
     with ExitStack() as stack:
         try:
             if part == (1, 1):
@@ -179,8 +181,7 @@ def _fill(folder, settings, workers, part, progress) -> dict:
     ).exists():  # every part writes the same bytes, so it does not matter which is first
         store.write_text(folder / "README.md", card(settings))
         store.write_json(folder / MANIFEST, {"settings": settings})
-    if part == (1, 1):
-        _remove_leftovers(folder)
+    _remove_leftovers(folder, part)
     for job, twin in twins.items():
         if twin:
             shards.link(twin, folder / twin.name)
@@ -225,9 +226,9 @@ def _check_space(folder, settings, missing):
         )
 
 
-def _remove_leftovers(folder):
-    """Temporary files that a killed run left; younger ones may belong to a run at work."""
-    for path in folder.glob(".*.tmp*"):
+def _remove_leftovers(folder, part):
+    """Temporary files that a killed run left; younger ones, and parts on other machines, may be at work."""
+    for path in folder.glob(".*.tmp*") if part == (1, 1) else ():
         if path.stat().st_mtime < time.time() - 3600:
             path.unlink(missing_ok=True)
 
