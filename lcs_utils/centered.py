@@ -1,7 +1,7 @@
 """Nets trained on ONE object, always at the image's center or anywhere: the offline half of Fig. 12.
 
     python -m lcs_utils.centered centered scattered --threads 1
-    python -m lcs_utils.centered sides    # how far both look: data/counts/tiny/middle.csv.gz
+    python -m lcs_utils.centered sides    # how far both look, and where: data/counts/tiny/middle*.csv.gz
 
 CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects
 and its denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent
@@ -34,7 +34,7 @@ NET = dict(
 
 
 def size() -> Preset:
-    """The preset `tiny` with a quarter of the parameters: both checkpoints together stay below 3 MB."""
+    """The preset `tiny` with a quarter of the parameters."""
     return replace(preset("tiny"), net=NET, images=IMAGES)
 
 
@@ -57,14 +57,12 @@ def data(name: str, count: int = SCENES, seed: int = 0, resolution: int = 32) ->
 
 
 def measure(seed: int = 0) -> None:
-    """Store how far both nets look from the middle pixel of the six images of notebook 07 (Fig. 12)."""
+    """Store how far both nets look from the middle pixel of six images that neither saw (Fig. 12)."""
     images = list(from_uint8(data("centered", 6, seed + 1).images))
-    found = {}
-    for name in SPREAD:
-        denoise = checkpoints.load(name).denoiser
-        profiles = figures.middle_profiles(denoise, images, middle.SIGMAS, seed)
-        found[name] = figures.middle_sides(profiles).numpy()
-    middle.write(found, middle.SIGMAS)
+    nets = {name: checkpoints.load(name).denoiser for name in SPREAD}
+    profiles = {name: figures.middle_profiles(net, images, middle.SIGMAS, seed) for name, net in nets.items()}
+    found = {name: figures.middle_sides(of).numpy() for name, of in profiles.items()}
+    middle.write(found, {name: of[0] for name, of in profiles.items()})
 
 
 def main(arguments=None) -> None:
@@ -81,7 +79,7 @@ def main(arguments=None) -> None:
             continue
         command = f"python -m lcs_utils.centered {name} --threads {args.threads}"
         exp = Experiment(name, objects=(1, 1), labels="none")  # CIFAR's net is told nothing either
-        run(exp, size(), command=command, data=data(name), output=paths.CHECKPOINTS / "tiny" / name)
+        run(exp, size(), command=command, data=data(name), output=paths.RUNS / "tiny" / "checkpoints" / name)
 
 
 if __name__ == "__main__":

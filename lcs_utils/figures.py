@@ -13,7 +13,7 @@ from torch import Tensor
 
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import Denoiser
-from lcs_utils.locality_profile import Profile, profile
+from lcs_utils.locality_profile import Look, Profile, profile
 from lcs_utils.plotting import image_grid, to_uint8
 from lcs_utils.widgets import maps
 from lcs_utils.widgets.drawing import Sheet, heat
@@ -119,15 +119,15 @@ def _boxed(
     return sheet.array()
 
 
-def fig12(profiles: Mapping[str, Sequence[Profile]]) -> tuple[list, list[str]]:
+def fig12(first: Mapping[str, Profile | Look]) -> tuple[list, list[str]]:
     """Two rows per net, its first image over noise: denoised, where the middle looks, with the 90 % square;
     row labels (Fig. 12).
     """
     rows, labels = [], []
-    for net, (first, *_) in profiles.items():
+    for net, look in first.items():
         rows += [
-            list(first.x0_hat),
-            [_image(_boxed(p[0].numpy(), int(side[0]))) for p, side in zip(first.pixels, first.windows)],
+            list(look.x0_hat),
+            [_image(_boxed(p[0].numpy(), int(side[0]))) for p, side in zip(look.pixels, look.windows)],
         ]
         labels += [f"{net}: denoised", "pixel influence"]
     return rows, labels

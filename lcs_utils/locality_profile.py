@@ -26,6 +26,14 @@ class Profile(NamedTuple):
     removed: tuple[Any, ...]
 
 
+class Look(NamedTuple):
+    """What Fig. 12 shows of a profile: the image denoised, where its middle looks, the 90 % square."""
+
+    x0_hat: Float[Tensor, "sigmas 3 height width"]
+    pixels: Float[Tensor, "sigmas 1 height width"]
+    windows: Int[Tensor, "sigmas 1"]
+
+
 def profile(
     denoise: Denoiser,
     x0: Float[Tensor, "channels height width"],

@@ -32,7 +32,7 @@ cifar: bool = False
 import torch
 from IPython.display import Markdown
 from lcs_utils import nets
-from lcs_utils import centered, checkpoints, diffusion, experiments, notebooks, plotting, widgets
+from lcs_utils import checkpoints, diffusion, experiments, notebooks, plotting, widgets
 from lcs_utils.evaluation import alt_texts, locality_figures, locality_rates, middle, net_locality
 from lcs_utils.evaluation import sentences_locality, strips
 from lcs_utils.evaluation.rows import read_rows, seeds_of, told_path
@@ -156,25 +156,22 @@ Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_local
 # The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small
 # nets of ours put the first half to the test. Both were trained on scenes of ONE object, told
 # nothing, the same number of steps; in one the object is always in the middle, in the other
-# anywhere. Both now denoise the same images (centered, unseen), the target is the middle.
+# anywhere. Both denoised the same images (centered, unseen), the target is the middle; shown are
+# stored maps (`python -m lcs_utils.centered`).
 
 # %%
-tests = list(diffusion.from_uint8(centered.data("centered", 6, seed + 1).images))
-singles = {name: checkpoints.load(name).denoiser for name in centered.SPREAD}
-shown = dict.fromkeys(singles, tests)
+steps, sides, looks = middle.SIGMAS, middle.sides(), middle.looks()
 if cifar:  # on its own samples, for it knows no CLEVR
-    singles["CIFAR-10"] = load_ddpm()
+    net = load_ddpm()
     start = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(seed))
-    path = diffusion.sample(singles["CIFAR-10"], start, diffusion.karras_sigmas(18, 0.02, 80.0))
-    shown["CIFAR-10"] = list(diffusion.final(path))
+    samples = diffusion.final(diffusion.sample(net, start, diffusion.karras_sigmas(18, 0.02, 80.0)))
+    profiles = figures.middle_profiles(net, list(samples), steps, seed)
+    sides["CIFAR-10"], looks["CIFAR-10"] = figures.middle_sides(profiles), profiles[0]
 
 # %%
-steps = middle.SIGMAS
-profiles = {name: figures.middle_profiles(singles[name], shown[name], steps, seed) for name in singles}
-sides = {name: figures.middle_sides(of) for name, of in profiles.items()}
-grid, labels = figures.fig12(profiles)
+grid, labels = figures.fig12(looks)
 figure = plotting.image_grid(grid, labels, [f"σ = {s:g}" for s in steps], cell=1.0)
-files = strips.behind(*(nets.folder(name) for name in centered.SPREAD))
+files = strips.behind(middle.path(), middle.maps_path())
 path = plotting.save_figure(figure, "fig12", preset, {"sigmas": steps, "sides": sides}, seed, files)
 # %%
 Markdown(sentences_locality.centered(sides, steps))

@@ -1,16 +1,15 @@
 """Locality of nets: a DDPM as a denoiser, rows and K, the two one-object sets."""
 
 import math
-from types import SimpleNamespace
 
 import huggingface_hub
 import pytest
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 
-from lcs_utils import centered, checkpoints, diffusion, locality, nets, notebooks, stats
+from lcs_utils import centered, checkpoints, diffusion, figures, locality, nets, notebooks, stats
 from lcs_utils.diffusion import expand
-from lcs_utils.evaluation import locality_figures, locality_rates, net_locality
+from lcs_utils.evaluation import locality_figures, locality_rates, middle, net_locality
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models import ddpm
@@ -89,28 +88,22 @@ def test_notebook_07_with_cifar_runs_without_network(tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("LCS_FIGURES", str(tmp_path / "figures"))
 
-    def linear(x, sigma, cond):
-        return x / (1 + expand(sigma, x) ** 2)  # in place of our two nets, to be quick
-
-    monkeypatch.setattr(checkpoints, "load", lambda name: SimpleNamespace(denoiser=linear))
     cells = [cell.source for cell in notebooks.read("07_locality").cells if cell.cell_type == "code"]
     (branch,) = [i for i, source in enumerate(cells) if "if cifar:" in source]
     names = {"preset": "tiny", "seed": 0, "cifar": True}
     (setup,) = [source for source in cells if "import load_ddpm" in source]
     for source in (setup, *cells[branch : branch + 2]):
         exec(source, names)
-    assert list(names["profiles"])[-1] == "CIFAR-10" and names["sides"]["CIFAR-10"].shape == (
-        6,
-        len(names["steps"]),
-    )
-    sample = names["shown"]["CIFAR-10"][0]  # 18 Heun steps of that very net
+    assert list(names["looks"]) == ["centered", "scattered", "CIFAR-10"]
+    assert names["sides"]["CIFAR-10"].shape == (6, len(names["steps"]))
+    sample = names["samples"][0]  # 18 Heun steps of that very net
     noise = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     scheduler = DDPMScheduler()
     again = diffusion.sample(
         ddpm.from_scheduler(net, scheduler), noise, diffusion.karras_sigmas(18, 0.02, 80.0)
     )
     torch.testing.assert_close(sample, diffusion.final(again)[0], atol=1e-3, rtol=1e-3)
-    profile = names["profiles"]["CIFAR-10"][0]
+    profile = names["looks"]["CIFAR-10"]
     eps = torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(profile.x_t[0], sample + names["steps"][0] * eps)
     assert profile.pixels.isfinite().all() and bool((profile.pixels.flatten(2).amax(2) > 0).all())
@@ -133,6 +126,23 @@ def test_one_set_is_centered_and_the_other_is_not():
     assert data.images.shape == (2, 3, 32, 32) and data.locations.shape == (2, 1, 2)
     with pytest.raises(ValueError, match="centered, scattered"):
         centered.scenes("anywhere")
+
+
+def test_what_fig_12_shows_comes_back_from_rows(tmp_path, monkeypatch):
+    net = checkpoints.load("exp1").denoiser
+    images = list(diffusion.from_uint8(centered.data("centered", 2).images))
+    profiles = figures.middle_profiles(net, images, middle.SIGMAS)
+    sides = {"centered": figures.middle_sides(profiles).numpy()}
+    monkeypatch.setattr(middle, "rows_path", lambda preset, name: tmp_path / f"{name}.csv.gz")
+    middle.write(sides, {"centered": profiles[0]})
+    look = middle.looks()["centered"]
+    torch.testing.assert_close(look.x0_hat, profiles[0].x0_hat.clamp(-1, 1), atol=0.5 / 127.5 + 1e-6, rtol=0)
+    of = profiles[0].pixels
+    torch.testing.assert_close(look.pixels, of / of.amax((2, 3), keepdim=True), atol=1e-6, rtol=0.005)
+    assert torch.equal(look.windows, profiles[0].windows) and look.windows.unique().numel() > 1
+    monkeypatch.setattr(middle.nets, "row", lambda *_: {"sha256": "others"})
+    with pytest.raises(ValueError, match="no rows for today's weights of centered.*sides"):
+        middle.looks()
 
 
 def test_rank_correlation_with_ties():
