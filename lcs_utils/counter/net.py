@@ -267,7 +267,8 @@ def verify(folder) -> dict:
     folder = Path(folder)
     size = folder.name.removeprefix("counter")
     train = COMMAND + (f" --resolution {size}" if size.isdigit() else "")
-    restore = f"restore it with `git checkout -- {folder.name}` in its folder, or train it: `{train}`"
+    shipped = folder.is_relative_to(paths.CHECKPOINTS)
+    restore = f"restore it: `git checkout -- {paths.shown(folder)}`" if shipped else f"train it: `{train}`"
     for name in ("row.json", "config.json", WEIGHTS):
         if not (folder / name).exists():
             raise CheckpointError(f"counter: {folder.name}/{name} is missing; {restore}")
