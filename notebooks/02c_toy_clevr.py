@@ -11,7 +11,8 @@
 #
 # **Claim.** Two *Bayes-optimal* models of one label agree on all that training shows: one
 # length-generalizes and is local at the labeled cells (between them it still counts the whole
-# image), the other is local nowhere and does not. Enforcing locality takes the choice away.
+# image), the other looks far at the labeled cells and does not. Enforcing locality takes the choice
+# away.
 #
 # Paper: Figs. 1 and 2, Exps. 1-3 (App. E.1), here in closed form (`theory.blobs`). Nothing is
 # trained. Under a minute on two CPU cores, the same for every preset.
@@ -135,7 +136,7 @@ elsewhere = jacobians.elsewhere
 
 # %%
 words = (
-    "Jacobians, cells by cells: Exp. 1 only on the diagonal; Exp. 2 read as 'any' everywhere; read as"
+    "Jacobians, cells by cells: Exp. 1 only on the diagonal; Exp. 2 read as 'any' far from labeled cells; read as"
     " 'each' only on the diagonal at labeled cells and everywhere at unlabeled ones; Exp. 3 in a "
     "narrow band."
 )
@@ -160,7 +161,7 @@ assert max(found.most for found in elsewhere[EACH].values()) > 0.05  # but betwe
 # %% [markdown]
 # **What to look for.** In this toy Exp. 2 does not fail for lack of data or capacity: nothing in
 # its data says what two labels mean. Of the two exact models of one label the one that composes
-# is local where the labels are and counts between them, the other looks everywhere. A network
+# is local where the labels are and counts between them, the other looks far from them. A network
 # picks a reading; locality takes the choice away.
 #
 # **What differs from the paper.** The toy CLEVR, the two readings and the radius sweep are ours.

@@ -41,7 +41,7 @@ plotting.use_style()
 # %%
 sheet = [[scenes.sample_scene(seed, 10 * n + i, n) for i in range(5)] for n in (1, 2, 3, 6)]
 images = [render(row, 128).transpose(0, 3, 1, 2) for row in sheet]
-plotting.image_grid(images, row_labels=["1 object", "2 objects", "3 objects", "6 objects"], cell=1.2)
+figure = plotting.image_grid(images, row_labels=["1 object", "2 objects", "3 objects", "6 objects"], cell=1.2)
 # %% [markdown]
 # The nets of preset `tiny` see such scenes at 32 px, where a small object is three pixels wide. Masks, depth and boxes
 # come from the same rays; `python -m lcs_utils.clevr.dataset --with masks depth boxes` stores them beside the images.
@@ -130,7 +130,7 @@ path = plotting.save_figure(figure, "object_centers", preset, values, seed)
 # %%
 layouts = [scenes.scene_at(conditions.TEST_LOCATIONS[:k], seed, k) for k in (1, 3, 6, 9, 12)]
 pictures = render(layouts, 128).transpose(0, 3, 1, 2)
-plotting.image_grid([pictures], column_labels=[f"K = {k}" for k in (1, 3, 6, 9, 12)], cell=1.3)
+figure = plotting.image_grid([pictures], column_labels=[f"K = {k}" for k in (1, 3, 6, 9, 12)], cell=1.3)
 # %% [markdown]
 # ## The claim, checked
 

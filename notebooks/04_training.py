@@ -66,7 +66,7 @@ axes.set(xlabel=r"$\log_{10}\sigma$", ylabel="noise levels drawn")
 right = axes.twinx()
 grid = torch.logspace(-3, 2, 100)
 right.semilogy(grid.log10(), loss_weight(grid), color=plotting.PALETTE["vermilion"])
-right.set_ylabel(r"weight $\lambda(\sigma)$", color=plotting.PALETTE["vermilion"])
+_ = right.set_ylabel(r"weight $\lambda(\sigma)$", color=plotting.PALETTE["vermilion"])
 # %% [markdown]
 # ## A tiny net, trained live
 # Rendered scenes with one object, the same loop as the real runs. `training_loop` is a generator:
@@ -96,7 +96,7 @@ cond = torch.stack([conditions.test_condition(1)] * 6)
 steps = list(sample(EDMDenoiser(state.ema, tiny.sigma_data), noise, karras_sigmas(12), cond, "dpmpp_2m"))
 rows = [[step.x0_hat[i] for step in steps[::2]] for i in range(2)]
 columns = [f"σ = {step.sigma:.2g}" for step in steps[::2]]
-plotting.image_grid(
+figure = plotting.image_grid(
     rows, column_labels=columns, title="what the tiny net believes as the noise goes down", cell=1.1
 )
 # %% [markdown]

@@ -13,7 +13,8 @@
 # denoises each cell from the cells and conditions around it. Length generalization comes back.
 # Trained on scenes of ONE object, a local net places several; a whole-image net does not. Our local
 # net is also smaller, has no attention and saw more images, so the cleaner test of the cause is
-# Exp. 2's own net told one local condition at each cell (below): nothing else changes there.
+# Exp. 2's own net told one local condition at each cell (below): nothing of the net changes there.
+# But each cell also hears one label, as in training; one that is not the nearest was not tried.
 #
 # Fig. 1 is today's counter's, over its null; all other rates are the earlier counter's, without one
 # (`data/counts/tiny/earlier_counter.csv.gz`). The radius is notebook A6. Under a minute on two idle
@@ -62,7 +63,7 @@ grids = [
 ]
 columns = ["whole", *(f"cell {i}" for i in (1, 2, 3, 4))]
 rows = [pictures, [2 * grid - 1 for grid in grids]]
-plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
+figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # %% [markdown]
 # ## Fig. 1: three experiments, none of which saw more than three objects
 # A ring is where an object was asked for and today's counter finds one, a cross where it finds none;
@@ -81,7 +82,7 @@ numbers = shown.numbers() | {
 files = strips.behind(rows_path(preset), *(sheet_path(name, preset) for name in names))
 path = plotting.save_figure(figure, "fig01", preset, numbers, seed, files, alt_texts.figure_1(curves))
 # %%
-Markdown(sentences.beside_null(curves, (3, 6, 9)))
+Markdown(sentences.beside_null(curves, (3, 6, 9)) + "\n" + sentences.above_null(curves, 6))
 
 # %% [markdown]
 # The same by the earlier counter, which judged more samples of Exp. 3, beside the stricter success.
@@ -112,7 +113,7 @@ Markdown(
 # The paper changes the architecture and trains again. Here Exp. 2's own net, as it stands, is asked
 # at each cell with only the conditioned cell *nearest* to it, or with only those within r cells,
 # *near*. If it then places what it was asked for, it lacks not the look of objects, but deafness to
-# far conditions. `lcs_utils.evaluation.interventions`.
+# far conditions. `lcs_utils.evaluation.changes`.
 
 # %%
 changes = {

@@ -14,10 +14,11 @@
 # trained on 1, 1-3 and 1-5 objects, by eye, on eight samples.
 #
 # **Here the number carries over, the colors do not**: nets of one to several objects draw about as
-# many as are asked for beyond training, in colors that are often not those. Two nets fall apart
-# into noise when they are asked for five: the control, told the color of one object in each image,
-# and the net that only ever saw one object. So the number carries over where it was told, and where
-# it varied.
+# many as are asked for beyond training, in colors that are often not those, also at the three that
+# they saw: short trainings, before any composition. Two nets draw less than one object from three
+# on, then noise: the control, told the color of one object in each image, and the net that only
+# ever saw one object. What the counter finds in that noise are no objects. So the number carries
+# over where it was told, and where it varied.
 #
 # A color tells nothing about places, so random objects meet many of the asked colors: chance and
 # null stand in every panel, and what the counter makes of renders that show what was asked. From the

@@ -13,10 +13,11 @@
 # composition in features: mean differences of conditions in a layer are orthogonal. The paper shows
 # matrices of cosines and calls them subjective.
 #
-# **Here that test says little**: it ranks trained nets, but an untrained net passes it as well as a
-# net that composes. *Additivity* puts the untrained net below: does a net answer to K conditions with
-# the sum of its answers to each? That asks for forward passes only. All measures stand beside an
-# untrained net, permuted labels and random vectors. Nothing is sampled here; rows in `data/counts/tiny` were
+# **Here that test says little**: an untrained net passes it as well as a net that composes.
+# *Additivity* puts the untrained net below: does a net answer to K conditions with the sum of its
+# answers to each? That asks for forward passes only. Over all trained nets neither ranks as K does
+# (last section): they are too few. All measures stand beside an untrained net, permuted labels and
+# random vectors. Nothing is sampled here; rows in `data/counts/tiny` were
 # written by `python -m lcs_utils.evaluation.net_features` and `feature_matrices`. Under a minute on
 # two idle cores.
 
@@ -71,8 +72,8 @@ path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, fi
 # %% [markdown]
 # The same at 64 px, where pictures are cleaner, and for colors, which no place belongs to. The color
 # net's differences all point one way (Fig. 11): told any color it adds an object; which color it
-# takes hardly follows (notebook 08). It is more additive than an untrained net all the same, and
-# than its control, told the color of one object in each image.
+# takes hardly follows (notebook 08). Up to the three it saw it is more additive than an untrained
+# net all the same, and than its controls, told one color or of one object.
 
 # %%
 large = report.curves(rows, "64 px")
@@ -113,7 +114,7 @@ path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 # %% [markdown]
 # ## Which measure knows who composes?
 # Each net's K, by number and places or colors, against the three measures. Hollow: untrained nets, which
-# draw nothing; squares: told of colors. Look where the hollow points are: cosines put them beside the
+# draw nothing; squares: told of colors; large: 64 px. Look where the hollow points are: cosines put them beside the
 # nets that compose, additivity between those and the nets that fail.
 
 # %%
@@ -127,7 +128,9 @@ path = plotting.save_figure(figure, "features_against_k", preset, said, seed, fi
 
 # %% [markdown]
 # ## What was predicted, and what came
-# A composition in features asks for these. Which were reached, and which were missed?
+# A composition in features asks for these. Which were reached, and which were missed? *The rest* is
+# what changes in the picture beside the one object, in objects; where the condition itself changes
+# much, as in Exp. 2, a direction that changes no more says little.
 
 # %%
 tests = feature_predictions.of_features(rows, "exp1", "exp2")

@@ -48,8 +48,9 @@ path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed,
 
 # %% [markdown]
 # A reader that was trained on renders says what pictures show. Filled: pictures that show what was told;
-# hollow: the same pictures judged by another caption. "objects" asks for each color with its shape. The most
-# that this VAE and this reader can reach, on the VAE's copies of renders, ends the table.
+# hollow: the same pictures judged by another caption, which asks for as many objects, so that of their number
+# it says nothing. "objects" asks for each color with its shape. The most that this VAE and this reader can
+# reach, on the VAE's copies of renders, ends the table.
 
 # %%
 figure = figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
@@ -91,7 +92,7 @@ Markdown(report.auc_words(rows, report.ABLATED))
 # ## At its own object more than at the other?
 # The question that a mask's AUC does not ask (conditional locality, Def. 2): of what a word does inside the
 # two objects, the share inside its own. T2 was told one object of two, as Exp. 2 was: its words act less at
-# their own objects, and it draws fewer of two. The pooled embedding has no place, and its part is one half.
+# their own objects, and of two colors it shows fewer as told. The pooled embedding has no place, and its part is one half.
 
 # %%
 figure = figures.plot_by_noise(
@@ -105,8 +106,8 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 # %% [markdown]
 # ## How far does a place look? (eq. (9))
 # The full Jacobian of the denoiser, all latents by all latents: the side of the square around a place that
-# holds nine tenths of what it depends on. The picture has sixteen latents a side; what an untrained net
-# looks at is its architecture.
+# holds nine tenths of what it depends on. The picture has sixteen latents a side, and a square, centered on
+# its place, may reach over the border; what an untrained net looks at is its architecture.
 
 # %%
 label = "side in latents"

@@ -64,7 +64,8 @@ Markdown(markdown(real))
 
 # %% [markdown]
 # ## At 32 px
-# The same of the small, speckled nets of notebooks 05 to 07. What does their size cost?
+# The same of the small, speckled nets of notebooks 05 to 07; the local one sees three cells around
+# each, two at 64 px. What does their size cost?
 
 # %%
 nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3"))}

@@ -55,7 +55,8 @@ Markdown(sentences.exact(exact))
 # Samples of six nets, enlarged, in random order, counted by a vision-language model that knew
 # neither net nor K (the column `counted_by` of `data/counts/hand_counts.csv`). A number is how many
 # samples eye and earlier counter counted so: look at whether the mass lies on the diagonal, or to
-# its right, where the counter says more.
+# its right, where the counter says more. These first looks had no controls beside them and are
+# lenient: among clean and spoiled renders (A7) the same eye passes hardly any 32 px picture.
 
 # %%
 hands = hand_counts.agreement(seen, stored)

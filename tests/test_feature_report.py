@@ -115,7 +115,7 @@ def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     values = feature_report.measures_of(rows, k)
     ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
     figure = feature_figures.plot_against_k(values, k, ranks)
-    assert {"mine", "yours"} <= {text.get_text() for axes in figure.axes for text in axes.texts}
+    assert {"mine", "yours"} <= {text.get_text() for legend in figure.legends for text in legend.get_texts()}
 
 
 def test_matrices_are_stored_pair_by_pair():

@@ -86,7 +86,7 @@ def test_means_are_those_of_the_rows():
 def test_a_k_outside_the_interval_is_named():
     nine = [row for row in ROWS if row.net == "exp1" and row.k <= 9]
     nine += [row._replace(placed=0) for row in ROWS if row.net == "exp1" and row.k > 9]
-    assert "own rule:** nowhere." in sentences.outside(nine, tables.cells(nine, ["exp1"]))
+    assert "(ours: all samples): nowhere." in sentences.outside(nine, tables.cells(nine, ["exp1"]))
     bad = spoiled(nine)
     assert "1-3, all labels: 9, ours 3 [3, 3]." in sentences.outside(bad, tables.cells(bad, ["exp1"]))
 

@@ -16,7 +16,7 @@ from lcs_utils import paths, store
 from lcs_utils.evaluation import controls, hand_counts
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
-from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, largest_k
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK, largest_k
 from lcs_utils.evaluation.sizes import SIZES, bare
 from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.training_sets import counted_blind
@@ -165,28 +165,41 @@ def twice(hands: Sequence[HandCount]) -> Twice | None:
     )
 
 
-def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
-    """K by the paper's rule on the pictures that were looked at, in Markdown: number and places by the eye's
-    count (places are the counter's) and by the counter's, and looks too, as judged (App. E.2).
+class Ks(NamedTuple):
+    """K by the paper's rule (App. E.2) on the pictures that were looked at; None where nobody looked: number
+    and places by the eye's count (places are the counter's), by the counter's, and looks to the eye too.
     """
+
+    eye: LargestK | None
+    counter: LargestK | None
+    looks: LargestK | None
+
+
+def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str) -> Ks:
+    """K of one net, named with its size as in NETS."""
+    net = bare(name)
+    mine = [
+        hand._replace(shown=hand.shown._replace(net=net))
+        for hand in hands
+        if hand.shown.net == name and hand.counted_by == LOOKER
+    ]
+    own = [row._replace(net=net) for row in stored if row.net == name]
+    looks, number = (counted_blind(mine, own, net, looks=looks) for looks in (True, False))
+    kinds = (
+        ([blind for blind, _ in number], PLACES_RULE),
+        ([row for _, row in number], PLACES_RULE),
+        ([blind for blind, _ in looks], PAPER_RULE_ALL),
+    )
+    return Ks(*(largest_k(of, net, rule) if of else None for of, rule in kinds))
+
+
+def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
+    """K of every net that was looked at, in Markdown."""
     head = "| net | number and places, counted by eye | by the counter | and looks right to the eye |"
     lines = [head, "|---|---|---|---|"]
     told = rows() if stored is None else list(stored)
     for name, label in NETS.items():
-        net = bare(name)
-        mine = [
-            hand._replace(shown=hand.shown._replace(net=net))
-            for hand in hands
-            if hand.shown.net == name and hand.counted_by == LOOKER
-        ]
-        own = [row._replace(net=net) for row in told if row.net == name]
-        looks, number = (counted_blind(mine, own, net, looks=looks) for looks in (True, False))
-        kinds = (
-            ([blind for blind, _ in number], PLACES_RULE),
-            ([row for _, row in number], PLACES_RULE),
-            ([blind for blind, _ in looks], PAPER_RULE_ALL),
-        )
-        said = " | ".join(say(largest_k(of, net, rule)) if of else "–" for of, rule in kinds)
+        said = " | ".join(say(k) if k else "–" for k in largest_of(hands, told, name))
         lines.append(f"| {label} | {said} |")
     return "\n".join(lines) + "\n"
 

@@ -70,9 +70,8 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
     K is marked on each curve.
 
-    Choice: additivity is shown from -1 up; what lies below is written at the edge.
+    Choice: additivity is linear from -1 to 1 and logarithmic below.
     """
-    floor, written = -1.0, {}
     figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
     for curve in curves:
         line = "-" if curve.trained else "-." if "color" in curve.net else ":"
@@ -81,30 +80,22 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
         ):
             found = [pick(rows, curve.net, measure, k, part) for k in ks]
             value, low, high = np.array([row[-3:] for row in found]).T
-            bottom = floor if measure == "additivity" else 0
-            panel.plot(ks, value.clip(bottom), color=curve.color, ls=line, label=curve.label)
-            panel.fill_between(ks, low.clip(bottom), high.clip(bottom), color=curve.color, alpha=0.2, lw=0)
-            below = [(k, v) for k, v in zip(ks, value) if v < bottom]
-            (edge,) = panel.plot(
-                [k for k, _ in below], [bottom] * len(below), "v", color=curve.color, ms=5, clip_on=False
-            )
-            edge.set_in_layout(False)
-            if below:
-                k, v = below[-1]
-                lift = 0.05 + 0.14 * written.setdefault(part, 0)
-                written[part] += 1
-                words = f"{v:.1f} at K = {k}"
-                said = panel.text(ks[-1], bottom + lift, words, fontsize=7, color=curve.color, ha="right")
-                said.set_in_layout(False)
+            panel.plot(ks, value, color=curve.color, ls=line, label=curve.label)
+            panel.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
             if curve.trained in ks:
                 at = list(ks).index(curve.trained)
-                panel.plot(
-                    ks[at], max(value[at], bottom), "o", color=curve.color, mec="black", ms=7, zorder=5
-                )
+                panel.plot(ks[at], value[at], "o", color=curve.color, mec="black", ms=7, zorder=5)
     for panel, part in zip(axes, PARTS):
         panel.axhline(1, color="0.5", lw=1)
         panel.axhline(0, color="0.8", lw=1)
-        panel.set(ylim=(floor, 1.08), title="denoiser D" if part == "denoiser" else f"{part} layers, mean")
+        panel.set_yscale("symlog", linthresh=1, linscale=1.5)
+        lowest = min(-1.0, panel.dataLim.y0)
+        ticks = [tick for tick in (1, 0.5, 0, -0.5, -1, -3, -10, -30) if tick > 1.2 * lowest]
+        panel.set(
+            ylim=(1.2 * lowest, 1.25), title="denoiser D" if part == "denoiser" else f"{part} layers, mean"
+        )
+        panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
+        panel.minorticks_off()
     axes[0].set_ylabel("additivity $R^2(K)$")
     axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
     for panel in axes:
@@ -174,39 +165,24 @@ def plot_against_k(
     values: Mapping[str, Mapping[str, float]], k: Mapping[str, float], found: Mapping[str, Correlation]
 ) -> Figure:
     """F7: each net's K against each measure, its rank correlation above. Untrained nets are hollow, at K = 0,
-    without a name and not in the correlation; squares are nets told of colors.
+    and not in the correlation; squares are nets told of colors, large ones of 64 px.
 
-    Choice: values below -1.5 are drawn there, and written.
+    Choice: values below -1.5 are drawn there, as triangles.
     """
     floor = -1.5
-    figure, panels = plt.subplots(1, len(values), figsize=(4.0 * len(values), 3.7), sharey=True)
+    figure, panels = plt.subplots(1, len(values), figsize=(4.0 * len(values), 4.2), sharey=True)
+    keys = {}
     for axes, (words, of) in zip(panels, values.items(), strict=True):
-        at = {net: (max(value, floor), k.get(net, 0)) for net, value in of.items()}
-        middle = float(np.mean([x for x, _ in at.values()]))
-        points = 190 / (1.24 * max(1.0, *(y for _, y in at.values())))  # of the page, about, for one K
-        heights: list[float] = []  # at which labels stand, each clear of the others
-        for net, (x, y) in sorted(at.items(), key=lambda item: item[1]):
-            color, bare_net = hue(net), net.startswith(UNTRAINED)
-            style = {"mfc": "none"} if bare_net else {}
-            axes.plot(x, y, "s" if of_colors(net) else "o", color=color, **style)
-            told = f"{label(net)} ({of[net]:.1f})" if of[net] < floor else label(net)
-            if bare_net:
-                continue
-            height = y * points + 4
-            while any(abs(height - other) < 9 for other in heights):
-                height += 1
-            heights.append(height)
-            axes.annotate(
-                told,
-                (x, y),
-                xytext=(-5 if x > middle else 5, height - y * points),
-                textcoords="offset points",
-                fontsize=8,
-                color=color,
-                ha="right" if x > middle else "left",
-            )
+        for net, x in of.items():
+            bare_net = net.startswith(UNTRAINED)
+            style = {"color": hue(net), "ls": "", "ms": 9 if net.endswith("64 px") else 5.5}
+            style |= {"mfc": "none"} if bare_net else {"mec": "white", "mew": 0.6}
+            shape = "s" if of_colors(net) else "o"
+            axes.plot(max(x, floor), k.get(net, 0), "<" if x < floor else shape, **style)
+            keys[label(net)] = plt.Line2D([], [], marker=shape, **style)
         c = found[words]
         axes.set(xlabel=words, title=f"Spearman {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]")
-        axes.margins(x=0.15, y=0.12)
+        axes.margins(x=0.08, y=0.08)
     panels[0].set_ylabel("K")
+    figure.legend(keys.values(), keys, loc="outside lower center", ncols=5, fontsize=9)
     return figure

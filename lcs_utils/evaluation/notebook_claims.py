@@ -174,7 +174,8 @@ def _looks(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
         "90 % squares of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of 32, local is at most half; "
         "of absolute values instead of energy, {:.0f} and {:.0f}"
     ).format(*widest)
-    return said, _if(max(widest[:2]) <= 16)
+    within = [max(pair) <= 16 for pair in (widest[:2], widest[2:])]
+    return said, (YES if all(within) else PARTLY) if within[0] else NO
 
 
 def _centered(sides: Mapping[str, Float[np.ndarray, "images sigmas"]]) -> tuple[str, str]:
@@ -227,8 +228,20 @@ def _orthogonal(found: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
         if net in found
     }
     said = ", ".join(f"{net} {mean:.2f}" for net, mean in means.items())
-    beats = [means[net] < means[bare] for net, bare in nets.items() if net in means]
-    return f"mean absolute cosine over layers: {said}", judged(beats, "kinds of condition")[0]
+    layers = {
+        net: [
+            of[1] - found[bare]["net"][layer][1]
+            for layer, of in found[net]["net"].items()
+            if layer != "denoiser"
+        ]
+        for net, bare in nets.items()
+        if net in means
+    }
+    less = {net: interval(np.array(of)) for net, of in layers.items()}
+    said += "; less the untrained net's, over layers: " + ", ".join(
+        f"{net} {say_interval(of)}" for net, of in less.items()
+    )
+    return f"mean absolute cosine over layers: {said}", judged([of.high < 0 for of in less.values()])[0]
 
 
 def _words(preset: str) -> list[Row] | None:
@@ -266,26 +279,26 @@ def _added(rows: Sequence[Row]) -> tuple[str, str]:
 CLAIMS = (
     Claim(
         "Fig. 1, Exp. 1 at 64 px: told all labels, a net length-generalizes",
-        "K = 9",
+        "yes, K = 9",
         "A7",
         _at_64,
         composes("exp1", True),
     ),
     Claim(
         "Fig. 1, Exp. 2 at 64 px: told one label, it does not",
-        "K = 1",
+        "yes, K = 1",
         "A7",
         _at_64,
         composes("exp2", False),
     ),
     Claim(
-        "Fig. 1, Exp. 3 at 64 px: a local net repairs that",
-        "K = 9",
+        "Fig. 1, Exp. 3 at 64 px: a local net (r = 2) repairs that",
+        "yes, K = 9",
         "A7",
         _at_64,
         composes("exp3_r2", True),
     ),
-    Claim("Table 2, Exp. 1 at 64 px: objects that nobody asked for", "0", "A7", _at_64, _as_many),
+    Claim("Table 2, Exp. 1 at 64 px: objects drawn, less those asked for", "0", "A7", _at_64, _as_many),
     Claim(
         "App. E.2, Exp. 1 at 64 px: acceptable image quality, K = 1–3", "yes", "A7", _looked_at, _acceptable
     ),

@@ -90,7 +90,7 @@ def looks_right(hands: Sequence[HandCount], net: str, who: str) -> str:
     mine = [hand for hand in hands if hand.shown.net == net]
     right = sum(hand.plausible for hand in mine)
     looked = f"Of {len(mine)} samples of {who} that a vision-language model looked at, blind,"
-    return f"{looked} {right} look right to it."
+    return f"{looked} {right} look right to it; among controls (A7) it is stricter."
 
 
 def obeyed(found: Mapping[str, Mapping[int, Obeyed]], labels: Mapping[str, str], ks=(4, 6, 8)) -> str:
@@ -113,7 +113,7 @@ def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
     said = "; ".join(
         f"{cell.trained_on}, {cell.column}: {cell.paper.k}, ours {say(cell.many)}" for cell in off
     )
-    begin = "**Where the paper's K lies outside our interval by its own rule:**"
+    begin = "**The paper's K outside what eight of our samples allow, by its own rule** (ours: all samples):"
     return f"{begin} {said or 'nowhere'}.\n\n{markdown(found)}"
 
 
@@ -321,6 +321,16 @@ def adding(
         for net, of in rates_of.items()
     ]
     return table(head, lines)
+
+
+def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
+    """How far cells filled are above the null at one K, by label; what that cannot tell apart."""
+    there = {label: of[k].above for label, of in curves.items() if k in of and of[k].above}
+    said = ", ".join(f"{label} {say_interval(above)}" for label, above in there.items())
+    return (
+        f"Above chance at K = {k}: {said}. Where these meet, cells filled do not tell nets apart: one may "
+        "only draw more. Conditions obeyed do (A1)."
+    )
 
 
 def beside_null(curves: Mapping[str, Mapping[int, Beside]], ks: Sequence[int]) -> str:

@@ -173,10 +173,15 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "range of extras, when "
         f"at most {OUTSIDE:.0%} of the samples lie outside. Nets trained from several seeds must all agree, "
         "or it is partly so. "
-        "Eight samples say little: an interval as wide as [0, 7] agrees with much. Success asks for "
-        "plausible images, but the counter "
-        "takes nearly all samples for plausible, also most of those that look wrong to a vision-language "
-        "model (notebook A3).",
+        "Eight samples say little: an interval as wide as [0, 7] agrees with much.",
+        "",
+        "Lines of 32 px nets are of an earlier counter, since replaced, and have no null; success asks "
+        "for plausible images, but that counter takes nearly all samples for plausible, also most of those "
+        "that look wrong to a vision-language model (notebook A3). What today's counter says of the same "
+        "nets, beside nulls and looks, is in notebook A1: there cells filled above chance do not tell Exp. 3 "
+        "from Exp. 2 at 32 px, conditions obeyed do. Lines that say 64 px are of today's counter, and of "
+        "number and places, however the pictures look: reproduced means K above the trained number and above "
+        "its null. How they look is a line of its own.",
         "",
         "| claim | paper | ours | verdict | command |",
         "|---|---|---|---|---|",
