@@ -58,6 +58,16 @@ said = report.cosine_numbers(cosines, shown)
 path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %% [markdown]
+# The same of colors alone, in the encoder, as the paper's Fig. 5 has it beside the samples.
+
+# %%
+colored = report.labels(cosines, "64 px", "color")
+first = [of for of in layers if "encoder" in of.caption or "all layers" in of.caption]
+figure = figures.plot_cosines(cosines, colored, first, conditions)
+said = report.cosine_numbers(cosines, colored)
+path = plotting.save_figure(figure, "fig05_features", preset, said, seed, files)
+
+# %% [markdown]
 # ## Additivity
 # $R^2(K)$ is one where the answer to K conditions is the sum of the answers to each: so for an
 # exact CPC, by Lemma 1, in the denoiser itself. A ring marks the largest K in training. A net that

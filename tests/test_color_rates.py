@@ -67,16 +67,22 @@ def test_figures_and_table_say_what_was_found(rows):
     found = {net: color_rates.of_net(rows, sizes.bare(net)) for net in nets}
     listed = {net: color_rates.of_net(rows, sizes.bare(net), "colors") for net in nets}
     sure = Interval(0.9, 0.8, 1.0)
-    figure = color_figures.plot_success(found, {k: Ceiling(sure, sure, sure) for k in KS})
+    limits = {k: Ceiling(sure, sure, sure) for k in KS}
+    figure = color_figures.plot_success(found, limits)
     assert [axes.get_title() for axes in figure.axes][2] == "objects drawn"
-    first = [cell.strip() for cell in color_figures.markdown(found, listed).splitlines()[2].split("|")]
+    first = [
+        cell.strip() for cell in color_figures.markdown(found, listed, listed).splitlines()[2].split("|")
+    ]
     assert first[1] == "all colors told, 1-3 objects, 64 px" and first[4] == "4"  # the paper's K
     assert first[2].startswith("≥ 8 [8, 8]") and "(0" in first[2]  # ours, its null
     said = as_dicts(found)
     assert said["color_1-3"]["at"][2]["right"]["own"]["value"] == 1
     same = {net: color_rates.of_net(rows, sizes.bare(net), "repeated") for net in nets}
-    panels = color_figures.plot_families({"random colors": found, "one color": same}).axes
-    assert [axes.get_title() for axes in panels] == ["random colors", "one color"]
+    families = {"random colors": found, "one color": same}
+    panels = color_figures.plot_families(families, dict.fromkeys(families, limits)).axes
+    assert [axes.get_title() for axes in panels] == list(families)
+    for axes in panels:  # every panel shows the counter's own limit, and chance
+        assert {text.get_text().strip() for text in axes.texts} == {"renders", "random colors"}
     told = {test.name: test.reached for test in feature_predictions.of_colors(found)}
     assert told == {
         "color_1-3, 64 px: K is the paper's, within one": False,  # eight, not four

@@ -261,6 +261,12 @@ class Ceiling(NamedTuple):
     plausible: Interval
 
 
+def rendered(family: str, k: int, samples: int, side: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Renders in [-1, 1] [samples 3 side side] that show what `conditions` ask for, and those [samples 8]."""
+    asked = conditions(family, k, samples, seed)
+    return from_uint8(render(colored_scenes(asked, seed), side)).permute(0, 3, 1, 2), asked
+
+
 def ceiling(counter: "ObjectCounter", family: str, k: int, samples: int, seed: int = 0) -> Ceiling:
     """The counter on renders of the conditions themselves, to be shown in every color figure. Raises as
     `conditions`, and for k = 0.
@@ -269,8 +275,7 @@ def ceiling(counter: "ObjectCounter", family: str, k: int, samples: int, seed: i
         raise ValueError(
             f"a ceiling needs at least one object and one sample, got K = {k} and {samples} samples"
         )
-    asked = conditions(family, k, samples, seed)
-    shown = from_uint8(render(colored_scenes(asked, seed), counter.config.resolution)).permute(0, 3, 1, 2)
+    shown, asked = rendered(family, k, samples, counter.config.resolution, seed)
     counts = counter(shown)
     found = found_colors(counts).cpu()
     plausible = (counts.plausibility.cpu() >= PLAUSIBLE).double().numpy()

@@ -3,16 +3,18 @@ null, chance and the counter's own ceiling (section 4, Figs. 5, 11, App. E.4).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from lcs_utils import plotting
 from lcs_utils.clevr.scenes import COLORS, sample_scene
-from lcs_utils.evaluation.color import Ceiling, ColorRow, scene_counts
+from lcs_utils.evaluation.color import Ceiling, ColorRow, found_colors, placed, rendered, scene_counts
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.rows import of_net
@@ -21,6 +23,9 @@ from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
+
+if TYPE_CHECKING:
+    from lcs_utils.counter.net import ObjectCounter
 
 SHADES = {
     "color_1": PALETTE["orange"],
@@ -60,10 +65,15 @@ def measured(read: Callable[[str], Sequence[ColorRow]]) -> dict[str, list[ColorR
 
 
 def strips(
-    of: Mapping[str, Sequence[ColorRow]], ks: Sequence[int], sample: int = 0
+    of: Mapping[str, Sequence[ColorRow]],
+    ks: Sequence[int],
+    counter: "ObjectCounter",
+    seed: int = 0,
+    sample: int = 0,
 ) -> tuple[Figure, dict[str, Any]]:
     """Fig. 5, left: a stored sample of each net asked for the first K colors; under it how many of them the
-    counter finds, and how many objects. Also what it says, for JSON.
+    counter finds, and how many objects. The last row are renders of what was asked. Also what it says, for
+    JSON.
 
     `of` as `measured`. Raises ValueError when the rows of a net are of other weights than its samples.
     """
@@ -77,8 +87,16 @@ def strips(
         images.append([sheet.samples[k][sample] for k in ks])
         captions.append([f"{judged[k].placed} of {k}, {judged[k].count} in all" for k in ks])
         said[name] = {"right": [judged[k].placed for k in ks], "drawn": [judged[k].count for k in ks]}
+    renders, asked = zip(
+        *(rendered("colors", k, 1, counter.config.resolution, seed) for k in ks), strict=True
+    )
+    counts, asked = counter(torch.cat(renders)), torch.cat(asked)
+    right, drawn = placed(found_colors(counts), asked).int().tolist(), counts.count.int().tolist()
+    images.append([image for (image,) in renders])
+    captions.append([f"{a} of {k}, {b} in all" for a, k, b in zip(right, ks, drawn, strict=True)])
+    said["renders"] = {"right": right, "drawn": drawn}
     columns = [f"K = {k}\n+ {COLORS[k - 1]}" for k in ks]
-    rows_said = [label(name).replace(", ", ",\n") for name in of]
+    rows_said = [*(label(name).replace(", ", ",\n") for name in of), "renders of\nwhat is asked"]
     return plotting.image_grid(images, rows_said, columns, cell=1.15, captions=captions), {
         "K": list(ks),
         "found": said,
@@ -95,6 +113,17 @@ def _with_null(lines: list, words: list[str]) -> tuple[list, list[str]]:
     """A legend's entries and that of the dotted lines."""
     null = "its null: the same pictures at another sample's colors"
     return [*lines, plt.Line2D([], [], color="0.3", ls=":")], [*words, null]
+
+
+def _with_limits(axes: Axes, ceilings: Mapping[int, Ceiling], chance: Mapping[int, float]) -> None:
+    """What the counter makes of renders, and K objects of random colors."""
+    for of, line, words, side in (
+        ({k: at.placed.value for k, at in ceilings.items()}, "--", "renders ", "top"),
+        (chance, "-.", "random colors ", "bottom"),
+    ):
+        axes.plot(list(of), list(of.values()), line, color="0.45", lw=1.3)
+        around = [withStroke(linewidth=3, foreground="white")]
+        axes.text(max(of), of[max(of)], words, ha="right", va=side, color="0.3", path_effects=around)
 
 
 def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling]) -> Figure:
@@ -114,14 +143,10 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
             axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
         _band(drawn, {k: at.drawn for k, at in of.at.items()}, SHADES[net], words)
     ks = list(ceilings)
-    chance = {k: at.chance for k, at in next(iter(found.values())).at.items()}
     gray = {"color": "0.45", "lw": 1.3}
     success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
-    right.plot(ks, [of.placed.value for of in ceilings.values()], "--", **gray)
-    right.plot(list(chance), list(chance.values()), "-.", **gray)
     success.text(ks[-1], ceilings[ks[-1]].exact.value, "renders ", ha="right", va="top", color="0.35")
-    right.text(ks[-1], ceilings[ks[-1]].placed.value, "renders ", ha="right", va="top", color="0.35")
-    right.text(ks[-1], chance[max(chance)], "random colors ", ha="right", va="bottom", color="0.35")
+    _with_limits(right, ceilings, {k: at.chance for k, at in next(iter(found.values())).at.items()})
     drawn.plot(ks, ks, "--", **gray)
     success.set(title="number and colors right", ylim=(-0.03, 1.03))
     right.set(title="share of asked objects there", ylim=(-0.03, 1.03))
@@ -133,9 +158,11 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     return figure
 
 
-def plot_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
+def plot_families(
+    found: Mapping[str, Mapping[str, ColorFound]], ceilings: Mapping[str, Mapping[int, Ceiling]]
+) -> Figure:
     """Share of the asked objects there against K, a panel for each family of conditions: adding colors, and
-    adding objects of one color. Dotted: the null.
+    adding objects of one color. Dotted: the null; gray as in `plot_success`.
     """
     figure, panels = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.4), sharey=True, squeeze=False)
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
@@ -144,6 +171,7 @@ def plot_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
             _band(axes, {k: at.own for k, at in beside.items()}, SHADES.get(net, "#777777"), label(net))
             null = {k: at.null.value for k, at in beside.items() if at.null}
             axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
+        _with_limits(axes, ceilings[words], {k: at.chance for k, at in next(iter(nets.values())).at.items()})
         axes.set(title=words, xlabel="K, objects asked for", xticks=list(beside), ylim=(-0.03, 1.03))
     panels[0, 0].set_ylabel("asked objects that are there")
     lines, said = panels[0, 0].get_legend_handles_labels()
@@ -151,23 +179,23 @@ def plot_families(found: Mapping[str, Mapping[str, ColorFound]]) -> Figure:
     return figure
 
 
-def markdown(found: Mapping[str, ColorFound], listed: Mapping[str, ColorFound]) -> str:
-    """K beside its null and the paper's, by random subsets (`found`) and the paper's list (`listed`), and
-    conditions obeyed, as a Markdown table.
+def markdown(
+    found: Mapping[str, ColorFound], listed: Mapping[str, ColorFound], same: Mapping[str, ColorFound]
+) -> str:
+    """K beside its null and the paper's, by random subsets (`found`), the paper's list (`listed`) and K
+    objects of one color (`same`), and conditions obeyed, as a Markdown table.
     """
     lines = [
         "| net | K, random colors (null) | K, the paper's list (null) | the paper's K "
-        "| obeyed of 3 | obeyed of 6 | objects drawn at K = 3, 6 |",
-        "|---|---|---|---|---|---|---|",
+        "| K, all of one color (null) | obeyed of 3 | obeyed of 6 | objects drawn at K = 3, 6 |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for net, of in found.items():
         obeyed = [f"{at.obeyed.value:.1f} [{at.obeyed.low:.1f}, {at.obeyed.high:.1f}]" for at in _at(of)]
         drawn = ", ".join(f"{at.drawn.value:.1f}" for at in _at(of))
-        other = listed[net]
-        lines.append(
-            f"| {label(net)} | {say(of.k)} ({say(of.k_null)}) | {say(other.k)} "
-            f"({say(other.k_null)}) | {COLOR_PAPER.get(bare(net), '–')} | {' | '.join(obeyed)} | {drawn} |"
-        )
+        ks = [f"{say(one.k)} ({say(one.k_null)})" for one in (of, listed[net], same[net])]
+        ks.insert(2, str(COLOR_PAPER.get(bare(net), "–")))
+        lines.append(f"| {' | '.join([label(net), *ks, *obeyed, drawn])} |")
     return "\n".join(lines) + "\n"
 
 

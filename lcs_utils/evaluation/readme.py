@@ -78,7 +78,10 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         looked = [hand.plausible for hand, row in seen if row.net == name and row.k <= 3]
         return mean(looked) if looked else math.nan  # of nets that nobody has looked at
 
-    told = color_rates.of_net(color_generalization.read("small"), "color_1-3")
+    told, same = (
+        color_rates.of_net(color_generalization.read("small"), "color_1-3", family)
+        for family in ("subsets", "repeated")
+    )
     features = net_features.read(preset)
     shown = ("exp1", "exp2", "untrained")
     added = [pick(features, net, "additivity", 3).value for net in shown]
@@ -92,8 +95,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp3"], f"Exp. 3 does (told one, local): {k['exp3']}.", "A1"),
         Finding(
             "holds" if told.k.low > 3 else "does not",
-            f"Told all colors, a net composes: K = {say(told.k)}, {short(told.k, 3)}the paper's "
-            f"{COLOR_PAPER['color_1-3']}.",
+            f"Told all colors: K = {say(told.k)}, {short(told.k, 3)}of one color {say(same.k)}; the "
+            f"paper's {COLOR_PAPER['color_1-3']}.",
             "08",
         ),
         Finding(
