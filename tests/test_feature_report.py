@@ -98,8 +98,14 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     k = {"exp1": 7, "exp2": 1}
     values = feature_report.measures_of(rows, k)
     assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}
-    ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
-    assert len(feature_figures.plot_against_k(values, k, ranks).axes) == 3
+    both = {"K": k, "share of six obeyed": {"exp1": 0.8, "exp2": 0.1}}
+    ranks = {outcome: {words: feature_report.Correlation(1, 1, 1, 2) for words in values} for outcome in both}
+    assert len(feature_figures.plot_against_outcomes(values, both, ranks).axes) == 6
+    three = {"additivity": {"exp1": 0.9, "exp2": -1.0, "mine": 0.5, "unknown": 0.0, "untrained": 0.4}}
+    ranks = feature_report.correlations(three, {"K": {"exp1": 7, "exp2": 1, "mine": 4}})
+    assert ranks["K"]["additivity"].value == 1 and ranks["K"]["additivity"].nets == 3
+    turned = feature_report.correlations(three, {"K": {"exp1": 1, "exp2": 7, "mine": 4}})
+    assert turned["K"]["additivity"].value == -1
 
 
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
@@ -113,8 +119,9 @@ def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     assert curve == ("yours", "yours", feature_report.GRAY, 2)
     k = {"exp1": 7, "mine": 6, "yours": 2}
     values = feature_report.measures_of(rows, k)
-    ranks = {words: feature_report.Correlation(1, 1, 1, 2) for words in values}
-    figure = feature_figures.plot_against_k(values, k, ranks)
+    figure = feature_figures.plot_against_outcomes(
+        values, {"K": k}, feature_report.correlations(values, {"K": k})
+    )
     assert {"mine", "yours"} <= {text.get_text() for legend in figure.legends for text in legend.get_texts()}
 
 

@@ -161,28 +161,34 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
     return figure
 
 
-def plot_against_k(
-    values: Mapping[str, Mapping[str, float]], k: Mapping[str, float], found: Mapping[str, Correlation]
+def plot_against_outcomes(
+    values: Mapping[str, Mapping[str, float]],
+    outcomes: Mapping[str, Mapping[str, float]],
+    found: Mapping[str, Mapping[str, Correlation]],
 ) -> Figure:
-    """F7: each net's K against each measure, its rank correlation above. Untrained nets are hollow, at K = 0,
-    and not in the correlation; squares are nets told of colors, large ones of 64 px.
+    """F7: what became of each net ({outcome: {net: value}}, a row each) against each measure, the rank
+    correlation above. Untrained nets are hollow, at zero, and not in the correlation; squares are nets told
+    of colors, large ones of 64 px.
 
     Choice: values below -1.5 are drawn there, as triangles.
     """
-    floor = -1.5
-    figure, panels = plt.subplots(1, len(values), figsize=(4.0 * len(values), 4.2), sharey=True)
+    floor, size = -1.5, (4.0 * len(values), 0.9 + 3.3 * len(outcomes))
+    figure, panels = plt.subplots(len(outcomes), len(values), figsize=size, sharey="row", squeeze=False)
     keys = {}
-    for axes, (words, of) in zip(panels, values.items(), strict=True):
-        for net, x in of.items():
-            bare_net = net.startswith(UNTRAINED)
-            style = {"color": hue(net), "ls": "", "ms": 9 if net.endswith("64 px") else 5.5}
-            style |= {"mfc": "none"} if bare_net else {"mec": "white", "mew": 0.6}
-            shape = "s" if of_colors(net) else "o"
-            axes.plot(max(x, floor), k.get(net, 0), "<" if x < floor else shape, **style)
-            keys[label(net)] = plt.Line2D([], [], marker=shape, **style)
-        c = found[words]
-        axes.set(xlabel=words, title=f"Spearman {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]")
-        axes.margins(x=0.08, y=0.08)
-    panels[0].set_ylabel("K")
+    for line, (outcome, reached) in zip(panels, outcomes.items(), strict=True):
+        for axes, (words, of) in zip(line, values.items(), strict=True):
+            for net, x in of.items():
+                bare_net = net.startswith(UNTRAINED)
+                if not bare_net and net not in reached:
+                    continue
+                style = {"color": hue(net), "ls": "", "ms": 9 if net.endswith("64 px") else 5.5}
+                style |= {"mfc": "none"} if bare_net else {"mec": "white", "mew": 0.6}
+                shape = "s" if of_colors(net) else "o"
+                axes.plot(max(x, floor), reached.get(net, 0), "<" if x < floor else shape, **style)
+                keys[label(net)] = plt.Line2D([], [], marker=shape, **style)
+            c = found[outcome][words]
+            axes.set(xlabel=words, title=f"Spearman {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]")
+            axes.margins(x=0.08, y=0.08)
+        line[0].set_ylabel(outcome)
     figure.legend(keys.values(), keys, loc="outside lower center", ncols=5, fontsize=9)
     return figure

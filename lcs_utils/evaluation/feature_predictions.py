@@ -118,16 +118,17 @@ def of_colors(found: Mapping[str, ColorFound]) -> list[Prediction]:
     return tests
 
 
-def of_ranks(found: Mapping[str, Correlation]) -> list[Prediction]:
-    """F7: each measure ranks the nets as K does."""
+def of_ranks(found: Mapping[str, Mapping[str, Correlation]]) -> list[Prediction]:
+    """F7: each measure ranks the nets as each outcome does."""
     return [
         Prediction(
-            f"{words} ranks nets as K does",
+            f"{words} ranks nets as {outcome} does",
             f"≥ {RANKS}, its interval above 0",
             f"{of.value:.2f} [{of.low:.2f}, {of.high:.2f}], {of.nets} nets",
             of.value >= RANKS and of.low > 0,
         )
-        for words, of in found.items()
+        for outcome, of_words in found.items()
+        for words, of in of_words.items()
     ]
 
 

@@ -109,6 +109,19 @@ def against_k(values: Mapping[str, float], k: Mapping[str, float], seed: int = 0
     return Correlation(*(round(float(v), 3) for v in (value, low, high)), len(nets))
 
 
+def correlations(
+    values: Mapping[str, Mapping[str, float]], outcomes: Mapping[str, Mapping[str, float]], seed: int = 0
+) -> dict[str, dict[str, Correlation]]:
+    """{outcome: {measure: its rank correlation}}, over the nets whose outcome is known."""
+    return {
+        outcome: {
+            words: against_k({net: v for net, v in of.items() if net in reached}, reached, seed)
+            for words, of in values.items()
+        }
+        for outcome, reached in outcomes.items()
+    }
+
+
 class Matrices(NamedTuple):
     """A row of the cosine figure: its caption, the layers whose matrices are averaged, and the control."""
 
@@ -259,25 +272,37 @@ def causal_numbers(rows: Sequence[FeatureRow], nets: Iterable[str], layers: Sequ
     }
 
 
-def largest_k(
+SIX = 6  # conditions, twice what most nets were shown
+OUTCOMES = ("K", "share of six obeyed")  # what measures are held against
+
+
+def outcomes(
     places: Callable[[str], Sequence[Row]],
     colors: Callable[[str], Sequence[ColorRow]],
     nets: Iterable[str] = (),
-) -> dict:
-    """{net: its K by number and places, on random cells, or by number and colors, on random subsets}, of the
-    `known` nets; each takes a preset and gives its rows.
+) -> dict[str, dict[str, float]]:
+    """{outcome: {net: value}} of the `known` nets, on random cells or random subsets of colors: K by number
+    and places or colors, and the share of six conditions obeyed where that is measurable. `places` and
+    `colors` take a preset and give its rows.
     """
-    wanted = known(nets)
-    found = {}
+    wanted, k, obeyed = known(nets), {}, {}
     for preset in SIZES:
         told, rows = colors(preset), places(preset)
         spread = {row.net for row in rows if row.family == "spread" and row.k == 1}
         for net in wanted:
             if net in spread:
-                found[sized(net, preset)] = against_null.of_nets(rows, [net]).k.placed.value
+                found = against_null.of_nets(rows, [net])
+                largest = found.k.placed
             elif any(row.net == net for row in told):
-                found[sized(net, preset)] = color_rates.of_net(told, net).k.value
-    return found
+                found = color_rates.of_net(told, net)
+                largest = found.k
+            else:
+                continue
+            name = sized(net, preset)
+            k[name] = largest.value
+            if SIX in found.at and found.at[SIX].obeyed is not None:
+                obeyed[name] = round(found.at[SIX].obeyed.value / SIX, 4)
+    return dict(zip(OUTCOMES, (k, obeyed)))
 
 
 MEASURED = {

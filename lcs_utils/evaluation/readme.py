@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -21,9 +22,10 @@ from lcs_utils.evaluation import (
     color_rates,
     hand_counts,
     net_features,
+    sizes,
 )
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
-from lcs_utils.evaluation.feature_report import pick
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, say_interval
+from lcs_utils.evaluation.feature_report import OUTCOMES, Correlation, correlations, measures_of, outcomes
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
 from lcs_utils.evaluation.notebook_claims import RIGHT, composes, decided
 from lcs_utils.evaluation.rates import mean_over
@@ -50,6 +52,14 @@ class Finding(NamedTuple):
 def short(k: LargestK, most: int) -> str:
     """Says where K is below the most objects that training showed."""
     return f"short of the {most} it saw; " if k.value < most else ""
+
+
+def _ranks() -> dict[str, dict[str, Correlation]]:
+    """How measures of features rank all nets that have them (F7)."""
+    rows = sizes.of_both(net_features.read)
+    places = cache(lambda preset: read_rows(rows_path(preset)))
+    reached = outcomes(places, color_generalization.read, {row.net for row in rows})
+    return correlations(measures_of(rows, reached[OUTCOMES[0]]), reached)
 
 
 def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> list[Finding]:
@@ -82,9 +92,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         color_rates.of_net(color_generalization.read("small"), "color_1-3", family)
         for family in ("subsets", "repeated")
     )
-    features = net_features.read(preset)
-    shown = ("exp1", "exp2", "untrained")
-    added = [pick(features, net, "additivity", 3).value for net in shown]
+    obeying = _ranks()[OUTCOMES[1]]
+    adds, cosines = (obeying[words] for words in ("additivity of D, K = 3", "one minus mean absolute cosine"))
     many, paper = largest_k(old, "exp1_1-6", PAPER_RULE_ALL), PAPER["exp1_1-6"]
     filled = {net: mean_over(old, net, "filled", BEYOND).value for net in ("exp2", "exp2/nearest")}
     whole = measured_nets(old, preset)
@@ -124,8 +133,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "new",
-            "Exp. 1's conditions add up: $R^2$ at K = 3 {:.2f}, Exp. 2's {:.2f}, null (untrained) "
-            "{:.2f}.".format(*added),
+            f"Over {adds.nets} nets additivity ranks with obeying, {say_interval(adds)}; cosines "
+            f"{say_interval(cosines)}.",
             "08b",
         ),
     ]
