@@ -136,8 +136,8 @@ elsewhere = jacobians.elsewhere
 
 # %%
 words = (
-    "Jacobians, cells by cells: Exp. 1 only on the diagonal; Exp. 2 read as 'any' far from labeled cells; read as"
-    " 'each' only on the diagonal at labeled cells and everywhere at unlabeled ones; Exp. 3 in a "
+    "Jacobians, cells by cells: Exp. 1 only on the diagonal; Exp. 2 read as 'any' far from labeled cells;"
+    " read as 'each' only on the diagonal at labeled cells and everywhere at unlabeled ones; Exp. 3 in a "
     "narrow band."
 )
 values = {f"{name}, sigma {s}": e._asdict() for name, each in elsewhere.items() for s, e in each.items()}

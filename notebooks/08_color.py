@@ -30,10 +30,12 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
+from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.counter.net import folder as counter_folder
 from lcs_utils.evaluation import color, color_figures, color_generalization, color_rates
-from lcs_utils.evaluation import feature_predictions, sizes, strips
+from lcs_utils.evaluation import feature_figures, feature_matrices, feature_predictions
+from lcs_utils.evaluation import feature_report, sizes, strips
 from lcs_utils.evaluation.rows import STANDARD, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.stats import as_dicts
@@ -56,6 +58,20 @@ counter = ObjectCounter.from_pretrained(counter_folder())
 figure, said = color_figures.strips(nets, ks, counter, seed)
 sheets = strips.behind(*(sheet_path(sizes.bare(net), nets[net][0].preset) for net in nets))
 path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheets])
+
+# %% [markdown]
+# Beside them the paper shows eq. (3) in the encoder: cosines of the colors' mean differences, white
+# where they are orthogonal. Controls are below, all layers and what else they say in notebook 08b.
+
+# %%
+cosines = sizes.of_both(feature_matrices.read)
+shown = feature_report.labels(cosines, "64 px", "color")
+every = feature_report.by_layer(cosines, "color_1-3, 64 px")
+layers = [of for of in every if "encoder" in of.caption or "all layers" in of.caption]
+figure = feature_figures.plot_cosines(cosines, shown, layers, dict.fromkeys(shown, COLORS))
+said = feature_report.cosine_numbers(cosines, shown)
+stored = strips.behind(*(feature_matrices.path(size) for size in sizes.SIZES))
+path = plotting.save_figure(figure, "fig05_features", preset, said, seed, stored)
 
 # %% [markdown]
 # ## Against K

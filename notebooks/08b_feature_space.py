@@ -58,16 +58,6 @@ said = report.cosine_numbers(cosines, shown)
 path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %% [markdown]
-# The same of colors alone, in the encoder, as the paper's Fig. 5 has it beside the samples.
-
-# %%
-colored = report.labels(cosines, "64 px", "color")
-first = [of for of in layers if "encoder" in of.caption or "all layers" in of.caption]
-figure = figures.plot_cosines(cosines, colored, first, conditions)
-said = report.cosine_numbers(cosines, colored)
-path = plotting.save_figure(figure, "fig05_features", preset, said, seed, files)
-
-# %% [markdown]
 # ## Additivity
 # $R^2(K)$ is one where the answer to K conditions is the sum of the answers to each: so for an
 # exact CPC, by Lemma 1, in the denoiser itself. A ring marks the largest K in training. A net that
@@ -113,12 +103,14 @@ Markdown(report.by_noise(rows, nets + large))
 # %% [markdown]
 # ## Do the directions cause anything?
 # While a net samples three conditions, one direction is added at one layer (its condition is not
-# told) or taken out (it is told); green is what the condition itself does.
+# told) or taken out (it is told); green is what the condition itself does. At 64 px; the 32 px nets
+# are in the last table.
 
 # %%
 layers = ["encoder.2.scale", "decoder.0.scale"]
-figure = figures.plot_causal(rows, report.changed(rows), layers)
-said = report.causal_numbers(rows, report.changed(rows), layers)
+altered = report.changed(rows, "64 px")
+figure = figures.plot_causal(rows, altered, layers)
+said = report.causal_numbers(rows, altered, layers)
 path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 
 # %% [markdown]
@@ -147,7 +139,7 @@ tests = feature_predictions.of_features(rows, "exp1", "exp2")
 tests += feature_predictions.of_features(rows, "exp1, 64 px", "exp2, 64 px", "untrained, 64 px")
 of_colors = ("color_1-3, 64 px", "color_single_1-3, 64 px", "untrained_color, 64 px")
 tests += feature_predictions.of_features(rows, *of_colors)
-for net in report.changed(rows):
+for net in (*report.changed(rows), *altered):
     tests += feature_predictions.of_causes(rows, net, layers)
 tests += feature_predictions.of_ranks(found)
 Markdown(feature_predictions.markdown(tests))

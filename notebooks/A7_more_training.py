@@ -132,4 +132,4 @@ assert last["64 px"].at[3].placed.above.low > 0 and last["64 px"].at[5].placed.a
 assert last["64 px"].at[3].looks.low > max(last["32 px"].at[3].looks.high, first.at[3].looks.high)
 k1, k2, _ = (of[1].k.placed for of in apart.values())
 assert k1.low > k2.high
-print("Longer, and at 64 px: more that the counter, not the eye, takes for CLEVR; places far above their null.")
+print("Longer, at 64 px: more that the counter takes for CLEVR, not the eye; places far above their null.")

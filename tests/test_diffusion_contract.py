@@ -345,6 +345,7 @@ test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = ca
 def test_every_public_function_is_in_the_table():
     elsewhere = {
         "Step",
+        "Look",
         "Profile",
         "batched",  # anything is a condition
         "within_squares",  # of locality_window

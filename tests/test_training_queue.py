@@ -11,8 +11,16 @@ import torch
 from test_training import TINY, tiny_data
 
 from lcs_utils import nets, paths, store
-from lcs_utils.evaluation import color_generalization, counting, length_generalization, net_locality
+from lcs_utils.evaluation import (
+    color_generalization,
+    counting,
+    feature_matrices,
+    length_generalization,
+    net_features,
+    net_locality,
+)
 from lcs_utils.evaluation.color import ColorRow
+from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.rows import STANDARD, Row, rows_path
 from lcs_utils.experiments import COLOR, EXPERIMENTS, experiment
 from lcs_utils.presets import preset
@@ -74,7 +82,17 @@ def queue(tmp_path, monkeypatch):
 
     monkeypatch.setattr(length_generalization, "measure", measure)
     monkeypatch.setattr(color_generalization, "measure", measure_colors)
+
+    def features(net, preset, device):
+        calls.append((net, "features"))
+        weights = nets.verified_row(net, preset)["sha256"][:12]
+        row = CosineRow(preset, net, weights, "denoiser", 0, 2.0, "noise", 2, "", 0, 1, 0.0)
+        rows = [*feature_matrices.read(preset), row]
+        store.write_rows(feature_matrices.path(preset), feature_matrices.COMMAND, CosineRow, rows)
+
     monkeypatch.setattr(net_locality, "measure", locality)
+    monkeypatch.setattr(net_features, "measure", lambda net, preset, device: calls.append((net, "sums")))
+    monkeypatch.setattr(feature_matrices, "measure", features)
     return calls
 
 
@@ -87,12 +105,18 @@ def test_the_queue_trains_measures_and_keeps_each_net_once(queue):
     assert queue == [
         ("exp1", "test", 64),
         ("exp1", "locality"),
+        ("exp1", "sums"),
+        ("exp1", "features"),
         ("exp3", "test", 24),
-        ("exp3", "locality"),
+        ("exp3", "locality"),  # a local net's layers see patches
         ("color_1-3", "colors", 64),
         ("color_1-3", "locality"),
+        ("color_1-3", "sums"),
+        ("color_1-3", "features"),
         ("exp1_seed1", "test", 64),
         ("exp1_seed1", "locality"),
+        ("exp1_seed1", "sums"),
+        ("exp1_seed1", "features"),
     ]
     assert [kept(EXPERIMENTS[name].net(seed))["images"] for name, seed in NETS] == [
         16,
@@ -106,7 +130,7 @@ def test_the_queue_trains_measures_and_keeps_each_net_once(queue):
     )
     for file in ("loss.csv", "README.md"):
         assert (paths.CHECKPOINTS / "tiny" / "color_1-3" / file).exists()
-    assert work(SIZE, hours=1) == {} and len(queue) == 8
+    assert work(SIZE, hours=1) == {} and len(queue) == 14
     assert all(line.endswith("finished") for line in describe(SIZE))
 
 
@@ -160,8 +184,9 @@ def test_what_is_missing_of_a_trained_net_is_measured_and_nothing_else(queue):
         assert describe(SIZE)[0].endswith("to measure: counts of family test")
     path.unlink()
     net_locality.path("tiny").unlink()
+    feature_matrices.path("tiny").unlink()
     (paths.CHECKPOINTS / "tiny" / "exp1" / "row.json").unlink()
-    assert describe(SIZE)[0].endswith("to measure: row, counts of family test, locality")
+    assert describe(SIZE)[0].endswith("to measure: row, counts of family test, locality, features")
     assert advance(experiment("exp1"), 0, SIZE, time.time() + 1000) == ""
     assert len(length_generalization.read_rows(path)) == 2 * 64 and describe(SIZE)[0].endswith("finished")
 

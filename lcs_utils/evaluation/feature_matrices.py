@@ -108,11 +108,17 @@ def matrices(rows: Iterable[CosineRow], net: str, control: str = "") -> dict[str
     return found
 
 
-def measure(net: str, preset: str = "tiny", setting: Setting = SETTING, file: Path | None = None) -> None:
+def measure(
+    net: str,
+    preset: str = "tiny",
+    setting: Setting = SETTING,
+    device: str = "cpu",
+    file: Path | None = None,
+) -> None:
     """Add the rows of a net and of its untrained twin, unless those of the same weights are there."""
-    of, file = subject(net, preset), file or path(preset)
+    of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
-    for one in (of, untrained_twin(of, PRESETS[preset].sigma_data)):
+    for one in (of, untrained_twin(of, PRESETS[preset].sigma_data, device)):
         if any((row.net, row.weights) == (one.net, one.weights) for row in store.read_rows(file, CosineRow)):
             continue
         rows = net_rows(one, preset, setting)
@@ -132,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     try:
         for net in tqdm(args.nets, unit="net", disable=None):
-            measure(net, args.preset, SETTING._replace(draws=args.draws), args.rows)
+            measure(net, args.preset, SETTING._replace(draws=args.draws), file=args.rows)
     except (ValueError, OSError, RuntimeError, nets.CheckpointError) as error:
         parser.error(str(error))
 

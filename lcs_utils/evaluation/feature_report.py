@@ -238,10 +238,9 @@ def cosine_numbers(rows: Sequence[CosineRow], nets: Iterable[str]) -> dict:
     }
 
 
-def changed(rows: Iterable[FeatureRow]) -> dict[str, str]:
-    """{net: label} of the nets whose features were changed while sampling (`feature_causal`)."""
-    there = {row.net for row in rows if row.inputs == "samples"}
-    return {net: label(net) for net in known(there) if net in there}
+def changed(rows: Iterable[FeatureRow], size: str = "32 px") -> dict[str, str]:
+    """{net: label} of the nets of a size whose features were changed while sampling (`feature_causal`)."""
+    return labels([row for row in rows if row.inputs == "samples"], size)
 
 
 def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, control: str = "") -> FeatureRow:
@@ -249,7 +248,10 @@ def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, contro
     wanted = (layer, measure, control)
     found = [row for row in rows if row.net == net and (row.layer, row.measure, row.control) == wanted]
     if not found:
-        command = f"python -m lcs_utils.evaluation.feature_causal {net} --layers {layer}"
+        preset = next(preset for preset, size in SIZES.items() if size == size_of(net))
+        command = (
+            f"python -m lcs_utils.evaluation.feature_causal {bare(net)} --layers {layer} --preset {preset}"
+        )
         raise ValueError(f"no rows for {measure} of {net} at {layer}: {command}")
     return found[0]
 

@@ -28,7 +28,9 @@ from lcs_utils.evaluation import (
     color,
     color_generalization,
     counting,
+    feature_matrices,
     length_generalization,
+    net_features,
     net_locality,
 )
 from lcs_utils.evaluation.rows import STANDARD, Row, read_rows, rows_path
@@ -88,9 +90,14 @@ def todo(exp: Experiment) -> dict[str, tuple[range, int]]:
     return {family: (ks, SAMPLES) for family, ks in COUNTED.items()}
 
 
+def has_features(exp: Experiment) -> bool:
+    """Whether the features of its net are measured: it is told something, and sees the whole image."""
+    return bool(todo(exp)) and exp.radius is None
+
+
 def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) -> tuple[str, ...]:
     """What data/ lacks of a net whose weights are here: the kept row, families of its counts, its
-    locality.
+    locality, its features.
     """
     weights, lacking = changes.weights(name, size.name), []
     kept = paths.CHECKPOINTS / size.name / name / "row.json"
@@ -107,6 +114,10 @@ def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) ->
         found = [row for row in net_locality.read(size.name) if (row.net, row.weights) == (name, weights)]
         if len(found) < net_locality.IMAGES * len(net_locality.SIGMAS):
             lacking.append("locality")
+    if has_features(exp):
+        found = feature_matrices.read(size.name)  # the last that is measured
+        if not any((row.net, row.weights) == (name, weights) for row in found):
+            lacking.append("features")
     return tuple(lacking)
 
 
@@ -147,6 +158,9 @@ def measure(exp: Experiment, name: str, size: Preset) -> None:
         counted.measure(name, ks, samples, size.name, family=family, device=device())
     if todo(exp):
         net_locality.measure(name, size.name, device())
+    if has_features(exp):
+        net_features.measure(name, size.name, device=device())
+        feature_matrices.measure(name, size.name, device=device())
 
 
 @contextmanager
