@@ -5,6 +5,7 @@ colors.
 import pytest
 import torch
 
+from lcs_utils import store
 from lcs_utils.evaluation import feature_causal, feature_nets, feature_report, net_features
 from lcs_utils.evaluation.feature_nets import Subject
 from lcs_utils.evaluation.net_features import FeatureRow, Setting
@@ -172,6 +173,29 @@ def test_places_are_the_cells_around_each_location():
     assert places[0, 20, 20] and not places[0, 20, 27]  # (0.65, 0.65) is cell (10, 10)
     with pytest.raises(ValueError, match="does not divide"):
         feature_nets.near_places(40)
+
+
+def test_causes_are_measured_at_the_layers_that_a_net_has(tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_causal, "subject", lambda *_: stub(256)._replace(resolution=16))
+    asked = []
+    monkeypatch.setattr(
+        feature_causal,
+        "causal_rows",
+        lambda of, preset, layers, *_, **__: asked.append(list(layers)) or [row(layer) for layer in layers],
+    )
+
+    def row(layer, value=0.0):
+        how = (layer, "flat", 0.0, "samples", "first", 2, "add_effect", 3, "")
+        return net_features.FeatureRow("tiny", "stub", "w", *how, value, value, value)
+
+    file, kept = tmp_path / "features.csv.gz", row("decoder.9.scale", 1.0)
+    store.write_rows(file, net_features.COMMAND, net_features.FeatureRow, [kept])
+    monkeypatch.setattr(feature_causal, "LAYERS", ("encoder.0.scale", "encoder.99.scale"))
+    assert feature_causal.measure("stub", file=file) == [row("encoder.0.scale")]
+    feature_causal.measure("stub", layers=["decoder.9.scale"], file=file)  # in place of the old one
+    assert asked == [["encoder.0.scale"], ["decoder.9.scale"]]
+    read = store.read_rows(file, net_features.FeatureRow)
+    assert read == [row("decoder.9.scale"), row("encoder.0.scale")]
 
 
 def test_causal_rows_have_every_control_and_colors_need_a_counter():

@@ -14,6 +14,7 @@ from lcs_utils import nets, paths, store
 from lcs_utils.evaluation import (
     color_generalization,
     counting,
+    feature_causal,
     feature_matrices,
     length_generalization,
     net_features,
@@ -91,7 +92,10 @@ def queue(tmp_path, monkeypatch):
         store.write_rows(feature_matrices.path(preset), feature_matrices.COMMAND, CosineRow, rows)
 
     monkeypatch.setattr(net_locality, "measure", locality)
-    monkeypatch.setattr(net_features, "measure", lambda net, preset, device: calls.append((net, "sums")))
+    for module, words in ((net_features, "sums"), (feature_causal, "causes")):
+        monkeypatch.setattr(
+            module, "measure", lambda net, preset, device, words=words: calls.append((net, words))
+        )
     monkeypatch.setattr(feature_matrices, "measure", features)
     return calls
 
@@ -106,16 +110,19 @@ def test_the_queue_trains_measures_and_keeps_each_net_once(queue):
         ("exp1", "test", 64),
         ("exp1", "locality"),
         ("exp1", "sums"),
+        ("exp1", "causes"),
         ("exp1", "features"),
         ("exp3", "test", 24),
         ("exp3", "locality"),  # a local net's layers see patches
         ("color_1-3", "colors", 64),
         ("color_1-3", "locality"),
         ("color_1-3", "sums"),
+        ("color_1-3", "causes"),
         ("color_1-3", "features"),
         ("exp1_seed1", "test", 64),
         ("exp1_seed1", "locality"),
         ("exp1_seed1", "sums"),
+        ("exp1_seed1", "causes"),
         ("exp1_seed1", "features"),
     ]
     assert [kept(EXPERIMENTS[name].net(seed))["images"] for name, seed in NETS] == [
@@ -130,7 +137,7 @@ def test_the_queue_trains_measures_and_keeps_each_net_once(queue):
     )
     for file in ("loss.csv", "README.md"):
         assert (paths.CHECKPOINTS / "tiny" / "color_1-3" / file).exists()
-    assert work(SIZE, hours=1) == {} and len(queue) == 14
+    assert work(SIZE, hours=1) == {} and len(queue) == 17
     assert all(line.endswith("finished") for line in describe(SIZE))
 
 

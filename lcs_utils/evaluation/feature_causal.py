@@ -33,6 +33,7 @@ from lcs_utils.presets import PRESETS
 from lcs_utils.stats import interval
 
 IMAGES = 16
+LAYERS = ("encoder.2.scale", "decoder.0.scale")  # Choice: one of each half, where images are small
 # Choice: three conditions, as many as in training, the last of which is told or not
 CONTEXT, ADDED = ((0, 1, 2), 2)
 
@@ -110,12 +111,45 @@ def causal_rows(
     return rows
 
 
+def measure(
+    net: str,
+    preset: str = "tiny",
+    layers: Sequence[str] | None = None,
+    device: str = "cpu",
+    file: Path | None = None,
+    images: int = IMAGES,
+    alpha: float = 1.0,
+) -> list[FeatureRow]:
+    """Add a net's rows at `layers`, one at a time (default: those of LAYERS that it has), in place of others
+    at these; they are returned. Raises as `subject` and `causal_rows`.
+    """
+    of, file = subject(net, preset, device), file or path(preset)
+    there = find_layers(of.module, "MCScale")
+    color = condition_kind(of.module.config.cond_dim) == "color"
+    rows = causal_rows(
+        of,
+        preset,
+        [layer for layer in LAYERS if layer in there] if layers is None else layers,
+        PRESETS[preset].sigma_data,
+        images=images,
+        alpha=alpha,
+        count=color_count(of.resolution) if color else None,
+    )
+    with store.exclusive(file):
+        mine = {(row.net, row.layer, row.inputs) for row in rows}
+        kept = [
+            row for row in store.read_rows(file, FeatureRow) if (row.net, row.layer, row.inputs) not in mine
+        ]
+        store.write_rows(file, COMMAND, FeatureRow, kept + rows)
+    return rows
+
+
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.evaluation.feature_causal", description=__doc__.splitlines()[0]
     )
     parser.add_argument("nets", nargs="+", help="checkpoints")
-    parser.add_argument("--layers", nargs="+", help="one at a time (default: all MCScale)")
+    parser.add_argument("--layers", nargs="+", help=f"one at a time (default: {' '.join(LAYERS)})")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--alpha", type=float, default=1.0, help="times the mean difference that is added")
@@ -123,27 +157,9 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     try:
         for net in args.nets:
-            of, file = subject(net, args.preset), args.rows or path(args.preset)
-            layers = args.layers or list(find_layers(of.module, "MCScale"))
-            color = condition_kind(of.module.config.cond_dim) == "color"
-            rows = causal_rows(
-                of,
-                args.preset,
-                layers,
-                PRESETS[args.preset].sigma_data,
-                images=args.images,
-                alpha=args.alpha,
-                count=color_count(of.resolution) if color else None,
-            )
-            with store.exclusive(file):
-                mine = {(row.net, row.layer, row.inputs) for row in rows}
-                kept = [
-                    row
-                    for row in store.read_rows(file, FeatureRow)
-                    if (row.net, row.layer, row.inputs) not in mine
-                ]
-                store.write_rows(file, COMMAND, FeatureRow, kept + rows)
-            for row in rows:
+            for row in measure(
+                net, args.preset, args.layers, file=args.rows, images=args.images, alpha=args.alpha
+            ):
                 print(
                     f"{net} {row.layer} {row.measure:14} {row.control or 'd_j':10} {row.value:6.2f} "
                     f"[{row.low:.2f}, {row.high:.2f}]"

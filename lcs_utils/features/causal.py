@@ -95,7 +95,7 @@ class Directions:
     def at_random(self, generator: torch.Generator) -> "Directions":
         """Random vectors of the same lengths, one a condition, the same at every level."""
         check_generator(generator)
-        noise = torch.randn(self.d.shape[1:], generator=generator).to(self.d.dtype).expand_as(self.d)
+        noise = torch.randn(self.d.shape[1:], generator=generator).to(self.d).expand_as(self.d)
         return Directions(self.layer, self.sigmas, noise, self.baseline).scaled_as(self)
 
 
@@ -160,7 +160,7 @@ def adding(denoise: Denoiser, net: nn.Module, found: Directions, j: int, alpha: 
 
     def run(x_t, sigma, cond):
         shift = alpha * found.d[found.at(float(sigma[0])), j]
-        with changed(net, found.layer, lambda z: z + shift.to(z.dtype)):
+        with changed(net, found.layer, lambda z: z + shift.to(z)):
             return denoise(x_t, sigma, cond)
 
     return run
@@ -179,8 +179,8 @@ def removing(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> De
         unit = torch.nn.functional.normalize(found.d[level, j].flatten(), dim=0)
 
         def project(z):
-            along = (z - found.baseline[level].to(z.dtype)).flatten(1) @ unit.to(z.dtype)
-            return z - (along[:, None] * unit.to(z.dtype)).reshape(z.shape)
+            along = (z - found.baseline[level].to(z)).flatten(1) @ unit.to(z)
+            return z - (along[:, None] * unit.to(z)).reshape(z.shape)
 
         with changed(net, found.layer, project):
             return denoise(x_t, sigma, cond)

@@ -1,7 +1,7 @@
 """The two steps before and after a training as commands, for graphs of jobs: its scenes, its measures.
 
     python -m lcs_utils.training scenes exp1 --preset paper --part 1/8   # what its net is trained on
-    python -m lcs_utils.training measure exp1 exp2/unit --preset paper   # counts, sample sheet, locality
+    python -m lcs_utils.training measure exp1 exp2/unit --preset paper   # counts, samples, locality, features
 
 Counts are of every K and family of locations (`training_queue.todo`); what was measured already is kept.
 """

@@ -5,8 +5,8 @@ and kept.
     python -m lcs_utils.training queue --dry-run
 
 A net is finished when it has seen the images asked for and its row, loss curve and card, counts, locality
-rows and sample sheet are in data/, for a commit to keep. One process a core or a GPU: several share the
-queue, none waits for another.
+and feature rows and sample sheet are in data/, for a commit to keep. One process a core or a GPU: several
+share the queue, none waits for another.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from lcs_utils.evaluation import (
     color,
     color_generalization,
     counting,
+    feature_causal,
     feature_matrices,
     length_generalization,
     net_features,
@@ -160,6 +161,7 @@ def measure(exp: Experiment, name: str, size: Preset) -> None:
         net_locality.measure(name, size.name, device())
     if has_features(exp):
         net_features.measure(name, size.name, device=device())
+        feature_causal.measure(name, size.name, device=device())
         feature_matrices.measure(name, size.name, device=device())
 
 
