@@ -432,6 +432,8 @@ def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(cap
 def test_the_second_counters_card_and_command_are_of_its_own_folder():
     row, text = json.loads((SECOND / "row.json").read_text()), (SECOND / "README.md").read_text()
     assert text == model_card(row, SECOND) and text.startswith("# counter64\n")
+    code = text.partition("```python\n")[2].partition("```")[0]
+    assert max(map(len, code.splitlines())) <= 110  # the formatter reads Markdown too
     assert 'from_pretrained("data/checkpoints/counter64")' in text
     assert row["command"].endswith("--output data/checkpoints/counter64")  # not over the first one
     assert "from_pretrained(folder(64))" in model_card(row)
