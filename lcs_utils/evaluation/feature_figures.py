@@ -155,7 +155,7 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
                 axes.set_title("$d_j$ added, j not told" if way == "add" else "$d_j$ removed, j told")
             if i == len(nets) - 1:
                 axes.set_xlabel("effect, in objects")
-        panels[i, 0].set_ylabel(words)
+        panels[i, 0].set_ylabel(words.replace(", ", "\n"), fontsize=9)
     keys = [plt.Line2D([], [], color=shade, marker="o", ms=4.5) for shade in shades]
     figure.legend(keys, list(CAUSAL.values()), loc="outside lower center", ncols=3, fontsize=9)
     return figure
