@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import nets, store
+from lcs_utils import nets, presets, store
 from lcs_utils.evaluation.feature_nets import N, Subject, singles, subject, untrained_twin
 from lcs_utils.evaluation.net_features import DRAWS, Setting, sums
 from lcs_utils.evaluation.rows import rows_path
@@ -118,7 +118,7 @@ def measure(
     """Add the rows of a net and of its untrained twin, unless those of the same weights are there."""
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
-    for one in (of, untrained_twin(of, PRESETS[preset].sigma_data, device)):
+    for one in (of, untrained_twin(of, presets.preset(preset).sigma_data, device)):
         if any((row.net, row.weights) == (one.net, one.weights) for row in store.read_rows(file, CosineRow)):
             continue
         rows = net_rows(one, preset, setting)

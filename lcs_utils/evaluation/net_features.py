@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import nets, store
+from lcs_utils import nets, presets, store
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
@@ -192,7 +192,7 @@ def measure(
         check_setting(setting)
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
-    both = (of, untrained_twin(of, PRESETS[preset].sigma_data, device))
+    both = (of, untrained_twin(of, presets.preset(preset).sigma_data, device))
 
     def at(row):
         return Setting(row.sigma, row.inputs, row.order, row.draws)
