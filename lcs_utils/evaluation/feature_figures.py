@@ -74,7 +74,8 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     """
     figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
     for curve in curves:
-        line = "-" if curve.trained else "-." if "color" in curve.net else ":"
+        colors = of_colors(curve.net)  # the same shade may stand for one object, of places and of colors
+        line = ("--" if colors else "-") if curve.trained else "-." if colors else ":"
         for panel, (part, measure) in zip(
             axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
         ):
@@ -100,9 +101,7 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
     for panel in axes:
         panel.set(xlabel="K conditions", xticks=list(ks))
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(curves), fontsize=9
-    )
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
     return figure
 
 
