@@ -17,6 +17,7 @@
 # *Additivity* puts the untrained net below: does a net answer to K conditions with the sum of its
 # answers to each? That asks for forward passes only. **Over all trained nets additivity and own
 # share rank as conditions obeyed do, cosines do not**; K, one or two for most, ranks too coarsely.
+# The nets are few and related: of two sizes, and of the same scenes.
 # All measures stand beside an untrained net, permuted labels and random vectors. Nothing is sampled here; rows in `data/counts/tiny` were
 # written by `python -m lcs_utils.evaluation.net_features` and `feature_matrices`. Under a minute on
 # two idle cores.

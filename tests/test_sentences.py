@@ -197,6 +197,8 @@ def test_figure_1_draws_curves_over_their_null():
         [0.1, 0.15],
     ]
     assert "| Exp. 2 | 0.90 (0.10) | 0.20 (0.15) |" in sentences.beside_null(curves, (1, 2))
+    curves["Exp. 1"][2] = curves["Exp. 1"][2]._replace(above=Interval(0.6, 0.5, 0.7))
+    assert sentences.above_null(curves, 2).startswith("Above chance at K = 2: Exp. 1 0.60 [0.50, 0.70]. ")
     assert alt_texts.figure_1(curves).endswith("at K = 2 Exp. 1 90% and Exp. 2 20%.")
 
 
