@@ -25,9 +25,10 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import by_eye, hand_counts, strips
+from lcs_utils.evaluation import by_eye, hand_counts, strips, tables_beyond_chance
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
+from lcs_utils.stats import as_dicts
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -61,6 +62,20 @@ path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(),
 
 # %%
 Markdown(markdown(real))
+
+# %% [markdown]
+# ## Tables 1 and 2 at 64 px
+# K by number and places at random cells, beside that of the null and the paper's, which eight samples
+# gave by eye. What was not trained says so.
+
+# %%
+table = tables_beyond_chance.cells(stored, seed=seed)
+figure = tables_beyond_chance.plot(table)
+files = strips.behind(rows_path("small"))
+said = as_dicts({cell.net: cell for cell in table if cell.own})
+path = plotting.save_figure(figure, "tables_64", preset, said, seed, files)
+# %%
+Markdown(tables_beyond_chance.sentence(table) + "\n\n" + tables_beyond_chance.markdown(table))
 
 # %% [markdown]
 # ## At 32 px

@@ -144,11 +144,16 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():
-    told_all, told_one, local, as_many, looks = (CLAIMS[name] for name in AT_64)
+    told_all, told_one, local, tables_1_2, as_many, looks = (CLAIMS[name] for name in AT_64)
     found = told_all.numbers("tiny")
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
+    cells = tables_1_2.numbers("tiny")
+    swapped = {"exp1": "exp2", "exp2": "exp1"}
+    own = {cell.net: cell.own for cell in cells}
+    cells = [cell._replace(own=own[swapped.get(cell.net, cell.net)]) for cell in cells]
+    assert tables_1_2.judge(cells)[1] == verdicts.PARTLY
     exact = {k: at._replace(drawn=at.drawn._replace(value=float(k))) for k, at in found["exp1"].at.items()}
     assert as_many.judge({"exp1": found["exp1"]._replace(at=exact)})[1] == verdicts.YES
     assert as_many.judge({"exp1": found["exp2"]})[1] == verdicts.NO

@@ -136,12 +136,13 @@ def main(arguments=None) -> None:
                 f"renders of {side} px, 1 to 9 objects, noise of {std:g} on them: "
                 f"misfits {float(misfits(x)[8:].mean()):.3f}, cleanness {float(cleanness(x)[8:].mean()):.2f}"
             )
-    for path in sorted((paths.DATA / "samples").glob("*.png")):
+    for path in sorted((paths.DATA / "samples").glob("*/*.png")):
+        preset = path.parent.name
         rows = {
             k: float(cleanness(from_uint8(torch.as_tensor(x))).mean())
-            for k, x in read_sheet(path.stem).samples.items()
+            for k, x in read_sheet(path.stem, preset).samples.items()
         }
-        print(f"{path.stem}:", " ".join(f"{k}:{of:.2f}" for k, of in rows.items()))
+        print(f"{preset}/{path.stem}:", " ".join(f"{k}:{of:.2f}" for k, of in rows.items()))
 
 
 if __name__ == "__main__":

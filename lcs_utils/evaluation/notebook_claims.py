@@ -23,6 +23,7 @@ from lcs_utils.evaluation import (
     middle,
     net_locality,
     sizes,
+    tables_beyond_chance,
 )
 from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.by_eye import Compared
@@ -118,6 +119,17 @@ def _as_many(found: Mapping[str, Found]) -> tuple[str, str]:
     more = {k: of.drawn.value - k for k, of in found["exp1"].at.items() if k <= SEEN}
     said = ", ".join(f"{value:+.2f}" for value in more.values())
     return f"{said} on average at K = 1 to {max(more)}", _if(max(map(abs, more.values())) <= FEW)
+
+
+def _cells_at_64(preset: str) -> list[tables_beyond_chance.Cell] | None:
+    if preset not in sizes.SIZES:
+        return None
+    return tables_beyond_chance.cells(read_rows(rows_path("small")))
+
+
+def _as_in_the_tables(found: Sequence[tables_beyond_chance.Cell]) -> tuple[str, str]:
+    near = [cell.near for cell in found if cell.own]
+    return tables_beyond_chance.sentence(found).rstrip("."), judged(near)[0] if near else OPEN
 
 
 LOOKED_AT = {"exp1, 64 px": "Exp. 1", "render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
@@ -297,6 +309,13 @@ CLAIMS = (
         "A7",
         _at_64,
         composes("exp3_r2", True),
+    ),
+    Claim(
+        "Tables 1, 2 at 64 px: K of the nets that are trained, on random cells",
+        "the tables'",
+        "A1",
+        _cells_at_64,
+        _as_in_the_tables,
     ),
     Claim("Table 2, Exp. 1 at 64 px: objects drawn, less those asked for", "0", "A7", _at_64, _as_many),
     Claim(

@@ -18,6 +18,20 @@ KEYS = (
 )
 
 
+def say_missing(axes: Axes, at: float, k: float, words: str) -> None:
+    """`words` in gray beside the paper's K, where there is room for them."""
+    left = k > 3
+    axes.text(
+        k + (-0.35 if left else 0.35),
+        at,
+        words,
+        ha="right" if left else "left",
+        va="center",
+        fontsize=8,
+        color="0.5",
+    )
+
+
 def dumbbell(axes: Axes, at: float, cell: Cell) -> None:
     """One training at height `at`: K by the paper's rule on all our samples, the paper's K, a line between
     them."""
@@ -26,9 +40,7 @@ def dumbbell(axes: Axes, at: float, cell: Cell) -> None:
     if cell.paper is not None:
         axes.plot(cell.paper.k, at, "D", mfc="white", mec=PAPERS, ms=8, zorder=2)
     if cell.many is None:
-        axes.text(
-            cell.paper.k - 0.35, at, "not measured by us", ha="right", va="center", fontsize=8, color="0.5"
-        )
+        say_missing(axes, at, cell.paper.k, "not measured by us")
     else:
         axes.hlines(at, cell.many.low, cell.many.high, color=OURS, lw=2.4, zorder=3)
         axes.plot(cell.many.value, at, "o", color=OURS, ms=6.5, zorder=3)

@@ -1,0 +1,71 @@
+"""Tables 1 and 2 at random cells: a net that obeys has its K, a deaf one its null's; the rest is missing."""
+
+import pytest
+from test_placement import crowd, planted
+
+from lcs_utils.evaluation import notebook_claims, tables_beyond_chance
+from lcs_utils.evaluation.claims import NO, OPEN, YES
+from lcs_utils.evaluation.rules import LargestK
+from lcs_utils.evaluation.tables import Paper
+
+
+def rows(net, obeying, family="spread", most=5):
+    """A net that obeys up to `obeying` conditions of a sample and draws the rest in the middle."""
+    return [
+        row
+        for k in range(1, most + 1)
+        for row in planted(family, k, lambda rng: obeying, 0, crowd, 24, net=net)
+    ]
+
+
+@pytest.fixture(scope="module")
+def found():
+    nets = {"exp1": Paper(5), "exp2": Paper(1), "exp3_1": Paper(6), "exp3_r2": Paper(9)}
+    return tables_beyond_chance.cells(rows("exp1", 9) + rows("exp2", 0) + rows("exp3_1", 3), nets)
+
+
+def test_k_stands_beside_its_null_and_a_deaf_net_has_no_more(found):
+    obeys, deaf, some, missing = found
+    assert (obeys.own.value, obeys.own.capped, obeys.null.value) == (5, True, 0)
+    assert deaf.own.value <= max(deaf.null.value, 1) and not deaf.own.capped
+    assert obeys.own.value > some.own.value >= 3
+    assert missing.own is missing.null is missing.at_papers is None
+    assert [cell.column for cell in (some, missing)] == [
+        "one label, local, 3 cells",
+        "one label, local, 2 cells",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "paper", "near"),
+    [
+        (LargestK(8, 7, 8, False), 9, True),
+        (LargestK(7, 6, 8, False), 9, False),
+        (LargestK(9, 9, 9, True), 11, True),  # more were not asked
+        (LargestK(9, 9, 9, False), 11, False),
+        (LargestK(9, 9, 9, True), 6, False),
+        (None, 1, False),
+    ],
+)
+def test_near_is_one_away(own, paper, near):
+    cell = tables_beyond_chance.Cell("exp1", "all labels", "1-3", Paper(paper), own, None, None)
+    assert cell.near is near
+
+
+def test_figure_and_table_say_what_is_not_trained(found):
+    figure = tables_beyond_chance.plot(found)
+    said = [text.get_text() for text in figure.axes[0].texts]
+    assert said.count("not trained") == 1
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][0] == "one label, local, 3 cells"
+    lines = tables_beyond_chance.markdown(found).splitlines()
+    assert len(lines) == 2 + 3 and "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | – |" in lines
+    assert tables_beyond_chance.sentence(found).startswith("3 of 4 nets are trained at 64 px;")
+
+
+def test_the_verdict_counts_trained_nets_alone(found):
+    obeys, *_, missing = found
+    assert notebook_claims._as_in_the_tables([obeys, missing])[1] == YES
+    far = obeys._replace(paper=Paper(1))
+    said, verdict = notebook_claims._as_in_the_tables([far, missing])
+    assert verdict == NO and "not: 1-3, all labels (≥ 5 [5, 5], the paper 1)" in said
+    assert notebook_claims._as_in_the_tables([missing])[1] == OPEN
