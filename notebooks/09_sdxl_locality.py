@@ -15,11 +15,12 @@
 #
 # **Here it is checked** on a small model with SDXL's architecture, trained on captions of renders whose
 # objects, masks and captions are known: T1 was told all objects, T2 one of them, as Exp. 2 was. T1 draws
-# styles, mostly colors, and of one object often the shape, which its VAE blurs; two objects seldom. Its words
-# are heard at objects; at their own only somewhat more than at the other, which a map like the paper's does
-# not tell. `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (its download takes minutes and some
-# gigabytes, its maps a GPU or hours), or a folder. SDXL itself was not run here. Rows:
-# `python -m lcs_utils.text_to_image.study`. Under a minute on two idle cores.
+# styles and one object mostly as told, also of pairs that it never saw; two seldom, T2 never. T1's words
+# act at objects, most of it at their own, T2's hardly more at their own than at the other: the failure shows
+# in locality, though a map like the paper's does not tell it. `model` may be
+# `"stabilityai/stable-diffusion-xl-base-1.0"` (its download takes minutes and some gigabytes, its maps a GPU
+# or hours), or a folder. SDXL itself was not run here. Rows: `python -m lcs_utils.text_to_image.study`. Under
+# a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -91,8 +92,9 @@ Markdown(report.auc_words(rows, report.ABLATED))
 # %% [markdown]
 # ## At its own object more than at the other?
 # The question that a mask's AUC does not ask (conditional locality, Def. 2): of what a word does inside the
-# two objects, the share inside its own. T2 was told one object of two, as Exp. 2 was: its words act less at
-# their own objects, and of two colors it shows fewer as told. The pooled embedding has no place, and its part is one half.
+# two objects, the share inside its own. T2 was told one object of two, as Exp. 2 was: its words act little more
+# at their own objects, and it draws no two objects as told. The pooled embedding has no place: its part is
+# one half.
 
 # %%
 figure = figures.plot_by_noise(

@@ -51,8 +51,8 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# Blue and red off the diagonal are what orthogonal concepts would not have. Where the paper's baseline
-# makes prompts alike, the other one does not.
+# Blue and red off the diagonal are what orthogonal concepts would not have: styles attend alike, and which
+# other prompts do depends on the baseline.
 
 # %%
 figure = figures.plot_cosines(found, study.singles)
@@ -79,9 +79,9 @@ path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, fil
 # %% [markdown]
 # ## Are attention maps explanations?
 # Noised renders whose masks are known: does a word's attention find its own object? Beside it the other
-# object's mask, an untrained net, shuffled maps. Raw attention of the up blocks does, and tells its own
-# object from the other better than the word's influence (eq. (10), notebook 09): the net knows which object
-# is meant before its answer obeys. Less the paper's baseline it is a worse map.
+# object's mask, an untrained net, shuffled maps. Raw attention of the down and up blocks does, and tells its
+# own object from the other better than the word's influence (eq. (10), notebook 09). That of T2, which draws
+# no two objects, finds it too, though worse. Less the paper's baseline T1's is a worse map.
 
 # %%
 figure = figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)

@@ -128,7 +128,7 @@ def test_the_shipped_model_is_small_and_says_how_it_was_made():
     row = json.loads((prompts.FOLDER / "row.json").read_text())
     assert row["command"].startswith("python -m lcs_utils.text_to_image.training vae --images ")
     denoiser, study = prompts.load("standin")
-    assert denoiser.latent_shape == (6, 16, 16) and study.side == 64
+    assert denoiser.latent_shape == (8, 16, 16) and study.side == 64
 
 
 @needs_shipped

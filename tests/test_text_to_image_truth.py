@@ -256,6 +256,42 @@ def test_the_reader_reads_planted_peaks(monkeypatch):
     assert seen == Scene(((reader.COLORS[3], reader.SHAPES[1]),), "fog")
 
 
+@pytest.mark.parametrize("place", [0.5, 0.5 + 0.5 / reader.CELLS])  # between four cells, in the middle of one
+def test_an_object_is_one_hill_wherever_it_stands(place, monkeypatch):
+    """A single cell as target would be a half in each of two, and an object between them seen by none."""
+    told = np.array([[[place, place], [np.nan, np.nan]], [[place, 0.2], [place, 0.2 + 3.5 / reader.CELLS]]])
+    hill = torch.from_numpy(reader.hills(told)).float().clamp(1e-6, 1 - 1e-6)
+    assert (hill.amax((1, 2)) > 0.75).all() and (hill[0] > 0.5).sum() <= 5
+    cells = torch.zeros(2, 12, reader.CELLS, reader.CELLS)
+    # no two of a trained net's values are equal, as those of four cells around a center are here
+    cells[:, 0] = torch.logit(hill) + 1e-3 * torch.rand(
+        hill.shape, generator=torch.Generator().manual_seed(0)
+    )
+    net = reader.Reader().eval()
+    monkeypatch.setattr(net, "forward", lambda images: (cells, torch.zeros(2, 4)))
+    assert [len(seen.pairs) for seen in net.read(torch.zeros(2, 3, 64, 64))] == [1, 2]
+
+
+def test_a_reader_s_training_goes_on_and_its_weights_come_back(tmp_path, monkeypatch):
+    random = np.random.default_rng(0)
+    images = torch.from_numpy(random.integers(0, 256, (4, 3, 64, 64), np.uint8))
+    there = np.array([[[0.3, 0.4], [np.nan, np.nan]], [[0.6, 0.5], [0.2, 0.8]]] * 2)
+    shown = [Scene((("red", "cube"),)), Scene((("blue", "sphere"), ("gray", "cube")))] * 2
+    found = data.Renders(images, shown, np.arange(4), there)
+    monkeypatch.setattr(reader, "BATCH", 4)
+    whole = reader.train(found, 16, tmp_path / "whole")
+    reader.train(found, 8, tmp_path / "stopped")  # with the learning rates of its own length
+    again = reader.train(found, 16, tmp_path / "stopped")
+    assert all(bool(value.isfinite().all()) for value in again.state_dict().values())
+    reader.save(whole, tmp_path / "reader.safetensors")
+    x = torch.rand(2, 3, 64, 64) * 2 - 1
+    torch.testing.assert_close(
+        reader.load(tmp_path / "reader.safetensors")(x)[0], whole(x)[0], atol=0.05, rtol=0.05
+    )
+    with pytest.raises(ValueError, match="holds the state of another run .seed 0 instead of 1."):
+        reader.train(found, 16, tmp_path / "whole", seed=1)
+
+
 def test_rows_replace_those_of_the_same_net_and_measure(tmp_path):
     path = tmp_path / "rows.csv"
     truth.write([truth.mean_row("t1", "AUC", "eq. (10), word", "", 1.0, [0.5, 0.7])], path)

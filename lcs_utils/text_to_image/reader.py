@@ -1,12 +1,13 @@
 """What a picture shows, by a small net trained on renders: colors with shapes, and the style.
 
-    python -m lcs_utils.text_to_image.reader --images 400000  # trains it, and measures it on held-out renders
+    python -m lcs_utils.text_to_image.reader --images 256000  # trains it, and measures it on held-out renders
 
 Unlike the text-to-image model it was shown the held-out pairs and styles, or it could not judge them.
 """
 
 import argparse
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,17 +17,19 @@ from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
-from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_count, check_tensor
 from lcs_utils.clevr.scenes import COLORS, SHAPES
 from lcs_utils.counter.corruptions import blur
+from lcs_utils.models.precision import dtype_on
+from lcs_utils.text_to_image import training
 from lcs_utils.text_to_image.captions import STYLES, Scene
 from lcs_utils.text_to_image.data import RESOLUTION, Renders, in_style, renders
 
 WEIGHTS = paths.CHECKPOINTS / "text_to_image" / "reader.safetensors"
-CELLS = 16  # along a side
+CELLS = 32  # along a side
+SPREAD = 1.0  # cells: an object is a hill, since a center between two cells would be a half in both
 BATCH, PEAK = 64, 2e-3
 BLUR = 1.6  # pixels at most
 
@@ -50,21 +53,24 @@ def _block(before: int, after: int, stride: int = 1) -> nn.Sequential:
 
 
 class Reader(nn.Module):
-    """Images [batch 3 64 64] in [-1, 1] -> object, color and shape logits of each of 16x16 cells, style
+    """Images [batch 3 64 64] in [-1, 1] -> object, color and shape logits of each of 32x32 cells, style
     logits."""
 
     def __init__(self, width: int = 48):
         super().__init__()
-        self.stem = nn.Sequential(_block(3, width // 2, 2), _block(width // 2, width, 2))
+        self.fine, self.coarse = _block(3, width // 2, 2), _block(width // 2, width, 2)
         self.body = nn.Sequential(*(_block(width, width) for _ in range(4)))
+        self.both = _block(width // 2 + width, width)
         self.cells = nn.Conv2d(width, 1 + len(COLORS) + len(SHAPES), 1)
         self.style = nn.Linear(width, len(STYLES))
         nn.init.constant_(self.cells.bias[:1], -4.0)  # most cells are empty
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> tuple[Tensor, Tensor]:
         check_tensor("images", images, ("batch", 3, RESOLUTION, RESOLUTION), False, "float")
-        x = self.stem(images)
-        return self.cells(self.body(x)), self.style(x.mean((2, 3)))
+        fine = self.fine(images)
+        coarse = self.coarse(fine)
+        deep = functional.interpolate(self.body(coarse), scale_factor=2)
+        return self.cells(self.both(torch.cat([fine, deep], 1))), self.style(coarse.mean((2, 3)))
 
     @torch.no_grad()
     def read(self, images: Float[Tensor, "batch 3 height width"]) -> list[Scene]:
@@ -98,16 +104,23 @@ def softened(images: Tensor, random: np.random.Generator) -> Tensor:
     return blur(images, widths)  # whose unit is a 32nd of the picture
 
 
+def hills(locations: np.ndarray) -> np.ndarray:
+    """Centers [n objects 2] in [0, 1] (x, y; NaN for none) -> [n cells cells]: 1 at a center, half at 1.2
+    cells."""
+    places = (np.arange(CELLS) + 0.5) / CELLS
+    x, y = (((locations[..., i, None] - places) * CELLS) ** 2 for i in (0, 1))
+    near = np.exp(-(y[..., :, None] + x[..., None, :]) / (2 * SPREAD**2))
+    return np.nan_to_num(near).max(1)
+
+
 def loss(net: Reader, found: Renders, index: np.ndarray, images: Tensor, styles: list[str]) -> Tensor:
     """Cross-entropies of a batch: objects by cell, colors and shapes where they are, styles."""
     cells, style = net(images)
-    there = torch.zeros(len(index), CELLS, CELLS)
+    there = torch.from_numpy(hills(found.locations[index]).astype(np.float32))
     at, colors, shapes = [], [], []
     for i, k in enumerate(index):
         for pair, (x, y) in zip(found.scenes[k].pairs, found.locations[k], strict=False):
-            row, column = int(y * CELLS), int(x * CELLS)
-            there[i, row, column] = 1
-            at.append((i, row, column))
+            at.append((i, int(y * CELLS), int(x * CELLS)))
             colors.append(COLORS.index(pair[0]))
             shapes.append(SHAPES.index(pair[1]))
     i, row, column = torch.tensor(at).T
@@ -120,23 +133,29 @@ def loss(net: Reader, found: Renders, index: np.ndarray, images: Tensor, styles:
     )
 
 
-def train(found: Renders, images: int, seed: int = 0) -> Reader:
-    """A reader trained on so many styled renders, with a one-cycle learning rate."""
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Softened renders in their styles: the loss of one batch, in half precision where that is fast."""
+
+    found: Renders
+
+    def __call__(self, net: Reader, generator: torch.Generator) -> Tensor:
+        random, half = training.numpy_generator(generator), dtype_on(torch.device("cpu"), "bfloat16")
+        index = random.integers(len(self.found.images), size=BATCH)
+        styles = [STYLES[i] for i in random.integers(len(STYLES), size=BATCH)]
+        x = softened(in_style(self.found.images[index], styles), random)
+        with torch.autocast("cpu", half, enabled=half != torch.float32):
+            return loss(net, self.found, index, x.contiguous(memory_format=torch.channels_last), styles)
+
+
+def train(found: Renders, images: int, folder: Path, seed: int = 0) -> Reader:
+    """A reader trained on so many styled renders; its state is kept in `folder`, from which it goes on."""
     check_count("images", images, BATCH)
-    random, steps = np.random.default_rng(seed), images // BATCH
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = Reader().train()
-    optimizer = torch.optim.AdamW(net.parameters(), PEAK, weight_decay=0.01)
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=steps)
-    for _ in tqdm(range(steps), desc="reader", mininterval=10):
-        index = random.integers(len(found.images), size=BATCH)
-        styles = [STYLES[i] for i in random.integers(len(STYLES), size=BATCH)]
-        value = loss(net, found, index, softened(in_style(found.images[index], styles), random), styles)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-        rate.step()
+        net = Reader().to(memory_format=torch.channels_last)
+    about = {"run": "reader", "batch": BATCH, "seed": seed, "renders": len(found.images)}
+    training.train(training.start(net, seed), Shown(found), images, BATCH, PEAK, folder, about)
     return net.eval()
 
 
@@ -162,7 +181,7 @@ def accuracy(net: Reader, found: Renders) -> list[Accuracy]:
 
 def save(net: Reader, path: Path = WEIGHTS) -> None:
     """Write a reader's weights in half precision."""
-    halves = {k: v.half() if v.is_floating_point() else v for k, v in net.state_dict().items()}
+    halves = {k: v.half().contiguous() if v.is_floating_point() else v for k, v in net.state_dict().items()}
     with store.atomic_path(path) as temporary:
         save_file(halves, temporary)
 
@@ -172,7 +191,7 @@ def load(path: Path = WEIGHTS) -> Reader:
     if not Path(path).exists():
         raise FileNotFoundError(
             f"{paths.shown(path)} is missing; train it: "
-            "`python -m lcs_utils.text_to_image.reader --images 400000`"
+            "`python -m lcs_utils.text_to_image.reader --images 256000`"
         )
     net = Reader()
     net.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in load_file(path).items()})
@@ -186,7 +205,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args(arguments)
     torch.set_num_threads(check_count("threads", asked.threads, 1))
-    save(train(renders("reader"), asked.images))
+    save(train(renders("reader"), asked.images, training.folder_of("reader")))
     rows = accuracy(load(), renders("held_out"))
     command = f"python -m lcs_utils.text_to_image.reader --images {asked.images}"
     store.write_rows(WEIGHTS.with_name("reader.csv"), command, Accuracy, rows)

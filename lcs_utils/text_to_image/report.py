@@ -48,15 +48,15 @@ SAMPLES = (
 
 ALT = {  # what a figure shows, for those who hear it
     "text_to_image_samples": (
-        "Two pictures for each of eight captions: gray floors with blurred blobs, dark blue ones at "
-        "night, pale ones in fog, white ones with black outlines as drawings. The styles are those told, "
-        "colors mostly, shapes are hard to tell, and of two objects often one is missing."
+        "Two pictures for each of eight captions: objects on gray floors, dark blue ones at night, pale "
+        "ones in fog, white ones with black outlines as drawings. The styles are those told, colors "
+        "nearly always, shapes mostly; sometimes one object is drawn twice, and two grow together."
     ),
     "text_to_image_success": (
         "Shares of pictures that show what was told, for one object, two, held-out pairs and held-out "
         "styles, at two guidances: T1, T2 and an untrained net, each beside the same pictures judged by "
-        "another caption. Styles are nearly always right, colors of one object often, all of two objects "
-        "seldom."
+        "another caption. Of T1 styles are always right, one object mostly, two objects seldom; of T2 one "
+        "object less often, two never."
     ),
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
@@ -79,26 +79,27 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "fig07": (
         "Maps of attention to one word, a row for each prompt, at three noise levels: on the left minus "
-        "the paper's baseline, where all look alike, on the right minus the mean over prompts, where they "
-        "differ."
+        "the paper's baseline, where styles are orange throughout, on the right minus the mean over "
+        "prompts; words of objects are purple around places, those of styles are not."
     ),
     "fig13": (
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
-        "nearly all red with the paper's baseline, red and blue without it."
+        "red among styles, paler red and blue elsewhere, more blue without the paper's baseline."
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others: "
-        "mostly high with its own, and as high in an untrained net with the paper's baseline."
+        "mostly high with its own, near zero with the others; in an untrained net high with its own too, "
+        "and with the others under the paper's baseline."
     ),
     "attention_to_mask": (
         "How well attention to a word finds its own object's mask, by part of the net and noise level: "
-        "raw attention of the up blocks does, and stands far from the other object's mask; in the mid "
-        "block it does not; shuffled maps stand at one half."
+        "raw attention of the down and up blocks does, and stands far from the other object's mask; in "
+        "the mid block it does not; T2 stands between T1 and one half, shuffled maps at one half."
     ),
     "prompt_additivity": (
         "Additivity by noise level, for two objects and for an object and a style, of the denoiser and of "
-        "the mid block: T1 is near one for styles and far below zero for two objects, T2 below zero for "
-        "both, an untrained net in between."
+        "the mid block: T1 is near one for styles, above an untrained net, and far below zero for two "
+        "objects; T2 about zero for two objects and below it for styles."
     ),
     "prompt_own_share": (
         "The share of a removal along its own direction by noise level, for two objects and for an object "

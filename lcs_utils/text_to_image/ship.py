@@ -5,7 +5,6 @@ python -m lcs_utils.text_to_image.ship
 
 import json
 import shutil
-import textwrap
 from pathlib import Path
 
 import torch
@@ -19,13 +18,6 @@ from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, POLICY, 
 
 LARGEST = 6_000_000  # bytes of the folder
 KEPT = ("reader.safetensors", "reader.csv")  # already there, of another command
-# What the shipped run went through, which the command alone does not say.
-HISTORY = (
-    "The VAE first saw 17,000 crops with a loss of absolute errors, under which objects stayed gray; then "
-    "today's. t1 was lengthened twice, and its learning rate rose again each time (loss_t1.csv): the command "
-    "gives a model of this kind, not these bytes."
-)
-
 CARD = """---
 library_name: diffusers
 license: mit
@@ -44,9 +36,8 @@ saw {vae_images:,} crops) by
     {command}
 
 Never shown: four color-shape pairs, cylinders at night, spheres in fog, cubes as drawings.
-`reader.safetensors` says what a picture shows; of held-out renders it says all pairs rightly in {reader}.
-
-{history}
+`reader.safetensors` says what a picture shows; of held-out renders it says all pairs rightly in
+{reader}.
 """
 
 
@@ -120,7 +111,6 @@ def main() -> None:
         "seed": 0,
         "device": "cpu",
         "command": f"{command} && {reader_command()}",
-        "history": HISTORY,
     }
     said = ", ".join(f"{one.pairs:.0%} ({one.style})" for one in exact) or "(not measured)"
     numbers = {"images": images, "seconds": seconds, "vae_images": vae_images}
@@ -131,7 +121,6 @@ def main() -> None:
         CARD.format(
             command=command.replace(" && ", "\n    "),
             reader=said,
-            history="\n".join(textwrap.wrap(HISTORY, 105)),
             **numbers,
         ),
     )

@@ -19,7 +19,7 @@ from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.training import SIZE, folder_of
 
 UNTRAINED = "untrained"
-JACOBIANS = 4  # scenes; each takes 1,536 products
+JACOBIANS = 4  # scenes; each takes 2,048 products
 
 
 def pipelines() -> dict:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line: measure every net, store the rows."""
     parser = argparse.ArgumentParser(description="Measure the small text-to-image model against the truth.")
     parser.add_argument("--scenes", type=int, default=40)
-    parser.add_argument("--pictures", type=int, default=60)
+    parser.add_argument("--pictures", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--nets", nargs="+", help="only these: t1, t2, untrained")
     asked = parser.parse_args(arguments)

@@ -1,8 +1,8 @@
 """Training of the small text-to-image model: its VAE, then U-net and both text encoders together on captions.
 
-    python -m lcs_utils.text_to_image.training vae --images 60000
-    python -m lcs_utils.text_to_image.training t1 --images 400000   # captions tell all objects
-    python -m lcs_utils.text_to_image.training t2 --images 400000   # captions tell one of them
+    python -m lcs_utils.text_to_image.training vae --images 240000
+    python -m lcs_utils.text_to_image.training t1 --images 512000   # captions tell all objects
+    python -m lcs_utils.text_to_image.training t2 --images 512000   # captions tell one of them
 
 A run saves its whole state every minute and goes on after a kill with the same bytes in the end. Choice: with
 another --images it goes on with the learning rate of that length, and its row says so.
@@ -31,9 +31,9 @@ from lcs_utils.text_to_image import standin
 from lcs_utils.text_to_image.captions import STYLES, WORDS, Scene, allowed_styles, caption, training_scene
 from lcs_utils.text_to_image.data import RESOLUTION, Renders, cached_latents, folded, in_style, renders
 
-SIZE = standin.Size(transformers=(1, 1, 2), latents=6, vae_attention=False, length=16, words=WORDS)
+SIZE = standin.Size(transformers=(1, 1, 2), latents=8, vae_attention=False, length=16, words=WORDS)
 POLICY = {"t1": "all", "t2": "one"}
-EACH, EACH_TOLD = 6000, 5000  # renders of one and of two objects: of the VAE, of captions
+EACH, EACH_TOLD = 6000, 12000  # renders of one and of two objects: of the VAE, of captions
 PEAK, LAST_RATE, WARM_UP = 1e-3, 1e-5, 0.03
 VAE_BATCH, CROP, VAE_PEAK, LATENT_NOISE = 16, 32, 2e-3, 0.05
 BATCH = 32  # Choice: not 64, for more steps in the same time
