@@ -14,8 +14,8 @@
 # that of the single prompt: composition in feature space.
 #
 # **Here** the same on a small model with SDXL's architecture whose truth is known (notebook 09), beside
-# two corrections. "" at its end token takes most of the attention, so that the paper's baseline dominates
-# every difference: a version without it stands beside. And its "step 1, 7, 15 for low, mid, high noise" is
+# two corrections. The paper's baseline, "" at its end token, is in every difference and may make all of them
+# alike: a version without it stands beside. And its "step 1, 7, 15 for low, mid, high noise" is
 # inverted, so that all axes say the noise level. `model` as in notebook 09. Under a minute on two idle
 # cores.
 
@@ -39,10 +39,12 @@ rows, files = truth.read(), report.files(model)
 # ## What does a word's token get? (Fig. 7)
 # Attention to one word, mean over ten samples and the up blocks: minus that of "" at its end, as in the
 # paper, and minus the mean over prompts. Purple: more than the baseline, orange: less, each map to its
-# own largest value.
+# own largest value. The same is done once more from other noise, to see what chance in samples does.
 
 # %%
-both = prompts.attended(denoiser, prompts.asked(study), study, seed=seed)
+both, again = (
+    prompts.attended(denoiser, prompts.asked(study), study, seed=noise) for noise in (seed, seed + 1000)
+)
 found = prompts.of_singles(both, study)
 figure = figures.plot_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
@@ -56,7 +58,7 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %%
 figure = figures.plot_cosines(found, study.singles)
-said = figures.off_diagonal(found)
+said = figures.mean_cosines(found, prompts.of_singles(again, study))
 alt = report.ALT["fig13"]
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
@@ -65,11 +67,12 @@ Markdown(report.cosine_words(said))
 # %% [markdown]
 # ## Composite prompts at a word (App. G)
 # The map at one word of a composite prompt against the single prompt of that word. Beside it the mean over
-# the other prompts: a similarity to everything is no composition. Hollow: a net that learned nothing,
-# whose token for a word is the same vector in either prompt.
+# the other prompts: a similarity to everything is no composition; and the single prompt against itself from
+# other noise, which no composite can surpass by much. Hollow: a net that learned nothing, whose token for a
+# word is the same vector in either prompt.
 
 # %%
-said = prompts.composites(both, study, "mid")
+said = prompts.composites(both, study, "mid", again)
 beside = report.composites_untrained(rows) if model == "standin" else {}
 figure = figures.plot_composites(said, beside)
 said = {"model": said, "untrained": beside}
@@ -94,7 +97,7 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # %% [markdown]
 # ## Are objects and styles additive?
 # $R^2$ of the denoiser's answer to both by the sum of its answers to each (Lemma 1): for two objects, and
-# for an object and a style, which touches every pixel. One half of the question is the caption's: told one
+# for an object and a style, which touches every pixel and yet adds up, in pixels too. One half of the question is the caption's: told one
 # object, this net learned that there is no other, so that two captions of one object contradict each other.
 
 # %%

@@ -87,7 +87,16 @@ def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
     assert all(len(of) == len(FEW.singles) + 1 for of in found.values())
     figures.plot_maps(found, FEW.singles)
     figures.plot_cosines(found, FEW.singles)
-    figures.plot_composites(prompts.composites(both, FEW, "mid"), {})
+    again = prompts.attended(denoiser, prompts.asked(FEW), FEW, (1, 2), 3, samples=2, seed=1)
+    said = prompts.composites(both, FEW, "mid", again)
+    beside = prompts.composites(both, FEW, "mid")  # an untrained net's come from rows, without other seeds
+    assert {kind for of in said["mean"].values() for kind in of} == {"own", "other", "again"}
+    assert {kind for of in beside["mean"].values() for kind in of} == {"own", "other"}
+    figures.plot_composites(said, beside)
+    means = figures.mean_cosines(found, prompts.of_singles(again, FEW))
+    assert report.cosine_words(means).count("(") == 1 + sum(
+        len(of) for b in means.values() for of in b.values()
+    )
     plt.close("all")
     cosines = prompts.cosines(found, next(iter(found))[0], "mid", "empty")
     torch.testing.assert_close(cosines.diagonal(), torch.ones(len(FEW.singles)))
@@ -95,6 +104,18 @@ def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
         prompts.differences(found, next(iter(found))[0], "mid", "none")
     with pytest.raises(FileNotFoundError, match="neither 'standin', .* nor a folder with a model_index.json"):
         prompts.load(str(tmp_path))
+
+
+def test_a_prompt_is_itself_from_the_same_noise_and_not_from_chance():
+    """Cosines between seeds: one for the same maps, near zero where maps are noise alone."""
+    generator = torch.Generator().manual_seed(0)
+    noise, other = (
+        {(1.0, "mid_block"): [torch.randn(40, 40, generator=generator) for _ in range(4)]} for _ in range(2)
+    )
+    for baseline in ("empty", "mean"):
+        same = prompts.other_seeds(noise, noise, 1.0, "mid", baseline)
+        torch.testing.assert_close(same, torch.ones(3))
+        assert prompts.other_seeds(noise, other, 1.0, "mid", baseline).abs().max() < 0.1
 
 
 def test_sampling_is_the_pipeline_s_own(folder):

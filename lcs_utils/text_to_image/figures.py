@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from lcs_utils.plotting import PALETTE, to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
-from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines
+from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, other_seeds
 from lcs_utils.text_to_image.truth import Row
 
 HUES = [PALETTE[name] for name in ("vermilion", "blue", "green", "purple", "orange", "sky", "black")]
@@ -117,8 +117,8 @@ def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
     return figure
 
 
-def off_diagonal(found: Attended) -> dict[str, dict[str, dict[str, float]]]:
-    """{baseline: {part: {sigma: mean cosine of two prompts}}}."""
+def mean_cosines(found: Attended, again: Attended) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
+    """{baseline: {part: {sigma: mean cosine of "two prompts", and of "one, other seeds"}}}."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     said: dict = {}
     for baseline in BASELINES:
@@ -126,28 +126,35 @@ def off_diagonal(found: Attended) -> dict[str, dict[str, dict[str, float]]]:
             for sigma in sigmas:
                 matrix = cosines(found, sigma, part, baseline)
                 n = len(matrix)
-                mean = float((matrix.sum() - matrix.trace()) / (n * n - n))
-                said.setdefault(baseline, {}).setdefault(part, {})[f"{sigma:.3g}"] = round(mean, 3)
+                two = float((matrix.sum() - matrix.trace()) / (n * n - n))
+                one = float(other_seeds(found, again, sigma, part, baseline).mean())
+                means = {"two prompts": round(two, 3), "one, other seeds": round(one, 3)}
+                said.setdefault(baseline, {}).setdefault(part, {})[f"{sigma:.3g}"] = means
     return said
 
 
 def plot_composites(said: Baselined, beside: Baselined) -> Figure:
     """Composite prompts at a word against the single prompt of that word, and against the others (App. G);
-    hollow: `beside`, an untrained net, where there is one."""
-    figure, axes = plt.subplots(1, len(said), figsize=(9, 4.0), sharey=True)
+    hollow: `beside`, an untrained net, where there is one; the single prompt against itself from other
+    noise says how much any cosine can be."""
+    figure, axes = plt.subplots(1, len(said), figsize=(9, 4.2), sharey=True)
     for ax, (baseline, of) in zip(axes, said.items(), strict=True):
         labels, y = list(of), np.arange(len(of))
         for kind, mark, color, label in (
             ("own", "o", HUES[1], "its own single prompt"),
             ("other", "s", HUES[0], "mean of the others"),
+            ("again", "d", HUES[2], "its single prompt, other seeds"),
         ):
-            ax.plot([of[name][kind] for name in labels], y, mark, color=color, ms=9, label=label)
-            if beside:
+            if kind not in of[labels[0]]:
+                continue
+            lifted = y - 0.25 * (kind == "again")
+            ax.plot([of[name][kind] for name in labels], lifted, mark, color=color, ms=8, label=label)
+            if beside and kind in beside[baseline][labels[0]]:
                 values = [beside[baseline][name][kind] for name in labels]
                 ax.plot(values, y + 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
         ax.set(yticks=y, yticklabels=labels, xlim=(-1.05, 1.05), xlabel="cosine", title=BASELINES[baseline])
         ax.axvline(0, color="gray", lw=1)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

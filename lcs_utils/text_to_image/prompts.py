@@ -262,20 +262,35 @@ def of_singles(both: Attended, study: Study) -> Attended:
     return {key: [*of[: len(study.singles)], of[-1]] for key, of in both.items()}
 
 
-def composites(both: Attended, study: Study, part: str) -> dict[str, dict[str, dict[str, float]]]:
+def other_seeds(
+    found: Attended, again: Attended, sigma: float, part: str, baseline: str
+) -> Float[Tensor, "prompts"]:
+    """Cosine of each prompt's `differences` with those of the same prompt from other noise: what chance in
+    the samples leaves of any cosine."""
+    both = (differences(maps, sigma, part, baseline) for maps in (found, again))
+    return torch.nn.functional.cosine_similarity(*both)
+
+
+def composites(
+    both: Attended, study: Study, part: str, again: Attended | None = None
+) -> dict[str, dict[str, dict[str, float]]]:
     """{baseline: {composite at word: {"own": cosine with the single prompt of the word, "other": mean cosine
-    with the others}}}, mean over noise levels, of the maps of `asked` (App. G)."""
+    with the others}}}, mean over noise levels, of the maps of `asked` (App. G). With maps from other noise,
+    `again`, also "again": the single prompt's with itself."""
     names = [prompt.short for prompt in study.singles]
     said: dict = {}
     for baseline in ("empty", "mean"):
         for k, (prompt, single) in enumerate(study.composites):
-            own, other = [], []
+            own, other, same = [], [], []
             for sigma in sorted({sigma for sigma, _ in both}):
                 d = differences(both, sigma, part, baseline)
                 cosine = torch.nn.functional.cosine_similarity(d[len(names) + k][None], d[: len(names)])
                 at = names.index(single)
                 own.append(float(cosine[at]))
                 other.append(float(cosine.sum() - cosine[at]) / (len(names) - 1))
-            means = {"own": round(sum(own) / len(own), 3), "other": round(sum(other) / len(other), 3)}
+                if again:
+                    same.append(float(other_seeds(both, again, sigma, part, baseline)[at]))
+            kinds = {"own": own, "other": other, "again": same}
+            means = {kind: round(sum(of) / len(of), 3) for kind, of in kinds.items() if of}
             said.setdefault(baseline, {})[f"{prompt.short} at {prompt.word}"] = means
     return said

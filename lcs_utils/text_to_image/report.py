@@ -88,7 +88,8 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others: "
-        "mostly high with its own, near zero with the others; in an untrained net high with its own too, "
+        "mostly high with its own, as the single prompt's with itself from other noise, near zero with the "
+        "others; in an untrained net high with its own too, "
         "and with the others under the paper's baseline."
     ),
     "attention_to_mask": (
@@ -224,17 +225,19 @@ def map_numbers(found: Attended, asked: Sequence[Prompt], part: str = "up") -> d
 
 
 def cosine_words(said: dict) -> str:
-    """The mean cosine of two prompts, by baseline, part and noise level, as a table."""
+    """The mean cosine of two prompts and, in brackets, of one and itself from other noise, by baseline, part
+    and noise level, as a table."""
     sigmas = list(next(iter(next(iter(said.values())).values())))
     lines = [
-        "Mean cosine between two prompts.",
+        "Mean cosine between two prompts (between one and itself, from other noise).",
         "",
         "| baseline | part | " + " | ".join(f"σ = {s}" for s in sigmas) + " |",
     ]
     lines += ["|---" * (len(sigmas) + 2) + "|"]
     for baseline, of in said.items():
         for part, values in of.items():
-            lines.append(f"| {baseline} | {part} | " + " | ".join(f"{values[s]:.2f}" for s in sigmas) + " |")
+            pairs = [f"{two:.2f} ({one:.2f})" for two, one in (values[s].values() for s in sigmas)]
+            lines.append(f"| {baseline} | {part} | " + " | ".join(pairs) + " |")
     return "\n".join(lines)
 
 
