@@ -1,6 +1,7 @@
 """Tables 1 and 2, Fig. 8 and the radius as dumbbells: our K and the paper's, a training in each row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -53,16 +54,20 @@ def k_axis(axes: Axes, top: int = 12) -> None:
     axes.invert_yaxis()
 
 
-def by_training_set(found: Sequence[Cell]) -> dict[str, list[Cell]]:
+def by_training_set(found: Sequence[Any]) -> dict[str, list]:
     """{training set: its cells}, few objects first, and in each the paper's largest K first."""
-    groups: dict[str, list[Cell]] = {}
+    groups: dict[str, list] = {}
     for cell in sorted(found, key=lambda cell: (cell.trained_on, -cell.paper.k if cell.paper else 0)):
         groups.setdefault(cell.trained_on, []).append(cell)
     return groups
 
 
-def plot_tables(found: Sequence[Cell]) -> Figure:
-    """Tables 1 and 2 by training set: our K by the paper's rule on all samples, and the paper's."""
+def plot_tables(
+    found: Sequence[Any], mark: Callable[[Axes, float, Any], None] = dumbbell, keys: Sequence[Line2D] = KEYS
+) -> Figure:
+    """Tables 1 and 2 by training set: a net in each row, as `mark` draws its cell; by default our K by the
+    paper's rule on all samples, and the paper's.
+    """
     groups = by_training_set(found)
     lines = len(found) + 0.9 * len(groups)
     figure, axes = plt.subplots(figsize=(7.4, 0.25 * lines + 1.2))
@@ -72,14 +77,14 @@ def plot_tables(found: Sequence[Cell]) -> Figure:
         axes.text(-0.4, height, f"trained on {objects}", fontweight="bold", va="center", fontsize=9)
         for cell in cells:
             height += 1
-            dumbbell(axes, height, cell)
+            mark(axes, height, cell)
             ticks[height] = cell.column
         height += 1.3
     axes.set_yticks(list(ticks), list(ticks.values()), fontsize=9)
     axes.grid(axis="y", visible=False)
     axes.set_ylim(-0.7, height - 0.6)
     k_axis(axes)
-    figure.legend(handles=KEYS, loc="outside lower center", ncols=2, fontsize=9)
+    figure.legend(handles=list(keys), loc="outside lower center", ncols=len(keys), fontsize=9)
     return figure
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -14,7 +13,7 @@ from matplotlib.lines import Line2D
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.rules import LargestK
-from lcs_utils.evaluation.table_figures import OURS, PAPERS, by_training_set, k_axis, say_missing
+from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
 from lcs_utils.evaluation.tables import PAPER, Paper, column, say
 from lcs_utils.nets import trained
 from lcs_utils.plotting import PALETTE
@@ -96,24 +95,7 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
 
 def plot(found: Sequence[Cell]) -> Figure:
     """Our K, its null and the paper's, a net in each row, by training set; what was not trained says so."""
-    groups = by_training_set(found)
-    lines = len(found) + 0.9 * len(groups)
-    figure, axes = plt.subplots(figsize=(7.4, 0.25 * lines + 1.2))
-    height, ticks = 0.0, {}
-    for scenes, group in groups.items():
-        objects = "1 object" if scenes == "1" else f"{scenes} objects"
-        axes.text(-0.4, height, f"trained on {objects}", fontweight="bold", va="center", fontsize=9)
-        for cell in group:
-            height += 1
-            _row(axes, height, cell)
-            ticks[height] = cell.column
-        height += 1.3
-    axes.set_yticks(list(ticks), list(ticks.values()), fontsize=9)
-    axes.grid(axis="y", visible=False)
-    axes.set_ylim(-0.7, height - 0.6)
-    k_axis(axes)
-    figure.legend(handles=KEYS, loc="outside lower center", ncols=3, fontsize=9)
-    return figure
+    return plot_tables(found, _row, KEYS)
 
 
 def markdown(found: Iterable[Cell]) -> str:
