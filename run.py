@@ -98,6 +98,7 @@ def install(python):
     for installer in [with_uv] * bool(uv) + [with_pip]:
         itself = [*installer, "--no-deps", "--no-build-isolation", "--editable", "."]
         if call([*installer, "-r", LOCK.name]) and call(itself):
+            run(python, ["-c", "import matplotlib.font_manager"])  # lists fonts now, not in a notebook's cell
             UNFINISHED.unlink()
             return
     raise RunError("the installation failed (see above); run the same command again when its cause is gone")
@@ -120,6 +121,8 @@ def run(python, arguments, **variables):
     search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", "")])
     inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
+    if Path(python).is_relative_to(ENVIRONMENT):  # matplotlib's list of fonts: no other environment spoils it
+        inherited.setdefault("MPLCONFIGDIR", str(ENVIRONMENT / "matplotlib"))
     try:
         return subprocess.run([python, *arguments], cwd=ROOT, env=inherited).returncode
     except KeyboardInterrupt:
