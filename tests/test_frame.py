@@ -157,6 +157,22 @@ def test_an_interrupted_installation_is_redone(tmp_path, monkeypatch, interrupte
     assert installed == [python] * interrupted
 
 
+def test_an_environment_keeps_its_own_list_of_fonts(monkeypatch, tmp_path):
+    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+    here = Path(sys.executable).parent.parent
+
+    def says(environment):
+        monkeypatch.setattr(run, "ENVIRONMENT", environment)
+        own = (
+            f"import os, sys; sys.exit(os.environ.get('MPLCONFIGDIR') == {str(environment / 'matplotlib')!r})"
+        )
+        return bool(run.run(sys.executable, ["-c", own]))
+
+    assert says(here) and not says(tmp_path)
+    monkeypatch.setenv("MPLCONFIGDIR", "elsewhere")  # one's own choice stays
+    assert not says(here)
+
+
 def test_run_explains_itself():
     def said(*arguments):
         return subprocess.run(
