@@ -25,7 +25,9 @@ from lcs_utils import notebooks, paths, plotting
 from lcs_utils.evaluation import hand_counts, sentences, strips
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.counter import report as counter_report
+from lcs_utils.counter import visible
 from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
+from lcs_utils.stats import as_dicts
 from lcs_utils.widgets.hand_count import HandCounter
 
 # %%
@@ -49,6 +51,21 @@ files = [*folders, "data/counts/counter_cycles.csv"]
 path = plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, files)
 # %%
 Markdown(sentences.exact(exact))
+
+# %% [markdown]
+# ## Which faults does it name?
+# A picture with a fault is no CLEVR, if the fault can be seen: of one strength, some change a picture
+# much and some hardly (a gray object fades into a gray floor). So the share called plausible stands
+# against how much some 3×3 pixels changed. Look at where it falls below the dotted tenth, beside the
+# share of clean renders (dashed), which is what a counter that does not look would pass.
+
+# %%
+figure, passed = counter_report.plot_faults(visible.read())
+path = plotting.save_figure(
+    figure, "counter_faults", preset, as_dicts(passed), seed, [*folders, visible.ROWS]
+)
+# %%
+Markdown(counter_report.named(visible.read()))
 
 # %% [markdown]
 # ## Where somebody looked

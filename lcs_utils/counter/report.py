@@ -1,5 +1,5 @@
 """How often the counter is exact, by number of objects: on renders of each kind and size, and on scenes
-that Cycles drew (App. E.2).
+that Cycles drew; and which faults it names (App. E.2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,9 +8,11 @@ from pathlib import Path
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils.counter.accuracy import NAMED, PASSING, wilson
 from lcs_utils.counter.cycles import RESOLUTIONS, Compared, accuracy, name_at
 from lcs_utils.counter.net import folder, verify
-from lcs_utils.counter.shipped import RESOLUTION, SECOND
+from lcs_utils.counter.shipped import FOLDER, RESOLUTION, SECOND
+from lcs_utils.counter.visible import CLEAN, Passed, judge, named_from
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
 
@@ -95,3 +97,43 @@ def plot(
     }
     figure.legend(lines.values(), lines, loc="outside lower center", ncols=3, fontsize=9)
     return figure, found
+
+
+def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dict[float, Interval]]]]:
+    """The share called plausible against how much a fault changed, a panel per fault, both counters; dashed:
+    of clean renders. With the numbers behind it, {counter: {fault: {change: share}}}.
+    """
+    found: dict[str, dict[str, dict[float, Interval]]] = {}
+    figure, panels = plt.subplots(1, len(NAMED), figsize=(9.6, 2.7), sharex=True, sharey=True)
+    for folder_, words, color, marker in (
+        (FOLDER, "counter", "blue", "o"),
+        (SECOND, "second counter", "vermilion", "D"),
+    ):
+        mine = [row for row in rows if folder_.exists() and row.judge == judge(folder_)]
+        for row in mine:
+            share = Interval(row.passed / row.images, *wilson(row.passed, row.images))
+            found.setdefault(words, {}).setdefault(row.fault, {})[row.change] = share
+        for panel, name in zip(panels, NAMED, strict=True):
+            if not (of := found.get(words, {}).get(name)):
+                continue
+            panel.set_title(name)
+            value, low, high = zip(*of.values())
+            panel.plot(list(of), value, marker=marker, ms=4, color=PALETTE[color], label=words)
+            panel.fill_between(list(of), low, high, color=PALETTE[color], alpha=0.15, lw=0)
+            panel.axhline(found[words][CLEAN][0.0].value, color=PALETTE[color], lw=1, ls="--")
+            panel.axhline(PASSING, color="0.5", lw=1, ls=":")
+    panels[0].set(ylabel="share called plausible", ylim=(0, 1.02), xlim=(0, None))
+    figure.supxlabel("change of some 3×3 pixels that the fault made, at least (0.1: 13 of 256 gray levels)")
+    lines = {words: line for line, words in zip(*panels[0].get_legend_handles_labels(), strict=True)}
+    figure.legend(lines.values(), lines, loc="outside upper right", ncols=2, fontsize=9)
+    return figure, found
+
+
+def named(rows: Sequence[Passed]) -> str:
+    """From which change on at most PASSING of the pictures with a fault pass, by counter, in Markdown."""
+    places = {"counter": FOLDER, "second counter": SECOND}
+    there = {words: judge(place) for words, place in places.items() if place.exists()}
+    of = [named_from([row for row in rows if row.judge == mine]) for mine in there.values()]
+    lines = [["at most a tenth passes from a change of", *there], ["---"] * (1 + len(there))]
+    lines += [[name, *("never" if one[name] is None else f"{one[name]:g}" for one in of)] for name in NAMED]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
