@@ -101,3 +101,29 @@ def test_the_eye_with_itself_and_k_by_eye():
     told = [Row(s.net, s.weights, "c", 0, "dpmpp_2m", 14, s.k, s.sample, s.k, s.k, 1.0) for s in shown]
     line = next(line for line in by_eye.largest(first, told).splitlines() if "Exp. 1, 64 px" in line)
     assert line.count("2") >= 2 and "| – |" in by_eye.largest(first, told)
+
+
+def test_k_by_eye_keeps_families_apart():
+    shown = [hc.Shown("exp1, 64 px", "0" * 12, k, i, 0, "dpmpp_2m", 14) for k in (1, 2, 3) for i in range(8)]
+    spread = [s._replace(family="spread") for s in shown]
+    hands = [hc.HandCount(s, 1, 1, by_eye.LOOKER) for s in shown]  # one object, whatever is asked for
+    hands += [hc.HandCount(s, s.k, 1, by_eye.LOOKER) for s in spread]
+    told = [
+        Row(s.net, s.weights, "c", 0, "dpmpp_2m", 14, s.k, s.sample, s.k, s.k, 1.0, family=s.family)
+        for s in shown + spread
+    ]
+    test, random = (
+        by_eye.largest_of(hands, told, "exp1, 64 px", family).eye.value for family in ("test", "spread")
+    )
+    assert (test, random) == (1, 3)
+    assert by_eye.largest_of(hands, told, "exp1, 64 px", "crowded").eye is None
+
+
+def test_what_was_seen_at_random_cells_stands_beside_the_papers_list_and_not_in_it():
+    hands = hc.read_counts()
+    listed, both = by_eye.compare(hands), by_eye.compare_everywhere(hands)
+    beside = {label for label in both.seen if label.endswith(by_eye.RANDOM)}
+    assert beside and {k: v for k, v in both.seen.items() if k not in beside} == listed.seen
+    assert both.kappa_looks == listed.kappa_looks and len(both.all.pairs) == len(listed.all.pairs)
+    of_the_list = [hand for hand in hands if hand.shown.family == "test"]
+    assert not any(label.endswith(by_eye.RANDOM) for label in by_eye.compare_everywhere(of_the_list).seen)

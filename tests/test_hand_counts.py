@@ -84,7 +84,7 @@ def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
     with pytest.warns(UserWarning, match="which is dropped"):
         assert len(hc.read_counts(path)) == 2
     path.write_text(whole)
-    path.write_text(path.read_text().replace("heun,2,4", "heun,2,four"))
+    path.write_text(path.read_text().replace("heun,2,test,4", "heun,2,test,four"))
     with pytest.raises(ValueError, match="holds a line that is no row"):
         hc.read_counts(path)
 

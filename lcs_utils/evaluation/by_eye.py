@@ -36,6 +36,7 @@ LABELS = {
     "exp1, 32 px": "Exp. 1, 32 px",
 }
 NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}
+RANDOM = "random cells"  # the family `spread`; else the paper's list
 
 
 LOOKER = "a vision-language model, blind, among controls"
@@ -68,15 +69,15 @@ class Compared(NamedTuple):
         return {"seen": said, "kappa": {"looks wrong": self.kappa_looks, "count": self.kappa_counts}}
 
 
-def rows() -> list[Row]:
-    """The counter's rows of both sizes at the paper's list, their nets named with the size, and of the
-    controls.
+def rows(family: str = "test") -> list[Row]:
+    """The counter's rows of both sizes of a family of locations, by default the paper's list, their nets
+    named with the size, and of the controls.
     """
     found = [
         row._replace(net=f"{row.net}, {size}")
         for preset, size in SIZES.items()
         for row in read_rows(rows_path(preset))
-        if row.family == "test"
+        if row.family == family
     ]
     return found + controls.read()
 
@@ -127,6 +128,18 @@ def compare(
     return Compared(seen, found, looks, counts)
 
 
+def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
+    """As `compare`, and beside it nets whose samples at random cells were looked at. The agreement is of the
+    paper's list.
+    """
+    found, random = compare(hands), rows("spread")
+    for name, label in NETS.items():
+        mine = [hand for hand in hands if (hand.shown.net, hand.shown.family) == (name, "spread")]
+        if mine:
+            found = found._replace(seen=found.seen | compare(mine, {name: f"{label}, {RANDOM}"}, random).seen)
+    return found
+
+
 def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
     """What LOOKER saw of nets of one size, such as "64 px", under the nets' bare names."""
     return [
@@ -175,15 +188,15 @@ class Ks(NamedTuple):
     looks: LargestK | None
 
 
-def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str) -> Ks:
-    """K of one net, named with its size as in NETS."""
+def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, family: str = "test") -> Ks:
+    """K of one net, named with its size as in NETS, at locations of a family."""
     net = bare(name)
     mine = [
-        hand._replace(shown=hand.shown._replace(net=net))
+        hand._replace(shown=hand.shown._replace(net=net, family="test"))  # rules ask for it by default
         for hand in hands
-        if hand.shown.net == name and hand.counted_by == LOOKER
+        if (hand.shown.net, hand.shown.family, hand.counted_by) == (name, family, LOOKER)
     ]
-    own = [row._replace(net=net) for row in stored if row.net == name]
+    own = [row._replace(net=net, family="test") for row in stored if (row.net, row.family) == (name, family)]
     looks, number = (counted_blind(mine, own, net, looks=looks) for looks in (True, False))
     kinds = (
         ([blind for blind, _ in number], PLACES_RULE),
@@ -197,10 +210,13 @@ def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> 
     """K of every net that was looked at, in Markdown."""
     head = "| net | number and places, counted by eye | by the counter | and looks right to the eye |"
     lines = [head, "|---|---|---|---|"]
-    told = rows() if stored is None else list(stored)
+    told = [*rows(), *rows("spread")] if stored is None else list(stored)
     for name, label in NETS.items():
-        said = " | ".join(say(k) if k else "–" for k in largest_of(hands, told, name))
-        lines.append(f"| {label} | {said} |")
+        for family, words in (("test", ""), ("spread", f", {RANDOM}")):
+            found = largest_of(hands, told, name, family)
+            if family == "test" or found.eye:
+                said = " | ".join(say(k) if k else "–" for k in found)
+                lines.append(f"| {label}{words} | {said} |")
     return "\n".join(lines) + "\n"
 
 

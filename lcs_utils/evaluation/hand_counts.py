@@ -25,9 +25,10 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from lcs_utils import nets, paths, store
+from lcs_utils.checks import check_choice
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import changes, controls, sizes
+from lcs_utils.evaluation import changes, controls, families, sizes
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
@@ -47,6 +48,7 @@ class Shown(NamedTuple):
     seed: int
     solver: str
     steps: int
+    family: str = "test"  # of `families.FAMILIES`
 
 
 class HandCount(NamedTuple):
@@ -63,22 +65,30 @@ Line = NamedTuple("Line", [*Shown.__annotations__.items(), *list(HandCount.__ann
 
 
 def choose(
-    nets, ks, samples: int, order: int = 0, way: tuple[int, str, int] = STANDARD, preset: str = "tiny"
+    nets,
+    ks,
+    samples: int,
+    order: int = 0,
+    way: tuple[int, str, int] = STANDARD,
+    preset: str = "tiny",
+    family: str = "test",
 ) -> list[Shown]:
     """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be
     read off it.
 
     `way` is the samples' own seed, solver and steps; a net's name may say its size (`sizes.sized`), and a
-    name of `controls.CONTROLS` is no net. Raises ValueError for no K or no samples.
+    name of `controls.CONTROLS` is no net, and of no family. Raises ValueError for no K or no samples, or
+    an unknown family.
     """
+    check_choice("a family", family, families.FAMILIES)
     if samples < 1 or not ks:
         raise ValueError(f"need one or more K and samples, got {list(ks)} and {samples}")
     found = []
     for name in nets:
         if controls.is_control(name):
-            own = controls.way()
+            own = (*controls.way(), Shown._field_defaults["family"])
         else:
-            own = (changes.weights(sizes.bare(name), _preset(name, preset)), *way)
+            own = (changes.weights(sizes.bare(name), _preset(name, preset)), *way, family)
         found += [Shown(name, own[0], k, i, *own[1:]) for k in ks for i in range(samples)]
     return [found[i] for i in np.random.default_rng(order).permutation(len(found))]
 
@@ -87,10 +97,14 @@ def _preset(name: str, preset: str) -> str:
     return sizes.preset_of(name) if "," in name else preset
 
 
+def _group(shown: Shown) -> tuple:
+    return shown.net, shown.weights, shown.k, shown.seed, shown.solver, shown.steps, shown.family
+
+
 def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
-    """The first `n` samples of (net, weights, k, seed, solver, steps) where a sheet shows them."""
-    net, weights, k, seed, solver, steps = group
-    if n > ACROSS or not sheet_path(net, preset).exists():
+    """The first `n` samples of (net, weights, k, seed, solver, steps, family) where a sheet shows them."""
+    net, weights, k, seed, solver, steps, family = group
+    if n > ACROSS or family != "test" or not sheet_path(net, preset).exists():
         return None
     shown, about = (
         read_sheet(net, preset),
@@ -106,11 +120,11 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
     """
     wanted: dict[tuple, int] = {}
     for s in shown:
-        group = (s.net, s.weights, s.k, s.seed, s.solver, s.steps)
+        group = _group(s)
         wanted[group] = max(wanted.get(group, 0), s.sample + 1)
     drawn = {}
     for group, n in wanted.items():
-        name, weights, k, seed, solver, steps = group
+        name, weights, k, seed, solver, steps, family = group
         if controls.is_control(name):
             drawn[group] = list(controls.images(name, k, n))
             continue
@@ -119,12 +133,11 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
         if drawn[group] is None:
             denoise, side = changes.denoiser(net, of)
             place = lg.samples_path(
-                net, of, family="test", k=k, seed=seed, solver=solver, steps=steps, weights=weights
+                net, of, family=family, k=k, seed=seed, solver=solver, steps=steps, weights=weights
             )
-            drawn[group] = [
-                x for part in lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver) for x in part
-            ]
-    return [drawn[(s.net, s.weights, s.k, s.seed, s.solver, s.steps)][s.sample] for s in shown]
+            parts = lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver, family)
+            drawn[group] = [x for part in parts for x in part]
+    return [drawn[_group(s)][s.sample] for s in shown]
 
 
 def sheet(images: list[Tensor], first: int, side: int = SIDE) -> Image.Image:
@@ -294,7 +307,7 @@ class Agreement(NamedTuple):
 
 def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
     """Hand counts joined with the counter's rows of the same samples. Raises ValueError when none meet."""
-    by_sample = {Shown(*(getattr(r, name) for name in Shown._fields)): r for r in rows if r.family == "test"}
+    by_sample = {Shown(*(getattr(r, name) for name in Shown._fields)): r for r in rows}
     pairs = [(hand, by_sample[hand.shown]) for hand in hands if hand.shown in by_sample]
     if not pairs:
         raise ValueError(
@@ -313,7 +326,7 @@ def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
 
 
 def _sheets(args) -> None:
-    shown = choose(args.nets, args.k, args.samples, args.order)
+    shown = choose(args.nets, args.k, args.samples, args.order, family=args.family)
     images, folder = images_of(shown), Path(args.folder)
     for first in range(0, len(images), COLUMNS * ROWS):
         with store.atomic_path(folder / f"sheet_{first:04d}.png") as temporary:
@@ -346,6 +359,7 @@ def main(arguments=None) -> None:
         "--k", type=parse_counts, default=range(10), help="numbers of locations, as 2, 0-9 or 1,4"
     )
     sheets.add_argument("--samples", type=int, default=10, help="samples of each net and K")
+    sheets.add_argument("--family", default="test", choices=families.FAMILIES, help="of the nets' locations")
     sheets.add_argument("--order", type=int, default=0, help="seed of the order in which they are shown")
     stored = commands.add_parser("record", help="store the counts of a text file")
     stored.add_argument("folder")
