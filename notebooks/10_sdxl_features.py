@@ -54,7 +54,8 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
 # Blue and red off the diagonal are what orthogonal concepts would not have: styles attend alike, and which
-# other prompts do depends on the baseline.
+# other prompts do depends on the baseline. A signed mean hides both, as they cancel, and without the mean of
+# prompts it follows from their number alone if they are then of equal length: the absolute one stands beside.
 
 # %%
 figure = figures.plot_cosines(found, study.singles)
@@ -62,22 +63,25 @@ said = figures.mean_cosines(found, prompts.of_singles(again, study))
 alt = report.ALT["fig13"]
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
-Markdown(report.cosine_words(said))
+Markdown(report.cosine_words(said, len(study.singles)))
 
 # %% [markdown]
 # ## Composite prompts at a word (App. G)
 # The map at one word of a composite prompt against the single prompt of that word. Beside it the mean over
 # the other prompts: a similarity to everything is no composition; and the single prompt against itself from
-# other noise, which no composite can surpass by much. Hollow: a net that learned nothing, whose token for a
-# word is the same vector in either prompt.
+# other noise, which a composite, drawn from the single prompt's own noise, may surpass. The paper shows the
+# mid block; the others stand beside. Hollow, in the mid block: a net that learned nothing, whose token for a
+# word is the same vector in either prompt. Below: whether attention there knows a word's object at all.
 
 # %%
-said = prompts.composites(both, study, "mid", again)
-beside = report.composites_untrained(rows) if model == "standin" else {}
-figure = figures.plot_composites(said, beside)
-said = {"model": said, "untrained": beside}
+composed = {part: prompts.composites(both, study, part, again) for part in figures.PARTS}
+beside = {"mid": report.composites_untrained(rows)} if model == "standin" else {}
+figure = figures.plot_composites(composed, beside)
+said = {"model": composed, "untrained": beside}
 alt = report.ALT["composite_prompts"]
 path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored(), alt=alt)
+# %%
+Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 
 # %% [markdown]
 # ## Are attention maps explanations?
@@ -97,30 +101,38 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # %% [markdown]
 # ## Are objects and styles additive?
 # $R^2$ of the denoiser's answer to both by the sum of its answers to each (Lemma 1): for two objects, and
-# for an object and a style, which touches every pixel and yet adds up, in pixels too. One half of the question is the caption's: told one
-# object, this net learned that there is no other, so that two captions of one object contradict each other.
+# for an object and a style, which touches every pixel and yet adds up, in pixels too. One half of the
+# question is the caption's: told one object, this net learned that there is no other, so that two captions of
+# one object contradict each other.
+# Hollow, and in brackets below: the same net with the labels of neither, one and the other permuted, which
+# in one of three cases leaves the sum as it was.
 
 # %%
 label = "additivity $R^2$"
-figure = figures.plot_by_noise(rows, "additivity", report.ADDED, report.NETS, report.SIGMAS, label, chance=0)
+nets, null = report.NETS, "permuted"
+figure = figures.plot_by_noise(rows, "additivity", report.ADDED, nets, report.SIGMAS, label, control=null)
 figure.axes[0].set_yscale("symlog", linthresh=1)
 figure.axes[0].set_yticks([-5, -1, 0, 1], ["-5", "-1", "0", "1"])
 said, alt = report.numbers(rows, "additivity", "effect"), report.ALT["prompt_additivity"]
 path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, report.stored(), alt=alt)
 # %%
-Markdown(report.by_noise_words(rows, "additivity", report.ADDED, "permuted"))
+Markdown(report.by_noise_words(rows, "additivity", report.ADDED, null))
 
 # %% [markdown]
 # ## Does a removal move along its own direction? (eq. (3))
 # Of what changes when one of two is no longer told, the share along the direction that it has by itself.
+# Dashed: one half. With the names of the two directions exchanged each share is one minus itself, so that
+# this is the mean of a net that does not know which is which. An untrained net is no such, since its answers
+# add up in part: it stands beside as what is there before any training.
 
 # %%
 label = "own share"
-figure = figures.plot_by_noise(rows, "own share", report.ADDED, report.NETS, report.SIGMAS, label, chance=0.5)
-said, alt = report.numbers(rows, "own share"), report.ALT["prompt_own_share"]
+figure = figures.plot_by_noise(rows, "own share", report.ADDED, nets, report.SIGMAS, label, chance=0.5)
+own = [row for row in rows if not row.control]
+said, alt = report.numbers(own, "own share"), report.ALT["prompt_own_share"]
 path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, report.stored(), alt=alt)
 # %%
-Markdown(report.by_noise_words(rows, "own share", report.ADDED, "permuted"))
+Markdown(report.by_noise_words(rows, "own share", report.ADDED))
 
 # %% [markdown]
 # ## Your own model

@@ -92,9 +92,9 @@ def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
     beside = prompts.composites(both, FEW, "mid")  # an untrained net's come from rows, without other seeds
     assert {kind for of in said["mean"].values() for kind in of} == {"own", "other", "again"}
     assert {kind for of in beside["mean"].values() for kind in of} == {"own", "other"}
-    figures.plot_composites(said, beside)
+    figures.plot_composites({"mid": said, "up": prompts.composites(both, FEW, "up", again)}, {"mid": beside})
     means = figures.mean_cosines(found, prompts.of_singles(again, FEW))
-    assert report.cosine_words(means).count("(") == 1 + sum(
+    assert report.cosine_words(means, len(FEW.singles)).count("(") == 1 + sum(
         len(of) for b in means.values() for of in b.values()
     )
     plt.close("all")

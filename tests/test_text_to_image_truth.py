@@ -1,11 +1,13 @@
 """Captions, training, reader and scores of the small text-to-image model: truths planted, faults seen."""
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 
+from lcs_utils.features import contexts, measures
 from lcs_utils.text_to_image import (
     adapter,
     captions,
@@ -206,6 +208,51 @@ def test_additive_answers_are_additive_and_others_are_not(kind):
         "t1", Answers(dict(zip(told, (0 * a, a, b, a + b), strict=True))), [case], kind
     )
     assert [row.value for row in rows if (row.case, row.control) == (kind, "")] == [1.0] * 3
+
+
+def additive(kind):
+    """A denoiser whose answers add up exactly, and a scene that it answers."""
+    scene = Scene((("red", "cube"), ("blue", "cylinder")), "fog")
+    a, b = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
+    told = structure.prompts(kind, scene)
+    case = scoring.Case(scene, None, torch.zeros(1, 4, 4), None)
+    return Answers(dict(zip(told, (0 * a, a, b, a + b), strict=True))), case, told
+
+
+def test_with_the_directions_exchanged_a_share_is_one_minus_itself():
+    """So that one half is the null of any net: exact answers have one and zero, and others both ways."""
+    denoiser, case, told = additive("two objects")
+    other = torch.randn(16, generator=torch.Generator().manual_seed(1))
+    for both, exact in ((denoiser.of[told[3]], True), (other, False)):
+        denoiser.of[told[3]] = both
+        sums = contexts.gather(
+            lambda x_t, sigma, sets: structure.answers(denoiser, x_t, sigma, structure.of_sets(told, sets)),
+            lambda i: case.latents,
+            4,
+            1.0,
+            2,
+            [2],
+        )[structure.SPACES[""]]
+        exchanged = dataclasses.replace(
+            sums, projected=sums.projected.flip(2), directions_gram=sums.directions_gram.flip(1, 2)
+        )
+        own, mirrored = measures.shares(sums, 2), measures.shares(exchanged, 2)
+        torch.testing.assert_close(own + mirrored, torch.ones_like(own))
+        assert bool((own > 0.999).all()) == exact
+
+
+def test_each_scene_has_its_own_permutations():
+    """Of exact answers four permutations leave any share; over scenes they have one half as their mean. The
+    same four for all scenes would leave all at one value, three quarters here."""
+    denoiser, case, _ = additive("two objects")
+    found = {}
+    for number in (1, 60):
+        for row in structure.own_share_rows("t1", denoiser, [case] * number, "two objects"):
+            found[number, row.case, row.control, row.sigma] = row
+    alone, many = (found[number, "two objects", "permuted", 1.0] for number in (1, 60))
+    assert alone.value == pytest.approx(0.75, abs=1e-3) and alone.low == alone.high
+    assert abs(many.value - 0.5) < 0.1 and many.low < many.high
+    assert found[60, "two objects", "", 1.0].value == 1
 
 
 def test_a_jacobian_knows_what_a_place_depends_on():

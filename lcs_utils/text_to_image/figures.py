@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from lcs_utils.plotting import PALETTE, to_uint8
@@ -19,7 +20,9 @@ from lcs_utils.text_to_image.truth import Row
 HUES = [PALETTE[name] for name in ("vermilion", "blue", "green", "purple", "orange", "sky", "black")]
 NONE = "#E8E8E8"
 Baselined = dict[str, dict[str, dict[str, float]]]
+Parted = dict[str, Baselined]
 BASELINES = {"empty": 'minus "" (the paper)', "mean": "minus the mean of prompts"}
+NULLS = {"permuted": "labels permuted"}
 PARTS = {"down": "Down", "mid": "Mid", "up": "Up"}
 
 
@@ -118,27 +121,33 @@ def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
 
 
 def mean_cosines(found: Attended, again: Attended) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """{baseline: {part: {sigma: mean cosine of "two prompts", and of "one, other seeds"}}}."""
+    """{baseline: {part: {sigma: mean cosine of "two prompts", mean "absolute" one, and of "one, other
+    seeds"}}}."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     said: dict = {}
     for baseline in BASELINES:
         for part in PARTS:
             for sigma in sigmas:
                 matrix = cosines(found, sigma, part, baseline)
-                n = len(matrix)
-                two = float((matrix.sum() - matrix.trace()) / (n * n - n))
-                one = float(other_seeds(found, again, sigma, part, baseline).mean())
-                means = {"two prompts": round(two, 3), "one, other seeds": round(one, 3)}
+                two = matrix[~torch.eye(len(matrix), dtype=torch.bool)]
+                one = other_seeds(found, again, sigma, part, baseline)
+                kinds = {"two prompts": two, "absolute": two.abs(), "one, other seeds": one}
+                means = {kind: round(float(of.mean()), 3) for kind, of in kinds.items()}
                 said.setdefault(baseline, {}).setdefault(part, {})[f"{sigma:.3g}"] = means
     return said
 
 
-def plot_composites(said: Baselined, beside: Baselined) -> Figure:
-    """Composite prompts at a word against the single prompt of that word, and against the others (App. G);
-    hollow: `beside`, an untrained net, where there is one; the single prompt against itself from other
-    noise says how much any cosine can be."""
-    figure, axes = plt.subplots(1, len(said), figsize=(9, 4.2), sharey=True)
-    for ax, (baseline, of) in zip(axes, said.items(), strict=True):
+def plot_composites(said: Parted, beside: Parted) -> Figure:
+    """Composite prompts at a word against the single prompt of that word, and against the others, a column
+    for each part of the net and a line for each baseline (App. G); hollow: `beside`, an untrained net, in
+    the parts where there is one; the single prompt against itself from other noise says how much any cosine
+    can be."""
+    size = (3.1 * len(said) + 1.7, 7.4)
+    figure, axes = plt.subplots(len(BASELINES), len(said), figsize=size, sharex=True, sharey=True)
+    panels = [(baseline, part) for baseline in BASELINES for part in said]
+    legend = {}
+    for ax, (baseline, part) in zip(axes.flat, panels, strict=True):
+        of, bare = said[part][baseline], beside.get(part, {}).get(baseline, {})
         labels, y = list(of), np.arange(len(of))
         for kind, mark, color, label in (
             ("own", "o", HUES[1], "its own single prompt"),
@@ -149,12 +158,18 @@ def plot_composites(said: Baselined, beside: Baselined) -> Figure:
                 continue
             lifted = y - 0.25 * (kind == "again")
             ax.plot([of[name][kind] for name in labels], lifted, mark, color=color, ms=8, label=label)
-            if beside and kind in beside[baseline][labels[0]]:
-                values = [beside[baseline][name][kind] for name in labels]
+            if kind in bare.get(labels[0], {}):
+                values = [bare[name][kind] for name in labels]
                 ax.plot(values, y + 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
-        ax.set(yticks=y, yticklabels=labels, xlim=(-1.05, 1.05), xlabel="cosine", title=BASELINES[baseline])
+        ax.set(
+            yticks=y, yticklabels=labels, xlim=(-1.05, 1.05), title=f"{PARTS[part]}, {BASELINES[baseline]}"
+        )
         ax.axvline(0, color="gray", lw=1)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+        handles, names = ax.get_legend_handles_labels()
+        legend |= dict(zip(names, handles, strict=True))
+    for ax in axes[-1]:
+        ax.set_xlabel("cosine")
+    figure.legend(legend.values(), legend, loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 
@@ -234,18 +249,29 @@ def plot_by_noise(
     sigmas: Sequence[float],
     label: str,
     chance: float | None = None,
+    control: str = "",
 ) -> Figure:
     """A measure by noise level, a panel for each case: every net with its interval; dashed: what a net that
-    knows nothing reaches."""
+    knows nothing reaches, where it is one number; hollow: each net's own rows of a control. Raises ValueError
+    for rows that are not stored."""
     columns = 2
     lines = -(-len(cases) // columns)
     figure, axes = plt.subplots(lines, columns, figsize=(8.4, 2.7 * lines + 0.7), sharex=True, sharey=True)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
         for k, (net, name) in enumerate(nets.items()):
-            found = [one(rows, net, measure, case, sigma=sigma) for sigma in sigmas]
+            found, nulls = (
+                [one(rows, net, measure, case, c, sigma=sigma) for sigma in sigmas] for c in ("", control)
+            )
+            if None in found + nulls:
+                raise ValueError(
+                    f"{net}, {measure}, {case}: not stored at all of {list(sigmas)}, {control!r}"
+                )
             bars = [[row.value - row.low for row in found], [row.high - row.value for row in found]]
             x = [1.04**k * sigma for sigma in sigmas]
             ax.errorbar(x, [row.value for row in found], bars, fmt="os^"[k] + "-", color=HUES[k], label=name)
+            if control:
+                null = [row.value for row in nulls]
+                ax.plot(x, null, "os^"[k] + ":", color=HUES[k], mfc="white", lw=1.3, zorder=0)
         if chance is not None:
             ax.axhline(chance, color="gray", lw=1, ls="--")
         ax.set(xscale="log", title=title, xticks=sigmas, xticklabels=[f"{s:g}" for s in sigmas])
@@ -254,5 +280,9 @@ def plot_by_noise(
         ax.set_xlabel("noise level σ")
     for ax in axes.flat[::columns]:
         ax.set_ylabel(label)
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(nets))
+    handles, names = axes.flat[0].get_legend_handles_labels()
+    if control:
+        handles.append(Line2D([], [], color="gray", ls=":", marker="o", mfc="white"))
+        names.append(f"hollow: {NULLS.get(control, control)}")
+    figure.legend(handles, names, loc="outside lower center", ncols=len(handles))
     return figure

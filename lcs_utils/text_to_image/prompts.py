@@ -252,6 +252,13 @@ def cosines(found: Attended, sigma: float, part: str, baseline: str) -> Float[Te
     return cosine_similarity(differences(found, sigma, part, baseline))
 
 
+def least_mean_cosine(n: int) -> float:
+    """-1/(n - 1): no n vectors have a lower mean cosine of two of them, since no sum has a negative length;
+    n that sum to zero (their own mean taken away) and are of equal length have exactly it, whatever they
+    are."""
+    return -1 / (check_count("n", n, 2) - 1)
+
+
 def asked(study: Study) -> list[Prompt]:
     """All prompts whose attention Figs. 7 and 13 look at: singles, composites, last the empty one."""
     return [*study.singles, *(prompt for prompt, _ in study.composites), Prompt("empty", "", "")]

@@ -12,8 +12,8 @@ from lcs_utils.plotting import image_grid
 from lcs_utils.text_to_image import structure, success, truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
 from lcs_utils.text_to_image.captions import Scene, caption, held_out
-from lcs_utils.text_to_image.figures import one, part_maps
-from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study
+from lcs_utils.text_to_image.figures import BASELINES, PARTS, Parted, one, part_maps
+from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study, least_mean_cosine
 from lcs_utils.text_to_image.scoring import SIGMAS
 from lcs_utils.text_to_image.truth import Row
 
@@ -87,10 +87,10 @@ ALT = {  # what a figure shows, for those who hear it
         "red among styles, paler red and blue elsewhere, more blue without the paper's baseline."
     ),
     "composite_prompts": (
-        "Cosines of composite prompts at a word with the single prompt of that word and with the others: "
-        "mostly high with its own, as the single prompt's with itself from other noise, near zero with the "
-        "others; in an untrained net high with its own too, "
-        "and with the others under the paper's baseline."
+        "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "
+        "the down, mid and up blocks under two baselines: high with its own, about as the single prompt's "
+        "with itself from other noise, near zero with the others. In the mid block an untrained net is "
+        "mostly high with its own too, and with the others under the paper's baseline."
     ),
     "attention_to_mask": (
         "How well attention to a word finds its own object's mask, by part of the net and noise level: "
@@ -99,12 +99,14 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "prompt_additivity": (
         "Additivity by noise level, for two objects and for an object and a style, of the denoiser and of "
-        "the mid block: T1 is near one for styles, above an untrained net, and far below zero for two "
-        "objects; T2 about zero for two objects and below it for styles."
+        "the mid block, each net beside itself with permuted labels, which lies below minus one half: T1 is "
+        "near one for styles, above an untrained net, and for two objects far below its permuted self in the "
+        "denoiser; T2 about zero for two objects and below it for styles, above its permuted self throughout."
     ),
     "prompt_own_share": (
         "The share of a removal along its own direction by noise level, for two objects and for an object "
-        "and a style, of the denoiser and of the mid block, beside chance at one half."
+        "and a style, of the denoiser and of the mid block, beside a dashed line at one half: T1 far above "
+        "it for styles and below it for two objects, T2 about it, an untrained net above it."
     ),
 }
 
@@ -224,20 +226,29 @@ def map_numbers(found: Attended, asked: Sequence[Prompt], part: str = "up") -> d
     }
 
 
-def cosine_words(said: dict) -> str:
-    """The mean cosine of two prompts and, in brackets, of one and itself from other noise, by baseline, part
-    and noise level, as a table."""
+def cosine_words(said: dict, prompts: int) -> str:
+    """The mean cosine of two of `prompts` prompts, signed and absolute, and, in brackets, of one and itself
+    from other noise, by baseline, part and noise level, as a table; below, what is so by construction."""
     sigmas = list(next(iter(next(iter(said.values())).values())))
+    least = least_mean_cosine(prompts)
     lines = [
-        "Mean cosine between two prompts (between one and itself, from other noise).",
+        f"Cosine between two of {prompts} prompts: mean, mean absolute (mean between one and itself, from "
+        "other noise).",
         "",
         "| baseline | part | " + " | ".join(f"σ = {s}" for s in sigmas) + " |",
     ]
     lines += ["|---" * (len(sigmas) + 2) + "|"]
     for baseline, of in said.items():
         for part, values in of.items():
-            pairs = [f"{two:.2f} ({one:.2f})" for two, one in (values[s].values() for s in sigmas)]
-            lines.append(f"| {baseline} | {part} | " + " | ".join(pairs) + " |")
+            three = [tuple(values[s].values()) for s in sigmas]
+            cells = [f"{two:.2f}, {size:.2f} ({one:.2f})" for two, size, one in three]
+            lines.append(f"| {baseline} | {part} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        f"By construction: {prompts} vectors without their own mean, of then equal length, have a mean "
+        f"cosine of -1/{prompts - 1} = {least:.2f}, whatever they are, and a mean absolute one of at least "
+        f"{-least:.2f}; no vectors have a lower mean. Orthogonal ones have 0 and 0.",
+    ]
     return "\n".join(lines)
 
 
@@ -263,6 +274,48 @@ def by_noise_words(rows: Sequence[Row], measure: str, cases: dict[str, str], con
                 cells.append(_told(own) + (f" ({null.value:.2f})" if null else ""))
             lines.append(f"| {label} | {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def composite_words(said: Parted, rows: Sequence[Row], sigma: float = 2.0) -> str:
+    """The cosines of `prompts.composites` by part and baseline, mean and range over prompts, as a table; with
+    stored rows, below, where T1's attention tells a word's own object from the other."""
+    labels = list(next(iter(said.values()))[next(iter(BASELINES))])
+    held = len({label.split(" at ")[0] for label in labels})
+    lines = [
+        f"Cosine, mean over {len(labels)} words of {held} composite prompts [least, most]: chosen prompts, "
+        "no sample of any, so that there are no intervals.",
+        "",
+        "| part | baseline | its own single prompt | mean of the others | its single prompt, other seeds |",
+        "|---" * 5 + "|",
+    ]
+    for part, of in said.items():
+        for baseline, values in of.items():
+            kinds = {kind: [values[label][kind] for label in labels] for kind in values[labels[0]]}
+            cells = [f"{sum(v) / len(v):.2f} [{min(v):.2f}, {max(v):.2f}]" for v in kinds.values()]
+            lines.append(f"| {part} | {baseline} | " + " | ".join(cells) + " |")
+    if rows:
+        lines += ["", own_object_words(rows, list(said), sigma)]
+    return "\n".join(lines)
+
+
+def own_object_words(rows: Sequence[Row], parts: Sequence[str] = tuple(PARTS), sigma: float = 2.0) -> str:
+    """Where T1's raw attention to a word finds its own object better than the other one: where the AUC's
+    interval of the own mask lies above that of the other's."""
+    told = {True: [], False: []}
+    for part in parts:
+        own, other = (
+            one(rows, "t1", "AUC", f"attention {part}, raw", control, sigma=sigma)
+            for control in ("", "other object")
+        )
+        told[own.low > other.high].append(f"{part} ({_told(own)}, the other object's {_told(other)})")
+    found, missed = ("; ".join(told[which]) or "none" for which in (True, False))
+    said = (
+        f"T1's attention to a word finds its own object better than the other (AUC at σ = {sigma:g}, next "
+        f"section) in: {found}. Not in: {missed}."
+    )
+    return said + " There, a map like the single prompt's does not say where the object is." * bool(
+        told[False]
+    )
 
 
 def composites_untrained(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float]]]:

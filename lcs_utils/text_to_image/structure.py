@@ -73,10 +73,11 @@ def own_share_rows(
     net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], kind: str, seed: int = 0
 ) -> Iterator[truth.Row]:
     """F3: of what changes when one of two is not told, the share along its own direction (eq. (3)); each
-    scene its own directions, from half of its noises. Chance is one half."""
+    scene its own directions, from half of its noises. With the two directions' names exchanged a
+    share s is 1 - s, so that one half is what no knowledge of which is which gives, of any net."""
     for sigma in SIGMAS:
         found = defaultdict(list)
-        for case in chosen:
+        for number, case in enumerate(chosen):
             told = prompts(kind, case.scene)
             sums = gather(
                 lambda x_t, level, sets, told=told: answers(denoiser, x_t, level, of_sets(told, sets)),
@@ -85,7 +86,8 @@ def own_share_rows(
                 sigma,
                 2,
                 [2],
-                seed=seed,
+                # four permutations, the same for all scenes, would be one draw of the null and not its mean
+                seed=seed + number,
             )
             for name, space in SPACES.items():
                 for one in own_share(sums[space], [2], seed):

@@ -1,0 +1,120 @@
+"""What notebook 10 says and draws beside its numbers: nulls, absolute cosines, where attention knows
+objects."""
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+
+from lcs_utils.text_to_image import figures, prompts, report
+from lcs_utils.text_to_image.truth import Row
+
+NETS = {"t1": "T1", "untrained": "untrained"}
+
+
+def attention(maps, empty=None):
+    """Maps [prompts places] in one layer of each part at one noise level, and that of the empty prompt."""
+    both = [*maps, torch.zeros(maps.shape[1]) if empty is None else empty]
+    return {(1.0, f"{part}_block"): [of.reshape(1, -1) for of in both] for part in figures.PARTS}
+
+
+def row(value, control="", net="t1", measure="own share", case="two objects", sigma=1.0):
+    return Row(net, measure, case, control, sigma, 0.0, 9, value, value - 0.05, value + 0.05)
+
+
+def test_vectors_less_their_mean_have_a_cosine_by_construction():
+    """Those of equal length -1/(n - 1), whatever they are; of others it may be more, and never less."""
+    x, y, z = torch.eye(5)[:3]
+    for vectors in ((x, -x), (x, -x, y, -y), (x, -x, y, -y, z, -z), (x, -x, x, -x)):
+        found = attention(torch.stack(vectors))
+        said = figures.mean_cosines(found, found)["mean"]["mid"]["1"]
+        least = prompts.least_mean_cosine(len(vectors))
+        assert said["two prompts"] == pytest.approx(least, abs=1e-3)
+        assert said["absolute"] >= -least - 1e-3
+    generator = torch.Generator().manual_seed(0)
+    for spread in (0, 1, 3):
+        lengths = (spread * torch.randn(8, 1, generator=generator)).exp()
+        found = attention(lengths * torch.randn(8, 400, generator=generator))
+        said = figures.mean_cosines(found, found)["mean"]["up"]["1"]["two prompts"]
+        assert (abs(said - prompts.least_mean_cosine(8)) < 0.01) == (spread == 0)
+        assert said >= prompts.least_mean_cosine(8) - 1e-3
+    with pytest.raises(ValueError, match="n must be"):
+        prompts.least_mean_cosine(1)
+
+
+def test_a_signed_mean_of_zero_hides_what_the_absolute_one_shows():
+    x, y, z = torch.eye(4)[:3]
+    orthogonal, alike = torch.stack([x, y, z]), torch.stack([x, x + 0.01 * y, -x])
+    said = figures.mean_cosines(attention(orthogonal), attention(orthogonal))["empty"]["down"]["1"]
+    assert said["two prompts"] == said["absolute"] == 0
+    said = figures.mean_cosines(attention(alike), attention(alike))["empty"]["down"]["1"]
+    assert said["two prompts"] < 0 and said["absolute"] > 0.99
+    words = report.cosine_words(figures.mean_cosines(attention(alike), attention(alike)), 3)
+    assert "-1/2 = -0.50" in words and "| empty | down | -0.33, 1.00 (1.00) |" in words
+    assert "-1/7 = -0.14" in report.cosine_words({"empty": {"down": {"1": said}}}, 8)
+
+
+def test_a_net_s_own_null_is_drawn_hollow_in_its_color():
+    rows = [
+        row(value, control, net)
+        for net, own in (("t1", 0.9), ("untrained", 0.7))
+        for value, control in ((own, ""), (own - 0.4, "permuted"))
+    ]
+    cases = {"two objects": "two"}
+    with pytest.raises(ValueError, match="own share, two objects: not stored at all of .*'shuffled'"):
+        figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", control="shuffled")
+    with pytest.raises(ValueError, match="not stored at all of .1.0, 2.0., ''"):
+        figures.plot_by_noise(rows, "own share", cases, NETS, [1.0, 2.0], "share")
+    cases["both"] = "both"
+    rows += [one._replace(case="both") for one in rows]
+    for control in ("permuted", ""):
+        figure = figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", control=control)
+        hollow = {
+            (to_rgba(line.get_color()), round(float(line.get_ydata()[0]), 2))
+            for line in figure.axes[0].lines
+            if line.get_markerfacecolor() == "white"
+        }
+        wanted = {(to_rgba(figures.HUES[0]), 0.5), (to_rgba(figures.HUES[1]), 0.3)}
+        assert hollow == (wanted if control else set())
+        names = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert names == ["T1", "untrained"] + ["hollow: labels permuted"] * bool(control)
+    plt.close("all")
+
+
+def test_attention_that_prefers_the_other_object_is_said_not_to_find_its_own():
+    def stored(own, other):
+        return [
+            row(value, control, measure="AUC", case=f"attention {part}, raw", sigma=2.0)
+            for part in figures.PARTS
+            for value, control in ((own[part], ""), (other[part], "other object"))
+        ]
+
+    good, bad = dict.fromkeys(figures.PARTS, 0.9), dict.fromkeys(figures.PARTS, 0.5)
+    all_found = report.own_object_words(stored(good, bad))
+    assert "Not in: none." in all_found and "does not say where" not in all_found
+    mid = report.own_object_words(stored(good | {"mid": 0.57}, bad | {"mid": 0.6}))
+    assert "Not in: mid (0.57 [0.52, 0.62], the other object's 0.60 [0.55, 0.65])." in mid
+    assert "in: down (0.90" in mid and "does not say where" in mid
+    assert "in: none. Not in: down" in report.own_object_words(stored(bad, good))
+
+
+def test_composites_say_how_many_prompts_they_are_and_have_hollow_marks_where_stored():
+    of = {
+        f"{name} at {word}": {"own": 0.8, "other": 0.1, "again": 0.9}
+        for name in ("a+b", "c+d")
+        for word in "ab"
+    }
+    of["c+d at b"] = {"own": 0.4, "other": -0.1, "again": 0.7}
+    said = {part: {"empty": of, "mean": of} for part in figures.PARTS}
+    words = report.composite_words(said, ())
+    assert words.startswith("Cosine, mean over 4 words of 2 composite prompts [least, most]")
+    assert "| mid | mean | 0.70 [0.40, 0.80] | 0.05 [-0.10, 0.10] | 0.85 [0.70, 0.90] |" in words
+    assert "AUC" not in words
+    bare = {name: {"own": 0.3, "other": 0.2} for name in of}
+    for beside, drawn in (({"mid": {"empty": bare, "mean": bare}}, [False, True, False]), ({}, [False] * 3)):
+        figure = figures.plot_composites(said, beside)
+        hollow = [any(line.get_markerfacecolor() == "white" for line in ax.lines) for ax in figure.axes]
+        assert hollow == drawn * 2
+        names = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert len(names) == len(set(names)) == 3 + 2 * bool(beside)
+    plt.close("all")
