@@ -5,7 +5,15 @@ each.
 import pytest
 import torch
 
-from lcs_utils.evaluation import feature_figures, feature_matrices, feature_predictions, feature_report
+from lcs_utils.evaluation import (
+    feature_figures,
+    feature_matrices,
+    feature_predictions,
+    feature_ranks,
+    feature_report,
+    notebook_claims,
+)
+from lcs_utils.evaluation.claims import NO, PARTLY, YES
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.net_features import KS, REMOVALS, FeatureRow
 from lcs_utils.experiments import Experiment
@@ -29,6 +37,9 @@ def feature_rows(planted=PLANTED):
                 row("effect", k, 0.1 * k)
             for k in REMOVALS:
                 row("own_share", k, own)
+            for control in ("permuted", "random"):
+                row("additivity", 3, -2.0, control)
+                row("own_share", 4, 0.25, control)
             for control in ("", "permuted", "random"):
                 row("cosine_abs", 1, cosine if not control else 0.05, control)
             row("overlap", 1, 0.5)
@@ -87,7 +98,8 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     curves = feature_report.curves(rows, kind="location")
     assert [(curve.net, curve.trained) for curve in curves] == [("exp1", 3), ("exp2", 3), ("untrained", None)]
     assert feature_report.curves(rows, kind="color") == []
-    assert feature_report.markdown(rows, curves).count("\n") == 5
+    table = feature_report.markdown(rows, curves)
+    assert table.count("\n") == 5 and table.count("(-2.00, -2.00) |") == table.count("(0.25, 0.25) |") == 3
     assert "–" not in feature_report.by_noise(rows, curves)
     figure = feature_figures.plot_additivity(rows, curves, KS)
     assert [axes.get_title() for axes in figure.axes][2] == "denoiser D"
@@ -99,13 +111,69 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     values = feature_report.measures_of(rows, k)
     assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}
     both = {"K": k, "share of six obeyed": {"exp1": 0.8, "exp2": 0.1}}
-    ranks = {outcome: {words: feature_report.Correlation(1, 1, 1, 2) for words in values} for outcome in both}
-    assert len(feature_figures.plot_against_outcomes(values, both, ranks).axes) == 6
+    ranks = {outcome: {words: feature_ranks.Correlation(1, 1, 1, 2) for words in values} for outcome in both}
+    assert len(feature_figures.plot_against_outcomes(values, both, ranks, ranks).axes) == 6
     three = {"additivity": {"exp1": 0.9, "exp2": -1.0, "mine": 0.5, "unknown": 0.0, "untrained": 0.4}}
-    ranks = feature_report.correlations(three, {"K": {"exp1": 7, "exp2": 1, "mine": 4}})
+    ranks = feature_ranks.correlations(three, {"K": {"exp1": 7, "exp2": 1, "mine": 4}})
     assert ranks["K"]["additivity"].value == 1 and ranks["K"]["additivity"].nets == 3
-    turned = feature_report.correlations(three, {"K": {"exp1": 1, "exp2": 7, "mine": 4}})
+    turned = feature_ranks.correlations(three, {"K": {"exp1": 1, "exp2": 7, "mine": 4}})
     assert turned["K"]["additivity"].value == -1
+
+
+def test_panels_of_additivity_share_one_axis_that_says_what_it_is(rows):
+    """Also where one part lies far below the others."""
+    far = [row._replace(value=-80.0) if row.layer == "denoiser" and row.k == 8 else row for row in rows]
+    for shown, lowest in ((rows, -5.2), (far, -96)):
+        panels = feature_figures.plot_additivity(shown, feature_report.curves(shown), KS).axes
+        assert len({axes.get_ylim() for axes in panels[:3]}) == 1
+        assert panels[0].get_ylim()[0] == pytest.approx(lowest, rel=0.05)
+        assert "logarithmic below −1" in panels[0].get_ylabel()
+        assert panels[3].get_ylim() != panels[0].get_ylim()
+
+
+def test_every_kind_of_cause_has_a_marker_of_its_own(rows):
+    figure = feature_figures.plot_causal(rows, {"exp1": "Exp. 1"}, ["decoder.0.scale"])
+    keys = figure.legends[0].get_lines()
+    assert len({line.get_marker() for line in keys}) == len(keys) == len(feature_report.CAUSAL)
+    drawn = [line.get_marker() for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
+    assert drawn == [line.get_marker() for line in keys]
+
+
+def with_cosines(rows, net, by_part):
+    """`rows` with other cosines of a net, {part: value}, intervals .01 to either side."""
+
+    def changed(row):
+        part = row.layer.split(".")[0]
+        if row.net != net or row.measure != "cosine_abs" or row.control or part not in by_part:
+            return row
+        value = by_part[part]
+        return row._replace(value=value, low=value - 0.01, high=value + 0.01)
+
+    return [changed(row) for row in rows]
+
+
+def test_cosines_are_told_part_by_part(rows):
+    """A mean over layers cancels what differs in sign between encoder and decoder."""
+    bare = with_cosines(rows, "untrained", dict.fromkeys(("encoder", "decoder", "denoiser"), 0.2))
+    mixed = with_cosines(bare, "exp1", {"encoder": 0.3, "decoder": 0.1, "denoiser": 0.205})
+    found = feature_report.cosines_by_part(mixed, "exp1", "untrained")
+    assert [(of.part, of.side) for of in found] == [
+        ("encoder", "larger"),
+        ("decoder", "smaller"),
+        ("denoiser", "not told apart"),
+    ]
+    assert [(of.smaller, of.layers) for of in found] == [(0, 2), (1, 1), (0, 1)]
+    turned = feature_report.cosines_by_part(mixed, "untrained", "exp1")
+    assert [of.side for of in turned] == ["smaller", "larger", "not told apart"]
+    table = feature_report.cosine_table(mixed, {"exp1": "untrained"})
+    assert "| Exp. 1, decoder | 0.10 [0.09, 0.11] | 0.20 [0.19, 0.21] | smaller | 1 of 1 layer |" in table
+    with pytest.raises(ValueError, match="net_features exp9"):
+        feature_report.cosines_by_part(mixed, "exp1", "exp9")
+
+    assert notebook_claims._orthogonal({"exp1": found})[1] == PARTLY
+    assert notebook_claims._orthogonal({"exp1": found[:1]})[1] == NO
+    said, verdict = notebook_claims._orthogonal({"exp1": found[1:2]})
+    assert verdict == YES and "decoder 0.10 [0.09, 0.11] against 0.20 [0.19, 0.21], smaller" in said
 
 
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
@@ -119,9 +187,8 @@ def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     assert curve == ("yours", "yours", feature_report.GRAY, 2)
     k = {"exp1": 7, "mine": 6, "yours": 2}
     values = feature_report.measures_of(rows, k)
-    figure = feature_figures.plot_against_outcomes(
-        values, {"K": k}, feature_report.correlations(values, {"K": k})
-    )
+    ranks = feature_ranks.correlations(values, {"K": k})
+    figure = feature_figures.plot_against_outcomes(values, {"K": k}, ranks, ranks)
     assert {"mine", "yours"} <= {text.get_text() for legend in figure.legends for text in legend.get_texts()}
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lcs_utils import store
-from lcs_utils.evaluation import feature_causal, feature_nets, feature_report, net_features
+from lcs_utils.evaluation import feature_causal, feature_nets, net_features
 from lcs_utils.evaluation.feature_nets import Subject
 from lcs_utils.evaluation.net_features import FeatureRow, Setting
 from lcs_utils.features import measures
@@ -150,19 +150,6 @@ def test_a_net_of_the_other_kind_is_named():
         feature_nets.singles(51)
     with pytest.raises(ValueError, match="inputs must be one of noise, renders"):
         net_features.draws_of(Setting(1.0, "photos"), 8)
-
-
-def test_the_scatter_ranks_nets_and_leaves_the_untrained_one_out():
-    nets = {f"net{i}": (i / 10, i + (i == 3)) for i in range(8)} | {"untrained": (0.9, 0.0)}
-    values, k = ({net: pair[i] for net, pair in nets.items()} for i in (0, 1))
-    found = feature_report.against_k(values, k)
-    assert found.value > 0.9 and found.low > 0 and found.nets == 8
-    shuffled = feature_report.against_k(
-        values, {net: k[other] for net, other in zip(k, [*list(k)[3:], *list(k)[:3]])}
-    )
-    assert shuffled.low < 0 < shuffled.high or shuffled.value < 0
-    with pytest.raises(ValueError, match="net7 has no K"):
-        feature_report.against_k(values, {net: v for net, v in k.items() if net != "net7"})
 
 
 def test_places_are_the_cells_around_each_location():

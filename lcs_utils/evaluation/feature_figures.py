@@ -9,12 +9,13 @@ import torch
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
+from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.feature_report import (
     CAUSAL,
     PARTS,
-    Correlation,
     Curve,
     Matrices,
     averaged,
@@ -70,9 +71,9 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
     K is marked on each curve.
 
-    Choice: additivity is linear from -1 to 1 and logarithmic below.
+    Choice: additivity is linear from -1 to 1 and logarithmic below, alike in all three panels.
     """
-    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.3), sharex=True)
+    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.6), sharex=True)
     for curve in curves:
         colors = of_colors(curve.net)  # the same shade may stand for one object, of places and of colors
         line = ("--" if colors else "-") if curve.trained else "-." if colors else ":"
@@ -86,18 +87,19 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
             if curve.trained in ks:
                 at = list(ks).index(curve.trained)
                 panel.plot(ks[at], value[at], "o", color=curve.color, mec="black", ms=7, zorder=5)
+    lowest = min(-1.0, *(panel.dataLim.y0 for panel in axes[:3]))
+    ticks = [tick for tick in (1, 0.5, 0, -0.5, -1, -3, -10, -30, -100) if tick > 1.2 * lowest]
     for panel, part in zip(axes, PARTS):
         panel.axhline(1, color="0.5", lw=1)
         panel.axhline(0, color="0.8", lw=1)
+        panel.axhline(-1, color="0.8", lw=1, ls="--")
         panel.set_yscale("symlog", linthresh=1, linscale=1.5)
-        lowest = min(-1.0, panel.dataLim.y0)
-        ticks = [tick for tick in (1, 0.5, 0, -0.5, -1, -3, -10, -30) if tick > 1.2 * lowest]
         panel.set(
             ylim=(1.2 * lowest, 1.25), title="denoiser D" if part == "denoiser" else f"{part} layers, mean"
         )
         panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
         panel.minorticks_off()
-    axes[0].set_ylabel("additivity $R^2(K)$")
+    axes[0].set_ylabel("additivity $R^2(K)$\nlogarithmic below −1 (dashed)")
     axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
     for panel in axes:
         panel.set(xlabel="K conditions", xticks=list(ks))
@@ -136,16 +138,17 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
         len(nets), 2, figsize=(9.0, 1.0 + 1.55 * len(nets)), squeeze=False, sharex=True, sharey=True
     )
     shades = [PALETTE[name] for name in ("black", "orange", "sky", "purple", "green")]
+    kinds = list(zip(shades, "osD^X", strict=True))
     for i, (net, words) in enumerate(nets.items()):
         for axes, way in zip(panels[i], ("add", "remove"), strict=True):
             for y, layer in enumerate(layers):
-                for c, (control, shade) in enumerate(zip(CAUSAL, shades, strict=True)):
+                for c, (control, (shade, marker)) in enumerate(zip(CAUSAL, kinds, strict=True)):
                     row = cause(rows, net, layer, f"{way}_effect", control)
                     place = y + (2 - c) * 0.16
                     axes.plot([row.low, row.high], [place] * 2, color=shade, lw=1.6)
-                    axes.plot(row.value, place, "o", ms=4.5, color=shade)
-            axes.axvline(0, color="0.6", lw=1)
-            axes.axvline(1, color="0.6", lw=1, ls="--")
+                    axes.plot(row.value, place, marker, ms=6.5, mec="white", mew=0.4, color=shade)
+            axes.axvline(0, color="0.6", lw=1, zorder=1)
+            axes.axvline(1, color="0.6", lw=1, ls="--", zorder=1)
             axes.set(
                 yticks=range(len(layers)),
                 yticklabels=[name.removesuffix(".scale").replace(".", " ") for name in layers],
@@ -155,7 +158,7 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
             if i == len(nets) - 1:
                 axes.set_xlabel("effect, in objects")
         panels[i, 0].set_ylabel(words.replace(", ", "\n"), fontsize=9)
-    keys = [plt.Line2D([], [], color=shade, marker="o", ms=4.5) for shade in shades]
+    keys = [plt.Line2D([], [], color=shade, marker=marker, ms=6.5) for shade, marker in kinds]
     figure.legend(keys, list(CAUSAL.values()), loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
@@ -164,14 +167,15 @@ def plot_against_outcomes(
     values: Mapping[str, Mapping[str, float]],
     outcomes: Mapping[str, Mapping[str, float]],
     found: Mapping[str, Mapping[str, Correlation]],
+    every: Mapping[str, Mapping[str, Correlation]],
 ) -> Figure:
-    """F7: what became of each net ({outcome: {net: value}}, a row each) against each measure, the rank
-    correlation above. Untrained nets are hollow, at zero, and not in the correlation; squares are nets told
-    of colors, large ones of 64 px.
+    """F7: what became of each net ({outcome: {net: value}}, a row each) against each measure, above it the
+    rank correlation over trained nets and over `every` net. Untrained ones are hollow, at zero; squares are
+    nets told of colors, large ones of 64 px.
 
     Choice: values below -1.5 are drawn there, as triangles.
     """
-    floor, size = -1.5, (4.0 * len(values), 0.9 + 3.3 * len(outcomes))
+    floor, size = -1.5, (4.0 * len(values), 0.9 + 3.5 * len(outcomes))
     figure, panels = plt.subplots(len(outcomes), len(values), figsize=size, sharey="row", squeeze=False)
     keys = {}
     for line, (outcome, reached) in zip(panels, outcomes.items(), strict=True):
@@ -185,8 +189,9 @@ def plot_against_outcomes(
                 shape = "s" if of_colors(net) else "o"
                 axes.plot(max(x, floor), reached.get(net, 0), "<" if x < floor else shape, **style)
                 keys[label(net)] = plt.Line2D([], [], marker=shape, **style)
-            c = found[outcome][words]
-            axes.set(xlabel=words, title=f"Spearman {c.value:.2f} [{c.low:.2f}, {c.high:.2f}]")
+            trained, whole = (say_interval(of[outcome][words]) for of in (found, every))
+            axes.set_xlabel(words)
+            axes.set_title(f"Spearman, trained nets {trained}\nuntrained too {whole}", fontsize=10)
             axes.margins(x=0.08, y=0.08)
         line[0].set_ylabel(outcome)
     figure.legend(keys.values(), keys, loc="outside lower center", ncols=5, fontsize=9)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.feature_nets import UNTRAINED
-from lcs_utils.evaluation.feature_report import Correlation, cause, pick
+from lcs_utils.evaluation.feature_ranks import Correlation
+from lcs_utils.evaluation.feature_report import cause, pick
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
@@ -124,7 +125,7 @@ def of_ranks(found: Mapping[str, Mapping[str, Correlation]]) -> list[Prediction]
         Prediction(
             f"{words} ranks nets as {outcome} does",
             f"≥ {RANKS}, its interval above 0",
-            f"{of.value:.2f} [{of.low:.2f}, {of.high:.2f}], {of.nets} nets",
+            f"{of.value:.2f} [{of.low:.2f}, {of.high:.2f}], {of.nets} trained nets",
             of.value >= RANKS and of.low > 0,
         )
         for outcome, of_words in found.items()

@@ -1,5 +1,5 @@
-"""What the rows of `net_features` say: which nets have them, tables with their controls, and how each measure
-ranks nets beside K (section 4, App. E.4).
+"""What the rows of `net_features` say: which nets have them, tables with their controls, and what each
+measure is of nets that have a K (section 4, App. E.4).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils.evaluation import against_null, color_rates, feature_matrices
+from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.feature_matrices import CosineRow, matrices
 from lcs_utils.evaluation.feature_nets import UNTRAINED
@@ -19,10 +20,9 @@ from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
 from lcs_utils.nets import trained
 from lcs_utils.plotting import PALETTE
-from lcs_utils.stats import rank_correlation
+from lcs_utils.stats import Interval
 
 PARTS = ("encoder", "decoder", "denoiser")
-RESAMPLES = 2000
 GRAY = "#777777"
 NAMES = {  # of the net without its size, and its color
     "exp1": ("Exp. 1", "blue"),
@@ -44,17 +44,6 @@ CAUSAL = {
     "condition": "the condition itself",
 }
 CONTROL_WORDS = {"permuted": "permuted", "random": "random"}
-
-
-class Correlation(NamedTuple):
-    """Spearman's rank correlation over `nets` nets and its 95 % bootstrap interval, nets drawn with
-    replacement.
-    """
-
-    value: float
-    low: float
-    high: float
-    nets: int
 
 
 def pick(
@@ -88,38 +77,57 @@ def pick(
     return mine[0]._replace(layer=part, value=value, low=low, high=high)
 
 
-def against_k(values: Mapping[str, float], k: Mapping[str, float], seed: int = 0) -> Correlation:
-    """F7: does a measure of the nets rank them as K does, or conditions obeyed? Untrained nets are points,
-    and not in the correlation.
-
-    Raises ValueError naming a net without a K, and as `rank_correlation`.
+class Cosines(NamedTuple):
+    """Mean absolute cosines of eq. (3) in one part of a net and of its untrained twin, intervals over draws,
+    and in how many of the part's `layers` the net's is the smaller.
     """
-    nets = [net for net in values if not net.startswith(UNTRAINED)]
-    missing = [net for net in nets if net not in k]
-    if missing:
-        raise ValueError(f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no K")
-    a, b = np.array([values[net] for net in nets]), np.array([k[net] for net in nets])
-    rng, draws = np.random.default_rng(seed), []
-    for _ in range(RESAMPLES):
-        which = rng.integers(len(nets), size=len(nets))
-        if len(set(a[which])) > 1 and len(set(b[which])) > 1:
-            draws.append(rank_correlation(a[which].tolist(), b[which].tolist()))
-    value = rank_correlation(a.tolist(), b.tolist())
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Correlation(*(round(float(v), 3) for v in (value, low, high)), len(nets))
+
+    part: str
+    net: Interval
+    untrained: Interval
+    smaller: int
+    layers: int
+
+    @property
+    def side(self) -> str:
+        """Whether the net's are smaller or larger than the untrained net's, or the intervals overlap."""
+        if self.net.high < self.untrained.low:
+            return "smaller"
+        return "larger" if self.net.low > self.untrained.high else "not told apart"
 
 
-def correlations(
-    values: Mapping[str, Mapping[str, float]], outcomes: Mapping[str, Mapping[str, float]], seed: int = 0
-) -> dict[str, dict[str, Correlation]]:
-    """{outcome: {measure: its rank correlation}}, over the nets whose outcome is known."""
-    return {
-        outcome: {
-            words: against_k({net: v for net, v in of.items() if net in reached}, reached, seed)
-            for words, of in values.items()
-        }
-        for outcome, reached in outcomes.items()
-    }
+def cosines_by_part(rows: Sequence[FeatureRow], net: str, untrained: str) -> list[Cosines]:
+    """Cosines of encoder, decoder and denoiser, since a mean over all layers cancels what differs in sign.
+
+    Raises ValueError as `pick`.
+    """
+    both, each = (net, untrained), {}
+    for row in rows:
+        how = (row.measure, row.control, row.reading, row.sigma, row.inputs)
+        if row.net in both and how == ("cosine_abs", "", "flat", 2.0, "noise"):
+            each[row.net, row.layer] = row.value
+    found = []
+    for part in PARTS:
+        of, twin = (Interval(*pick(rows, name, "cosine_abs", 1, part)[-3:]) for name in both)
+        layers = [layer for name, layer in each if name == net and layer.split(".")[0] == part]
+        smaller = sum(each[net, layer] < each[untrained, layer] for layer in layers)
+        found.append(Cosines(part, of, twin, smaller, len(layers)))
+    return found
+
+
+def cosine_table(rows: Sequence[FeatureRow], pairs: Mapping[str, str]) -> str:
+    """`cosines_by_part` of {net: its untrained twin} as a Markdown table, intervals over draws."""
+    lines = [
+        "| net, part | mean absolute cosine | of an untrained net | it is | smaller in |",
+        "|---|---|---|---|---|",
+    ]
+    for net, untrained in pairs.items():
+        lines += [
+            f"| {label(net)}, {of.part} | {say_interval(of.net)} | {say_interval(of.untrained)} | {of.side} "
+            f"| {of.smaller} of {of.layers} layer{'s' * (of.layers > 1)} |"
+            for of in cosines_by_part(rows, net, untrained)
+        ]
+    return "\n".join(lines) + "\n"
 
 
 class Matrices(NamedTuple):
@@ -314,13 +322,21 @@ MEASURED = {
     "additivity of D, K = 3": lambda rows, net: pick(rows, net, "additivity", 3).value,
     "own share in D, K = 4": lambda rows, net: pick(rows, net, "own_share", 4).value,
 }
+# not among what was predicted: additivity and own share are of D, and so should what they are held against be
+COSINE_OF_D = {
+    "one minus mean absolute cosine of D": lambda rows, net: 1 - pick(rows, net, "cosine_abs", 1).value
+}
 
 
-def measures_of(rows: Sequence[FeatureRow], k: Mapping[str, int]) -> dict[str, dict[str, float]]:
+def measures_of(
+    rows: Sequence[FeatureRow],
+    k: Mapping[str, int],
+    measured: Mapping[str, Callable[[Sequence[FeatureRow], str], float]] = MEASURED,
+) -> dict[str, dict[str, float]]:
     """{measure: {net: value}} of the nets that have a K, and of untrained ones."""
     nets = [net for size in SIZES.values() for net in labels(rows, size)]
     nets = [net for net in nets if net in k or net.startswith(UNTRAINED)]
-    return {words: {net: round(of(rows, net), 4) for net in nets} for words, of in MEASURED.items()}
+    return {words: {net: round(of(rows, net), 4) for net in nets} for words, of in measured.items()}
 
 
 def by_noise(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
@@ -345,7 +361,7 @@ def by_noise(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
 
 def markdown(rows: Sequence[FeatureRow], curves: Sequence[Curve]) -> str:
     """F1 to F4 and F6 of every net as a Markdown table, its controls in brackets: labels permuted, random
-    vectors; for the overlap the same vectors rotated; for the probe labels shuffled.
+    vectors; for the overlap the same vectors rotated; for the probe labels shuffled; the effect has none.
     """
 
     def said(net: str, measure: str, k: int, part: str, controls: Sequence[str], **more) -> str:
@@ -355,8 +371,8 @@ def markdown(rows: Sequence[FeatureRow], curves: Sequence[Curve]) -> str:
 
     lines = [
         "| net | cosine, encoder (permuted, random) | cosine, decoder | overlap, decoder (rotated) "
-        "| probe at K = 6, decoder (shuffled) | additivity of D, K = 3 | own share in D, K = 4 "
-        "| effect, K = 3 |",
+        "| probe at K = 6, decoder (shuffled) | additivity of D, K = 3 (permuted, random) "
+        "| own share in D, K = 4 (permuted, random) | effect, K = 3 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for curve in curves:
@@ -366,8 +382,8 @@ def markdown(rows: Sequence[FeatureRow], curves: Sequence[Curve]) -> str:
             said(net, "cosine_abs", 1, "decoder", both),
             said(net, "overlap", 1, "decoder", ("rotated",)),
             said(net, "probe", 6, "decoder", ("permuted",), reading="mean"),
-            said(net, "additivity", 3, "denoiser", ()),
-            said(net, "own_share", 4, "denoiser", ()),
+            said(net, "additivity", 3, "denoiser", both),
+            said(net, "own_share", 4, "denoiser", both),
             f"{pick(rows, net, 'effect', 3).value:.3f}",
         ]
         lines.append(f"| {curve.label} | {' | '.join(cells)} |")
