@@ -40,14 +40,14 @@
 # | [A4](A4_copies.ipynb) | Are samples copies? | the twelve nearest training images |
 # | [A5](A5_our_trainings.ipynb) | Would another training say so too? | other seeds, samplers, labels of one size, along training |
 # | [A6](A6_radius.ipynb) | How far should a local net see? | the radius from one cell to the whole image |
-# | [A7](A7_more_training.ipynb) | What does more training buy? | Exp. 1 at 64 px along its training, beside 32 px |
+# | [A7](A7_more_training.ipynb) | What does more training buy? | Exps. 1, 2, 3 at 64 px, blind looks, a second counter; along training |
 #
-# *In a hurry*: 05, then the explorer in 07. *For the theory*: 01, 02. *In doubt*: A1. Each takes about a minute on one idle core.
+# *In a hurry*: 05, then the explorer in 07. *For the theory*: 01, 02. *In doubt*: A1. Each takes under a minute on two idle cores.
 
 # %% [markdown]
 # ## In every notebook
-# - The first code cell holds the **parameters**. `preset` is `"tiny"` (the nets that come with the repository) or `"paper"` (the
-#   paper's sizes, which need nets trained at them).
+# - The first code cell holds the **parameters**. `preset` is `"tiny"` (32 px, the nets that come with the repository), `"small"`
+#   (64 px, of which some come with it) or `"paper"` (the paper's sizes, which need nets trained at them).
 # - Widgets are worked by mouse or keys: Tab to one, then arrow keys or Enter. If the kernel does not answer, they say so.
 # - Every figure is a PNG with its numbers beside it as JSON, under `figures/tiny/`; another seed or preset writes under `runs/`.
 # - What came out, with all numbers, and where we differ from the paper: `README.md`, one folder up.
@@ -83,7 +83,9 @@ path = plotting.save_figure(
 # Live in notebook 07: slide the noise, pick a pixel, switch conditions.
 
 # %%
-picture = LocalityExplorer().frame
+explorer = LocalityExplorer()
+explorer.draw_samples()
+picture = explorer.frame
 figure, axes = plt.subplots(figsize=(9, 9 * picture.shape[0] / picture.shape[1]))
 axes.imshow(picture)
 axes.axis("off")

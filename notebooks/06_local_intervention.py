@@ -29,7 +29,15 @@ from lcs_utils import nets
 from lcs_utils.evaluation import rate_figures, row_claims
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
-from lcs_utils.evaluation import alt_texts, against_null, rates, sentences, strips, tables
+from lcs_utils.evaluation import (
+    alt_texts,
+    against_null,
+    rates,
+    sentences,
+    strips,
+    tables,
+    tables_beyond_chance,
+)
 from lcs_utils.evaluation.length_generalization import draw_samples
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -142,6 +150,9 @@ single = tables.net_rates(stored, ones)
 path = plotting.save_figure(figure, "fig04", preset, alone.numbers() | {"rates": single}, seed, files)
 # %%
 Markdown(sentences.means(stored, ones, range(3, 7)))
+# %%
+large = tables_beyond_chance.cells(read_rows(rows_path("small")))
+Markdown(f"At 64 px (A1), trained on one object: {tables_beyond_chance.one_object(large)[0]}.")
 
 # %% [markdown]
 # ## Adding scores instead

@@ -148,9 +148,11 @@ by_noise = locality_rates.by_noise(counted, whole, preset)
 Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_locality.every_net(found, points))
 
 # %% [markdown]
-# Few points: the rank correlation is an illustration. And one net stands off the line: Exp. 1 with
-# normalized labels (labels of one size, A5) is about as local as Exp. 1 and composes less, so this
-# number alone does not decide.
+# Few points: the rank correlation is an illustration, and mostly tells nets of all labels from nets
+# of one. Some stand off the line: Exp. 1 with normalized labels (labels of one size, A5) is about as
+# local as Exp. 1 and fills fewer cells, so this number alone does not decide. Cells filled have no
+# null here; with K, which asks for the number of objects too, the correlation is lower, and among
+# nets told all labels its sign depends on the rule.
 #
 # ## Fig. 12: why a CIFAR-10 net delocalizes
 # The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small

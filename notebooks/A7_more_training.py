@@ -45,8 +45,8 @@ found = {
 # Number and places by the paper's rule but for looks, within one cell; dotted the null, the net's
 # own pictures judged at the cells of another sample. Below what needs no composition: asked for as
 # many objects as training showed, how many are drawn, do they look right to the counter, are their
-# pixels of one hue (renders, clean and spoiled, beside)? And how much of what a condition does stays
-# within two cells of it, of which a net that hears it everywhere alike has the dashed share.
+# pixels of one hue (renders, clean and spoiled, beside)? And of all that pixels near a condition hear,
+# the share from conditions at most two cells away; dashed, that of a net that hears all alike.
 
 # %%
 figure = more_training.plot(found)
@@ -99,7 +99,7 @@ Markdown(more_training.by_label(apart))
 # one another are one object, and no CLEVR.
 
 # %%
-looked = by_eye.compare(read_counts())
+looked = by_eye.compare_everywhere(read_counts())
 second = by_eye.compare(read_counts(), stored=by_eye.second_rows())
 behind = strips.behind(COUNTS, by_eye.CONTROLS, by_eye.SECOND, *(rows_path(name) for name in SIZES))
 figure = by_eye.plot(looked, second)
@@ -108,8 +108,9 @@ path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, be
 Markdown(by_eye.markdown(looked, by_eye.twice(read_counts()), second))
 
 # %% [markdown]
-# K by the paper's rule on exactly these pictures, few for each K, at the paper's locations. Where the
-# eye passes hardly a sample, K with looks tells of looks and not of composition.
+# K by the paper's rule on exactly these pictures, few for each K, at the paper's locations and at
+# random cells: the paper's own lie close together, so is it crowding that stops Exp. 1? Where the eye
+# passes hardly a sample, K with looks tells of looks and not of composition.
 
 # %%
 Markdown(by_eye.largest(read_counts()))

@@ -4,9 +4,11 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils.evaluation import notebook_claims, tables_beyond_chance
-from lcs_utils.evaluation.claims import NO, OPEN, YES
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import Paper
+from lcs_utils.nets import trained
+from lcs_utils.presets import preset
 
 
 def rows(net, obeying, family="spread", most=5):
@@ -59,13 +61,47 @@ def test_figure_and_table_say_what_is_not_trained(found):
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()][0] == "one label, local, 3 cells"
     lines = tables_beyond_chance.markdown(found).splitlines()
     assert len(lines) == 2 + 3 and "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | – |" in lines
-    assert tables_beyond_chance.sentence(found).startswith("3 of 4 nets are trained at 64 px;")
+    said = tables_beyond_chance.sentence(found)
+    assert said.startswith("3 of 4 entries have a net trained at 64 px, 3 nets;")
+
+
+def test_two_radii_stand_beside_one_entry_of_the_papers(found):
+    obeys = found[0]
+    both = [obeys._replace(net=net) for net in ("exp3", "exp3_r2")]
+    assert tables_beyond_chance.entries([obeys, *both]) == (2, 2)
+    assert tables_beyond_chance.entries([obeys, both[0], both[1]._replace(own=None)]) == (2, 2)
+    assert tables_beyond_chance.entries([obeys, *(cell._replace(own=None) for cell in both)]) == (1, 2)
+
+
+def test_of_one_object_the_local_net_alone_is_above_one(found):
+    many, one = LargestK(6, 5, 6, False), LargestK(1, 1, 2, False)
+    local, whole = (
+        found[0]._replace(net=net, own=k, at_papers=k) for net, k in (("exp3_1", many), ("exp1_1", one))
+    )
+    assert notebook_claims._one_object([local, whole])[1] == YES
+    lucky = whole._replace(at_papers=LargestK(4, 4, 4, False))  # the paper's own list tells little
+    said, verdict = notebook_claims._one_object([local, lucky])
+    assert verdict == PARTLY and "at the paper's own 6 [5, 6] and 4 [4, 4]" in said
+    assert notebook_claims._one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
+    assert notebook_claims._one_object([local])[1] == OPEN
 
 
 def test_the_verdict_counts_trained_nets_alone(found):
     obeys, *_, missing = found
-    assert notebook_claims._as_in_the_tables([obeys, missing])[1] == YES
+    assert notebook_claims._as_in_the_tables([obeys])[1] == YES
+    assert notebook_claims._as_in_the_tables([obeys, missing])[1] == PARTLY  # what is missing is not shown
+    elsewhere = obeys._replace(at_papers=LargestK(1, 1, 1, False))
+    assert notebook_claims._as_in_the_tables([elsewhere])[1] == PARTLY
     far = obeys._replace(paper=Paper(1))
     said, verdict = notebook_claims._as_in_the_tables([far, missing])
     assert verdict == NO and "not: 1-3, all labels (≥ 5 [5, 5], the paper 1)" in said
     assert notebook_claims._as_in_the_tables([missing])[1] == OPEN
+
+
+def test_a_net_of_a_shorter_training_says_so(found, monkeypatch):
+    asked = preset("small").length(trained("exp1"))
+    monkeypatch.setattr(tables_beyond_chance, "row_or_none", lambda name, size: {"images": asked})
+    assert tables_beyond_chance.shorter(found[:1]) == ""
+    monkeypatch.setattr(tables_beyond_chance, "row_or_none", lambda name, size: {"images": asked - 1})
+    assert f"{asked - 1:,} of {asked:,} images" in tables_beyond_chance.shorter(found[:1])
+    assert tables_beyond_chance.shorter(found[3:]) == ""  # that is not trained at all

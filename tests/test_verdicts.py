@@ -10,6 +10,7 @@ import pytest
 
 from lcs_utils import nets, paths
 from lcs_utils.evaluation import (
+    against_null,
     middle,
     notebook_claims,
     rate_figures,
@@ -18,7 +19,7 @@ from lcs_utils.evaluation import (
     tables,
     verdicts,
 )
-from lcs_utils.evaluation.rows import Row, read_rows, told_path
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
 
 
 def made(net, largest, n=16, extras=0, to=12):
@@ -144,16 +145,20 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():
-    told_all, told_one, local, tables_1_2, as_many, looks = (CLAIMS[name] for name in AT_64)
+    told_all, told_one, local, tables_1_2, one_object, as_many, looks = (CLAIMS[name] for name in AT_64)
     found = told_all.numbers("tiny")
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
-    cells = tables_1_2.numbers("tiny")
+    cells = found_cells = tables_1_2.numbers("tiny")
     swapped = {"exp1": "exp2", "exp2": "exp1"}
     own = {cell.net: cell.own for cell in cells}
     cells = [cell._replace(own=own[swapped.get(cell.net, cell.net)]) for cell in cells]
-    assert tables_1_2.judge(cells)[1] == verdicts.PARTLY
+    assert tables_1_2.judge(cells)[0].count("(not: ") == 2 > tables_1_2.judge(found_cells)[0].count("(not: ")
+    assert one_object.judge(found_cells)[1] == verdicts.PARTLY
+    swapped = {"exp1_1": "exp3_1", "exp3_1": "exp1_1"}
+    cells = [cell._replace(own=own[swapped.get(cell.net, cell.net)], at_papers=None) for cell in found_cells]
+    assert one_object.judge(cells)[1] == verdicts.NO
     exact = {k: at._replace(drawn=at.drawn._replace(value=float(k))) for k, at in found["exp1"].at.items()}
     assert as_many.judge({"exp1": found["exp1"]._replace(at=exact)})[1] == verdicts.YES
     assert as_many.judge({"exp1": found["exp2"]})[1] == verdicts.NO
@@ -172,6 +177,7 @@ def test_without_rows_a_notebooks_claim_is_untested():
     found = {v.claim.split(":")[0]: v for v in notebook_claims.decided("paper")}
     assert [name for name, v in found.items() if v.ours == "no numbers yet"] == [
         *AT_64,
+        "Fig. 1, Exp. 3 at 32 px",
         "Figs. 2, 10",
         "Fig. 12",
         "Table 1, colors",
@@ -320,3 +326,11 @@ def test_seeds_and_normalized_nets_stand_on_the_page():
     begun = [row for row in made("exp1_seed1", 5) if row.k > 3]  # K cannot be told before K = 1 was measured
     assert "Training seeds" not in verdicts.page(made("exp1", 9) + begun)
     assert "| exp1_seed1 |" in verdicts.page(made("exp1_seed1", 5))  # nor is the other seed needed
+
+
+def test_filled_beyond_chance_is_judged_above_exp_2s():
+    claim = CLAIMS["Fig. 1, Exp. 3 at 32 px"]
+    found = claim.numbers("tiny")
+    assert claim.judge(found)[1] == verdicts.NO and set(found) == {"exp3", "exp2"}
+    told_all = against_null.of_nets(read_rows(rows_path("tiny")), ["exp1"], "test", 1)
+    assert claim.judge({"exp3": told_all, "exp2": found["exp2"]})[1] == verdicts.YES  # one that composes

@@ -19,6 +19,7 @@ COLOR_OF = {  # what a point's color says: which labels, and whether the net is 
     "Exp. 2: one label": EXPERIMENT_COLORS["exp2"],
     "Exp. 3: one label, local net": EXPERIMENT_COLORS["exp3"],
 }
+MARKERS = dict(zip(COLOR_OF, "o^vsP"))
 KINDS = dict(zip(("all", "random", "drop_one", "single"), COLOR_OF))
 KNOWN = {e.name: e for e in (*TABLE_1, *TABLE_2, *RADIUS_SWEEP, NORMALIZED, LONGER)}
 SEED, NEUTRAL = "0.6", "0.25"
@@ -46,12 +47,12 @@ def point_style(net: str) -> Point:
         return Point("", NEUTRAL, "D", net)
     kind = "Exp. 3: one label, local net" if exp.radius is not None else KINDS[exp.labels]
     if net != exp.name:
-        return Point(kind, SEED, "o", "")
+        return Point(kind, SEED, MARKERS[kind], "")
     low, high = exp.objects
     words = f"{low}" if low == high else f"{low}-{high}"
     words += ", longer" * (exp.times > 1) + ", labels of one size" * exp.normalize_label
     words += f", r = {exp.radius}" if exp.radius not in (None, RADIUS) else ""
-    return Point(kind, COLOR_OF[kind], "o", words)
+    return Point(kind, COLOR_OF[kind], MARKERS[kind], words)
 
 
 def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars, limits) -> None:
@@ -112,14 +113,17 @@ def plot_against_k(found: AgainstK, rho: float | None = None) -> Figure:
         lines.append(("gray: the same from other seeds", "0.45"))
     lines.append(("names: objects in a training image", "0.25"))
     for i, (words, color) in enumerate(lines):
-        axes.text(0.43, 0.36 - 0.052 * i, words, color=color, fontsize=9.5)
+        at = 0.36 - 0.052 * i
+        axes.text(0.43, at, words, color=color, fontsize=9.5, va="center")
+        if words in MARKERS:
+            axes.scatter(0.418, at, 36, color, MARKERS[words], edgecolors="white", linewidths=0.6)
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
     axes.set_ylabel("composition: cells filled, K = 4 to 6")
     whole = sum(trained(net).radius is None for net in found.locality)
     said = "Locality and composition"
     if rho is not None:
-        said = "The more locally a net listens, the more it composes" if rho > 0.5 else said
+        said = "The more locally a net listens, the more asked cells it fills" if rho > 0.5 else said
         said += f":\nrank correlation {rho:.2f} over the {whole} nets that see the whole image"
     axes.set_title(said)
     return figure

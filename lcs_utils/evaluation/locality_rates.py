@@ -259,7 +259,8 @@ def plot_against_noise(
     """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10), `curves`
     {net: {field: against_noise}}.
 
-    `references` are sides of the square in closed form, at SIGMAS.
+    `references` are sides of the square in closed form, at SIGMAS. Dotted: what a net that hears all alike
+    has, in the whole image or in its window.
     """
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.4))
     for axes, field in zip(panels, ("window", "within_2"), strict=True):
@@ -289,6 +290,11 @@ def plot_against_noise(
         ylabel="share",
         title="condition influence from within 2 cells",
         ylim=(0, 1),
+    )
+    for net in curves:
+        panels[1].axhline(chance_locality(trained(net).radius), color=color_of(net), lw=1, ls=(0, (2, 3)))
+    panels[1].text(
+        0.98, 0.02, "dotted: hears all alike", ha="right", transform=panels[1].transAxes, fontsize=8
     )
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
     return figure

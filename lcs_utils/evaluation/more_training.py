@@ -31,8 +31,8 @@ SEEN = 3  # the most objects in training, where a net has no excuse for another
 
 class Stage(NamedTuple):
     """A net after so many images: `at` and `k` as `against_null.Found`; `clean`, the share of its objects'
-    pixels in their own hue, asked for SEEN; `local`, of what a condition does at high noise the share within
-    two cells of it. None: not measured.
+    pixels in their own hue, asked for SEEN; `local`, of what is heard near a condition at high noise the
+    share from conditions at most two cells away. None: not measured.
     """
 
     at: dict[int, At]
@@ -165,7 +165,7 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
         value = cleanness_of(control)
         clean.axhline(value, color="0.5", lw=1, ls="--")
         clean.text(6e3, value - 0.03, words, fontsize=7, color="0.4", va="top")
-    local.set(title="influence within two\ncells, σ ≥ 1", ylim=(-0.03, 1.05))
+    local.set(title="heard from within\ntwo cells, σ ≥ 1", ylim=(-0.03, 1.05))
     local.axhline(chance_locality(None), color="0.5", lw=1, ls="--")
     local.text(6e3, chance_locality(None) + 0.02, "hears all alike", fontsize=7, color="0.4")
     for axes in panels.flat:

@@ -9,7 +9,7 @@ from lcs_utils.evaluation.locality_rates import HIGH, AgainstK, GaussianSides
 from lcs_utils.evaluation.net_locality import SIGMAS
 from lcs_utils.evaluation.sentences import either, table
 from lcs_utils.nets import trained
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, rank_correlation
 
 Curves = Mapping[str, Mapping[str, Mapping[float, Interval]]]  # {net: {field: {sigma: mean}}}
 
@@ -65,8 +65,17 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     rules = table(
         ["rank correlation of locality with", f"over {whole} nets"], [[k, f"{v:.2f}"] for k, v in rho.items()]
     )
+    alike = [net for net in found.locality if trained(net).labels == "all" and trained(net).objects[1] >= 3]
+    by_rule = {
+        rule: rank_correlation([found.locality[n].value for n in alike], [of[n] for n in alike])
+        for rule, of in found.k.items()
+    }
+    among = ", ".join(f"{value:.2f} ({rule})" for rule, value in by_rule.items())
     noise = ", ".join(f"{value:.2f} at σ = {sigma:g}" for sigma, value in by_noise.items())
-    return f"{rules}\nWith the share of cells filled, by the noise at which locality is measured: {noise}.\n"
+    return (
+        f"{rules}\nWith the share of cells filled, by the noise at which locality is measured: {noise}. "
+        f"Among the {len(alike)} told all labels, of three objects or more, with K: {among}.\n"
+    )
 
 
 def every_net(found: AgainstK, nets: Sequence[str]) -> str:

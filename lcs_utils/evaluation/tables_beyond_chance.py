@@ -15,11 +15,13 @@ from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
 from lcs_utils.evaluation.tables import PAPER, Paper, column, say
-from lcs_utils.nets import trained
+from lcs_utils.nets import row_or_none, trained
 from lcs_utils.plotting import PALETTE
+from lcs_utils.presets import preset
 
 # Choice: the paper does not say how far Exp. 3's net sees: the one of two cells stands beside its K too
-NETS = MappingProxyType({**PAPER, "exp3_r2": PAPER["exp3"]})
+TWINS = MappingProxyType({"exp3_r2": "exp3"})
+NETS = MappingProxyType({**PAPER, **{net: PAPER[entry] for net, entry in TWINS.items()}})
 FAMILY = "spread"
 NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
@@ -46,11 +48,26 @@ class Cell(NamedTuple):
 
     @property
     def near(self) -> bool:
-        """Whether ours is within NEAR of the paper's K; one that succeeds at all K asked may reach it."""
-        if self.own is None:
+        """Whether ours at random cells is within NEAR of the paper's K; one that succeeds at all K asked may
+        reach it.
+        """
+        return self._near(self.own)
+
+    @property
+    def near_at_papers(self) -> bool:
+        """The same at the paper's own locations."""
+        return self._near(self.at_papers)
+
+    def _near(self, k: LargestK | None) -> bool:
+        if k is None:
             return False
-        reached = max(self.own.value, self.paper.k) if self.own.capped else self.own.value
+        reached = max(k.value, self.paper.k) if k.capped else k.value
         return abs(reached - self.paper.k) <= NEAR
+
+    @property
+    def entry(self) -> str:
+        """The net whose entry of the paper's tables this one stands beside."""
+        return TWINS.get(self.net, self.net)
 
 
 def cells(rows: Sequence[Row], nets: Mapping[str, Paper] = NETS, seed: int = 0) -> list[Cell]:
@@ -111,12 +128,58 @@ def markdown(found: Iterable[Cell]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def shorter(found: Sequence[Cell], size: str = "small") -> str:
+    """Which trained nets saw fewer images than their preset asks for, and how many; "" where none did."""
+    said = []
+    for cell in found:
+        kept = row_or_none(cell.net, size) if cell.own is not None else None
+        asked = preset(size).length(trained(cell.net))
+        if kept and kept["images"] < asked:
+            said.append(f"{cell.trained_on}, {cell.column}: {kept['images']:,} of {asked:,} images")
+    return f"Trained for less than the recipe asks: {'; '.join(said)}." if said else ""
+
+
+def entries(found: Sequence[Cell]) -> tuple[int, int]:
+    """(the tables' entries with a trained net, all of them): two radii stand beside one K of the paper's."""
+    return len({cell.entry for cell in found if cell.own is not None}), len({cell.entry for cell in found})
+
+
+def one_object(found: Sequence[Cell]) -> tuple[str, list[bool]]:
+    """K of the two nets of Fig. 4, local and not, and whether the local one alone is above one: at random
+    cells, and at the paper's own.
+    """
+    of = {cell.net: cell for cell in found if cell.own is not None}
+    if not of.keys() >= {"exp3_1", "exp1_1"}:
+        return "not trained", []
+    local, whole = of["exp3_1"], of["exp1_1"]
+    said, holds = [], []
+    for words, one, other in (
+        ("random cells", local.own, whole.own),
+        ("the paper's own", local.at_papers, whole.at_papers),
+    ):
+        if one is not None and other is not None:
+            said.append(f"at {words} {say(one)} and {say(other)}")
+            holds.append(one.low > 1 >= other.value)
+    return f"K of the local and of the whole-image net, {'; '.join(said)}", holds
+
+
 def sentence(found: Sequence[Cell]) -> str:
-    """How many nets are trained, and which of them are not within NEAR of the paper's K."""
+    """How many entries have a trained net, and which nets are not within NEAR of the paper's K, at random
+    cells and at the paper's own.
+    """
     there = [cell for cell in found if cell.own is not None]
-    apart = [f"{c.trained_on}, {c.column} ({say(c.own)}, the paper {c.paper.k})" for c in there if not c.near]
-    other = f"; not: {'; '.join(apart)}" if apart else ""
+    own = [f"{c.trained_on}, {c.column} ({say(c.own)}, the paper {c.paper.k})" for c in there if not c.near]
+    listed = [
+        f"{c.trained_on}, {c.column} ({say(c.at_papers)}, the paper {c.paper.k})"
+        for c in there
+        if c.at_papers and not c.near_at_papers
+    ]
+
+    def said(apart: Sequence[str]) -> str:
+        return f"{len(there) - len(apart)}" + (f" (not: {'; '.join(apart)})" if apart else "")
+
+    trained_, every = entries(found)
     return (
-        f"{len(there)} of {len(found)} nets are trained at 64 px; {len(there) - len(apart)} of these are "
-        f"within {NEAR} of the paper's K{other}."
+        f"{trained_} of {every} entries have a net trained at 64 px, {len(there)} nets; within {NEAR} of the "
+        f"paper's K are, at random cells, {said(own)}; at the paper's own, {said(listed)}."
     )

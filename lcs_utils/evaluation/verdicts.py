@@ -156,7 +156,8 @@ def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str
 
 def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
-    found = verdicts(rows) + decided(preset)
+    old = verdicts(rows)
+    found = old + decided(preset)
     of_preset = "" if preset == "tiny" else f" --preset {preset}"
     number = ", ".join(f"{sum(v.verdict == name for v in found)} {name}" for name in (YES, PARTLY, NO, OPEN))
     lines = [
@@ -175,13 +176,14 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "or it is partly so. "
         "Eight samples say little: an interval as wide as [0, 7] agrees with much.",
         "",
-        "Lines of 32 px nets are of an earlier counter, since replaced, and have no null; success asks "
+        f"{len(old)} lines, of 32 px nets, are of an earlier counter, since replaced, and have no null; "
+        "success asks "
         "for plausible images, but that counter takes nearly all samples for plausible, also most of those "
         "that look wrong to a vision-language model (notebook A3). What today's counter says of the same "
-        "nets, beside nulls and looks, is in notebook A1: there cells filled above chance do not tell Exp. 3 "
-        "from Exp. 2 at 32 px, conditions obeyed do. Lines that say 64 px are of today's counter, and of "
-        "number and places, however the pictures look: reproduced means K above the trained number and above "
-        "its null. How they look is a line of its own.",
+        "nets, beside nulls and looks, and which nets cells filled above chance cannot tell apart, is in "
+        "notebook A1. Lines that say 64 px are of today's counter, and of number and places, however the "
+        "pictures look; of Fig. 1, reproduced means K above the trained number and above its null. How they "
+        "look is a line of its own.",
         "",
         "| claim | paper | ours | verdict | command |",
         "|---|---|---|---|---|",
