@@ -85,10 +85,8 @@ path = plotting.save_figure(
 # %%
 explorer = LocalityExplorer()
 explorer.draw_samples()
-picture = explorer.frame
-figure, axes = plt.subplots(figsize=(9, 9 * picture.shape[0] / picture.shape[1]))
-axes.imshow(picture)
-axes.axis("off")
+figure, axes = plt.subplots(figsize=(9, 4.96), subplot_kw={"frame_on": False, "xticks": [], "yticks": []})
+axes.imshow(explorer.frame)
 nets = [f"data/checkpoints/tiny/{name}" for name in ("exp1", "exp2", "exp3")]
 path = plotting.save_figure(figure, "explorer", preset, {"nets": ["exp1", "exp2", "exp3"]}, 0, nets)
 

@@ -26,18 +26,10 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import nets
-from lcs_utils.evaluation import rate_figures, row_claims
+from lcs_utils.evaluation import rate_figures, row_claims, tables_beyond_chance
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
-from lcs_utils.evaluation import (
-    alt_texts,
-    against_null,
-    rates,
-    sentences,
-    strips,
-    tables,
-    tables_beyond_chance,
-)
+from lcs_utils.evaluation import alt_texts, against_null, rates, sentences, strips, tables
 from lcs_utils.evaluation.length_generalization import draw_samples
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path

@@ -201,22 +201,26 @@ assert not any("cosines of eq. (3) smaller" in name for name in reached)
 added = values["additivity of D, K = 3"]
 assert added["untrained_color, 64 px"] < added["color_1-3, 64 px"] < added["exp1, 64 px"]
 assert added["color_single_1-3, 64 px"] < added["color_1-3, 64 px"]
+# %%
 three, four = "additivity of D, K = 3", "own share in D, K = 4"
 for size in ("", ", 64 px"):
     for part in report.PARTS:
         ours, bare = (report.pick(rows, net + size, "additivity", 3, part) for net in ("exp1", "untrained"))
         assert ours.low > bare.high, f"{part}{size}: an untrained net is as additive as Exp. 1"
+# %%
 trained, both = (of["share of six obeyed"] for of in tables)
 assert min(trained[words].low for words in (three, four)) > 0 > trained[cosine].low
 assert max(both[words].low for words in (three, four)) < 0
 better = [trained[f"{one}, less {other}"] for one, other in pairs]
 assert all(feature_ranks.side(of) == "zero within" for of in better)
+# %%
 sides = {
     net: {of.part: of.side for of in report.cosines_by_part(rows, net, twin)} for net, twin in twins.items()
 }
 depends = {"encoder": "larger", "decoder": "smaller", "denoiser": "smaller"}
 assert sides["exp1, 64 px"] == depends and sides["exp1"] == depends | {"decoder": "not told apart"}
 assert all({*sides[net].values()} == {"larger"} for net in ("color_1-3", "color_1-3, 64 px"))
+# %%
 said = ", ".join(f"{part} {side}" for part, side in sides["exp1, 64 px"].items())
 first = trained[f"{three}, less {cosine}"]
 print(f"{len(reached)} of {len(tests)} predictions reached.")

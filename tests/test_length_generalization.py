@@ -338,7 +338,7 @@ def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
         assert {r.weights for r in rows if r.net == net} == {changes.weights(net)}, f"measure {net} again"
         if sheets.sheet_path(net).exists():  # those of the floor's nets and of what figures show are kept
             assert sheets.read_sheet(net).about["weights"] == changes.weights(net), f"measure {net} again"
-    assert {"exp1", "exp2", "exp3", "exp1_seed1", "exp1_1-6"} <= {
+    assert {"exp1", "exp2", "exp3", "exp1_1-6"} <= {
         path.stem for path in sheets.sheet_path("exp1").parent.glob("*.png")
     }
 
