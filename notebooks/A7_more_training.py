@@ -87,7 +87,9 @@ said = shown.numbers() | {"filled": as_dicts(curves)}
 path = plotting.save_figure(figure, "fig01_64", preset, said, seed, files, alt_texts.figure_1(curves))
 # %%
 apart = against_null.along_k(large, {words: [net] for net, words in names.items()}, "spread")
-Markdown(more_training.by_label(apart))
+strict = more_training.without_extras(large, "exp3_r2")
+alone = against_null.along_k(strict, {"Exp. 3, judged as Exp. 1 (no extra object)": ["exp1"]}, "spread")
+Markdown(more_training.by_label(apart | alone))
 
 # %% [markdown]
 # ## What does the eye say?

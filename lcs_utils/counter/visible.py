@@ -1,10 +1,9 @@
-"""How visible a fault must be before the counter, or an eye, calls a picture no CLEVR (App. E.2's counter).
+"""How visible a fault must be before the counter calls a picture no CLEVR (App. E.2's counter).
 
-    python -m lcs_utils.counter.visible    # data/counts/counter_faults.csv, some minutes of one core
+    python -m lcs_utils.counter.visible    # data/counts/counter_faults.csv, two minutes of one core
 
 A fault of one strength changes a picture much or hardly: fading a gray object toward the gray floor is hard
-to see. So faults of all strengths are put together by what an eye could notice: how much some 3x3 pixels
-changed.
+to see. So faults of all strengths are put together by how much some 3x3 pixels changed.
 """
 
 import argparse

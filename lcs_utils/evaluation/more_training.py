@@ -41,6 +41,11 @@ class Stage(NamedTuple):
     local: Interval | None = None
 
 
+def without_extras(rows: Iterable[Row], net: str) -> list[Row]:
+    """Rows of `net` as if of Exp. 1: judged by its rule, no object may stand that was not asked for."""
+    return [row._replace(net="exp1") for row in rows if row.net == net]
+
+
 def along_training(
     rows: Iterable[Row],
     net: str,

@@ -29,6 +29,7 @@ from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, say_interval
 from lcs_utils.evaluation.feature_ranks import ALL, TRAINED, Correlation, correlations
 from lcs_utils.evaluation.feature_report import OUTCOMES, measures_of, outcomes
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
+from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.notebook_claims import RIGHT, composes, decided
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import verdicts
@@ -91,8 +92,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         right = at[net].at[SIX].placed
         beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
         k[name] = f"{by}random cells: {say(counted).partition(' [')[0]}, {beside}"
-    # Exp. 3's pictures judged as Exp. 1's are: no object may stand that was not asked for
-    strict = against_null.of_nets([r._replace(net="exp1") for r in large if r.net == nets["exp3"]], ["exp1"])
+    strict = against_null.of_nets(without_extras(large, nets["exp3"]), ["exp1"], "spread")
     strictly = strict.at[SIX].placed
     seen = by_eye.compare(hands).all.pairs
 
@@ -118,7 +118,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
             "holds" if strict.k.placed.low > 3 else "does not",
             f"Exp. 3 without extra objects, as Exp. 1: K {say(strict.k.placed)}, {strictly.own.value:.2f} "
             f"right at {SIX}, null {strictly.null.value:.2f}.",
-            "A1",
+            "A7",
         ),
         Finding(
             "holds" if told.k.low > 3 else "does not",
