@@ -9,7 +9,7 @@
 # %% [markdown]
 # # A1 · Is it real? What is measured, against chance and against the eye
 #
-# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 to 07 call
+# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 and 06 call
 # success would a net get that does not listen, and does the counter see what an eye sees?
 #
 # The null of a net is the net itself: its own pictures that were asked for something else, judged
@@ -25,10 +25,9 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import by_eye, hand_counts, strips, tables_beyond_chance
+from lcs_utils.evaluation import by_eye, hand_counts, strips
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
-from lcs_utils.stats import as_dicts
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -64,25 +63,9 @@ path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(),
 Markdown(markdown(real))
 
 # %% [markdown]
-# ## Tables 1 and 2 at 64 px
-# K by number and places at random cells, beside that of the null and the paper's, which eight samples
-# gave by eye. What was not trained says so; below, up to twelve objects were asked for, above up to
-# nine.
-
-# %%
-table = tables_beyond_chance.cells(stored, seed=seed)
-figure = tables_beyond_chance.plot(table)
-files = strips.behind(rows_path("small"))
-said = as_dicts({cell.net: cell for cell in table if cell.own})
-path = plotting.save_figure(figure, "tables_64", preset, said, seed, files)
-# %%
-lines = (tables_beyond_chance.sentence(table), tables_beyond_chance.shorter(table))
-Markdown("\n\n".join([*filter(None, lines), tables_beyond_chance.markdown(table)]))
-
-# %% [markdown]
 # ## At 32 px
-# The same of the small, speckled nets of notebooks 05 to 07; the local one sees three cells around
-# each, two at 64 px. What does their size cost?
+# The same of the small, speckled nets of notebooks 07, A2, A5 and A6; the local one sees three cells
+# around each, two at 64 px. What does their size cost?
 
 # %%
 nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3"))}

@@ -9,13 +9,12 @@
 # %% [markdown]
 # # A7 · What does more training buy?
 #
-# **Question**: the nets of notebooks 05 to 07 are small, seen at 32 px, and speckled. Is it the size,
-# the resolution or the length of the training that their pictures lack, and does composition hang on it?
+# **Question**: the nets of 32 px are small and speckled (07, A2, A5, A6). Is it the size, the resolution
+# or the length of the training that their pictures lack, and does composition hang on it?
 #
-# Exp. 1 at 64 px (preset `small`), with the nets kept along its training, beside the net of 32 px;
-# then Exp. 2 at 64 px, trained as long, and a local net on its data (Exp. 3, two cells around each).
-# Asked were K cells at random and at least three apart (family `spread`). Nothing is sampled here.
-# Under a minute on two idle cores.
+# Exp. 1 at 64 px (preset `small`, 05), with the nets kept along its training, beside the net of 32 px,
+# asked for K cells at random and at least three apart (family `spread`); then what the eye says of
+# Exps. 1, 2 and 3 at both sizes. Nothing is sampled here. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -23,11 +22,10 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import against_null, alt_texts, by_eye, more_training, net_locality, strips
+from lcs_utils.evaluation import against_null, by_eye, more_training, net_locality, null_figures, strips
 from lcs_utils.evaluation.hand_counts import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sizes import SIZES
-from lcs_utils.stats import as_dicts
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -72,26 +70,6 @@ said = {words: one.numbers() for words, one in zip(SIZES.values(), shown, strict
 path = plotting.save_figure(figure, "more_training_samples", preset, said, seed, files)
 
 # %% [markdown]
-# ## Is it still the labels?
-# Fig. 1 at 64 px: the same scenes, all locations told (Exp. 1) or one (Exp. 2), and the latter with a
-# net that sees the neighborhood of each cell (Exp. 3). Dotted is chance.
-
-# %%
-names = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3_r2": "Exp. 3: one, local"}
-large = read_rows(rows_path("small"))
-shown = strips.strip(list(names), range(1, 10), large, "small")
-of = {words[:6]: against_null.of_nets(large, [net], "test", 1) for net, words in names.items()}
-curves = {words: {k: at.filled for k, at in each.at.items()} for words, each in of.items()}
-figure = strips.figure_1(shown, names, curves, trained=3)
-said = shown.numbers() | {"filled": as_dicts(curves)}
-path = plotting.save_figure(figure, "fig01_64", preset, said, seed, files, alt_texts.figure_1(curves))
-# %%
-apart = against_null.along_k(large, {words: [net] for net, words in names.items()}, "spread")
-strict = more_training.without_extras(large, "exp3_r2")
-alone = against_null.along_k(strict, {"Exp. 3, judged as Exp. 1 (no extra object)": ["exp1"]}, "spread")
-Markdown(more_training.by_label(apart | alone))
-
-# %% [markdown]
 # ## What does the eye say?
 # The samples of this notebook, renders and spoiled renders among them, in random order, enlarged and
 # without a word of where they come from, judged by a vision-language model (`counted_by` in
@@ -118,12 +96,12 @@ Markdown(by_eye.markdown(looked, by_eye.twice(read_counts()), second))
 Markdown(by_eye.largest(read_counts()))
 
 # %% [markdown]
-# On random cells, counted by the second counter: the table above of the same samples, again.
+# On random cells, counted by the second counter: 06's table of the same samples, again.
 
 # %%
-told = {words: [net] for net, words in names.items()}
-again = against_null.along_k(read_rows(by_eye.SECOND), told, "spread")
-Markdown(more_training.by_label(again))
+names = {"Exp. 1: all labels": ["exp1"], "Exp. 2: one label": ["exp2"], "Exp. 3: one, local": ["exp3_r2"]}
+again = against_null.along_k(read_rows(by_eye.SECOND), names, "spread")
+Markdown(null_figures.markdown(again))
 
 # %% [markdown]
 # ## Checked
@@ -133,6 +111,6 @@ last = {words: list(stages.values())[-1] for words, stages in found.items()}
 first = next(iter(found["64 px"].values()))
 assert last["64 px"].at[3].placed.above.low > 0 and last["64 px"].at[5].placed.above.low > 0
 assert last["64 px"].at[3].looks.low > max(last["32 px"].at[3].looks.high, first.at[3].looks.high)
-k1, k2, _ = (of[1].k.placed for of in apart.values())
+k1, k2, _ = (of[1].k.placed for of in again.values())
 assert k1.low > k2.high
 print("Longer, at 64 px: more that the counter takes for CLEVR, not the eye; places far above their null.")

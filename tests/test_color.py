@@ -168,3 +168,10 @@ def test_multisets_are_written_and_read():
 def test_bad_input_is_one_clear_sentence(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+def test_the_mixture_is_the_one_that_made_the_samples():
+    likelihood = np.array([[0.7, 0.1], [0.3, 0.9]])  # what was seen, given 0 or 1 obeyed
+    samples = 1000 * np.array([likelihood @ [0.25, 0.75], likelihood @ [1, 0]])
+    share = (samples[:, :, None] * color.mixture(likelihood, samples, 3000)).sum(1) / 1000
+    assert share == pytest.approx(np.array([[0.25, 0.75], [1, 0]]), abs=0.01)

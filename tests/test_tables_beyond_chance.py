@@ -3,7 +3,7 @@
 import pytest
 from test_placement import crowd, planted
 
-from lcs_utils.evaluation import notebook_claims, tables_beyond_chance
+from lcs_utils.evaluation import claims_64, tables_beyond_chance
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import Paper
@@ -78,24 +78,28 @@ def test_of_one_object_the_local_net_alone_is_above_one(found):
     local, whole = (
         found[0]._replace(net=net, own=k, at_papers=k) for net, k in (("exp3_1", many), ("exp1_1", one))
     )
-    assert notebook_claims._one_object([local, whole])[1] == YES
+    assert claims_64.one_object([local, whole])[1] == YES
     lucky = whole._replace(at_papers=LargestK(4, 4, 4, False))  # the paper's own list tells little
-    said, verdict = notebook_claims._one_object([local, lucky])
+    said, verdict = claims_64.one_object([local, lucky])
     assert verdict == PARTLY and "at the paper's own 6 [5, 6] and 4 [4, 4]" in said
-    assert notebook_claims._one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
-    assert notebook_claims._one_object([local])[1] == OPEN
+    assert claims_64.one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
+    assert claims_64.one_object([local])[1] == OPEN
 
 
-def test_the_verdict_counts_trained_nets_alone(found):
+def test_an_entry_is_judged_by_its_own_net_at_both_lists(found):
     obeys, *_, missing = found
-    assert notebook_claims._as_in_the_tables([obeys])[1] == YES
-    assert notebook_claims._as_in_the_tables([obeys, missing])[1] == PARTLY  # what is missing is not shown
-    elsewhere = obeys._replace(at_papers=LargestK(1, 1, 1, False))
-    assert notebook_claims._as_in_the_tables([elsewhere])[1] == PARTLY
-    far = obeys._replace(paper=Paper(1))
-    said, verdict = notebook_claims._as_in_the_tables([far, missing])
-    assert verdict == NO and "not: 1-3, all labels (≥ 5 [5, 5], the paper 1)" in said
-    assert notebook_claims._as_in_the_tables([missing])[1] == OPEN
+    judge = claims_64.entry(obeys.net)
+    assert judge(found)[1] == YES
+    assert judge([obeys._replace(at_papers=LargestK(1, 1, 1, False))])[1] == PARTLY
+    said, verdict = judge([missing, obeys._replace(paper=Paper(1))])
+    assert verdict == NO and said.startswith("K at random cells ≥ 5 [5, 5], null 0 [0, 0]")
+    assert claims_64.entry(missing.net)(found) == ("not trained", OPEN)
+
+
+def test_only_entries_with_a_net_have_a_claim(found, monkeypatch):
+    monkeypatch.setattr(claims_64, "_cells", lambda preset: found)
+    trained_ = {cell.net for cell in found if cell.own is not None}
+    assert claims_64.told("tiny") == trained_ and len(claims_64.entries("tiny")) == len(trained_) < len(found)
 
 
 def test_a_net_of_a_shorter_training_says_so(found, monkeypatch):

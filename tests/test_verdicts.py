@@ -11,6 +11,7 @@ import pytest
 from lcs_utils import nets, paths
 from lcs_utils.evaluation import (
     against_null,
+    claims_64,
     middle,
     notebook_claims,
     rate_figures,
@@ -68,6 +69,15 @@ def test_rows_as_in_the_paper_reproduce_it():
     }
 
 
+def test_what_is_told_of_elsewhere_is_left_out():
+    every, told = verdicts.verdicts(PAPERS), {"exp1", "exp2", "exp3", "exp1_1", "exp3_1"}
+    left = verdicts.verdicts(PAPERS, told)
+    entries = sum(net in told for net in tables.PAPER) + sum(net in told for net in tables.OBSERVED)
+    assert len(left) == len(every) - len(row_claims.of_figures_1_and_4(PAPERS)) - entries
+    assert not any(v.claim.startswith(("Fig. 1", "Fig. 4")) for v in left)
+    assert len(verdicts.verdicts(PAPERS, told - {"exp3_1"})) > len(left)
+
+
 def test_without_rows_nothing_is_reproduced():
     assert {v.verdict for v in verdicts.verdicts([])} == {verdicts.OPEN}
     some = by_claim(made("exp1", 9))
@@ -117,7 +127,7 @@ def test_other_ways_of_sampling_stand_apart():
     assert "## Other samplers" not in verdicts.page(standard)
 
 
-CLAIMS = {claim.claim.split(":")[0]: claim for claim in notebook_claims.CLAIMS}
+CLAIMS = {c.claim.split(":")[0]: c for c in (*claims_64.CLAIMS, *notebook_claims.CLAIMS)}
 NOTHING = ("Fig. 12", "Figs. 6, 7, 13, App. G")
 AT_64 = [name for name in CLAIMS if name.endswith("at 64 px")]
 
@@ -145,21 +155,28 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():
-    told_all, told_one, local, tables_1_2, one_object, as_many, looks = (CLAIMS[name] for name in AT_64)
+    told_all, told_one, local, one_object, as_many, extras_2, extras_3, looks = (CLAIMS[n] for n in AT_64)
     found = told_all.numbers("tiny")
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
-    cells = found_cells = tables_1_2.numbers("tiny")
-    swapped = {"exp1": "exp2", "exp2": "exp1"}
+    cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
-    cells = [cell._replace(own=own[swapped.get(cell.net, cell.net)]) for cell in cells]
-    apart = "1-3, all labels (2"  # Exp. 2's K in Exp. 1's place
-    assert apart in tables_1_2.judge(cells)[0] and apart not in tables_1_2.judge(found_cells)[0]
-    assert one_object.judge(found_cells)[1] == verdicts.PARTLY
-    swapped = {"exp1_1": "exp3_1", "exp3_1": "exp1_1"}
-    cells = [cell._replace(own=own[swapped.get(cell.net, cell.net)], at_papers=None) for cell in found_cells]
-    assert one_object.judge(cells)[1] == verdicts.NO
+
+    def exchanged(net, other):
+        with_own = {net: own[other], other: own[net]}
+        return [cell._replace(own=with_own.get(cell.net, cell.own), at_papers=None) for cell in cells]
+
+    for net in ("exp1", "exp2"):  # each with the other's K in its place
+        (claim,) = (c for c in claims_64.entries("tiny") if c.judge(cells) == claims_64.entry(net)(cells))
+        assert claim.judge(cells)[1] == verdicts.YES
+        assert claim.judge(exchanged("exp1", "exp2"))[1] == verdicts.NO
+    assert one_object.judge(cells)[1] == verdicts.PARTLY
+    assert one_object.judge(exchanged("exp1_1", "exp3_1"))[1] == verdicts.NO
+    extras = extras_2.numbers("tiny")
+    assert extras_2.judge(extras)[1] == verdicts.YES and extras_3.judge(extras)[1] == verdicts.NO
+    assert extras_2.judge({"exp2": [4] * 9})[1] == verdicts.NO
+    assert extras_3.judge({"exp3_r2": [0, 1, 2]})[1] == verdicts.YES
     exact = {k: at._replace(drawn=at.drawn._replace(value=float(k))) for k, at in found["exp1"].at.items()}
     assert as_many.judge({"exp1": found["exp1"]._replace(at=exact)})[1] == verdicts.YES
     assert as_many.judge({"exp1": found["exp2"]})[1] == verdicts.NO
@@ -177,8 +194,9 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
 def test_without_rows_a_notebooks_claim_is_untested():
     found = {v.claim.split(":")[0]: v for v in notebook_claims.decided("paper")}
     assert [name for name, v in found.items() if v.ours == "no numbers yet"] == [
-        *AT_64,
+        *AT_64[:3],
         "Fig. 1, Exp. 3 at 32 px",
+        *AT_64[3:],
         "Figs. 2, 10",
         "Fig. 12",
         "Table 1, colors",

@@ -1,7 +1,7 @@
 """What a verdict on a claim of the paper is; a claim without numbers is untested."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from lcs_utils.stats import Interval
 
@@ -16,6 +16,23 @@ class Verdict(NamedTuple):
     ours: str
     verdict: str
     command: str
+
+
+class Claim(NamedTuple):
+    """A claim: `numbers` measures it for a preset (None: nothing was measured), `judge` says (ours, the
+    verdict) of them; the notebook draws the same numbers.
+    """
+
+    claim: str
+    paper: str
+    notebook: str
+    numbers: Callable[[str], Any]
+    judge: Callable[[Any], tuple[str, str]]
+
+
+def holds_if(holds: bool) -> str:
+    """The verdict on a claim that holds or does not."""
+    return YES if holds else NO
 
 
 def say_interval(value: Interval) -> str:

@@ -20,7 +20,6 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8, score
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow, cell_targets, current, read
-from lcs_utils.evaluation.obeyed import conditions_obeyed
 from lcs_utils.evaluation.rates import along_training as rates_along_training
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row
@@ -167,46 +166,33 @@ def chance_locality(radius: int | None, reach: int = 2, k: int = K, grid_size: i
 
 
 class AgainstK(NamedTuple):
-    """Of each net: conditional locality at high noise, that of its window alone, cells filled and
-    conditions obeyed, K by rule.
-
-    The share of cells filled and the number of conditions obeyed are means over K = 4 to 6.
+    """Of each net: conditional locality at high noise, that of its window alone, cells filled (mean over
+    K = 4 to 6), K by rule.
     """
 
     locality: dict[str, Interval]
     chance: dict[str, float]
     filled: dict[str, Interval]
-    obeyed: dict[str, float]
     k: dict[str, dict[str, int]]
 
     def numbers(self) -> dict:
         """All that could be measured of it, for the figure's JSON."""
-        obeyed = {net: value for net, value in self.obeyed.items() if not math.isnan(value)}
         filled, local = ({net: list(i) for net, i in of.items()} for of in (self.filled, self.locality))
-        rest = {"chance": self.chance, "filled": filled, "obeyed": obeyed, "K": self.k}
-        return {"locality": local} | rest
+        return {"locality": local, "chance": self.chance, "filled": filled, "K": self.k}
 
     def rank_correlations(self) -> dict[str, float]:
-        """Spearman's, of locality with the share of cells, conditions obeyed and K by each rule, over the
-        nets that see the whole image.
+        """Spearman's, of locality with the share of cells and K by each rule, over the nets that see the
+        whole image.
 
         Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among
         the others. A rule by which all have the same K ranks nothing and is left out.
         """
-        whole = [
-            net for net in self.locality if trained(net).radius is None and not math.isnan(self.obeyed[net])
-        ]
+        whole = [net for net in self.locality if trained(net).radius is None]
         shares_filled = {net: share.value for net, share in self.filled.items()}
-        values = {"cells filled": shares_filled, "conditions obeyed": self.obeyed} | self.k
+        values = {"cells filled": shares_filled} | self.k
         shares = [self.locality[net].value for net in whole]
         values = {rule: [of[net] for net in whole] for rule, of in values.items()}
         return {rule: rank_correlation(shares, of) for rule, of in values.items() if len(set(of)) > 1}
-
-
-def _obeyed(counted: Sequence[Row], net: str) -> float:
-    """Conditions obeyed on average over K = 4 to 6; NaN where nothing can be said at one of them."""
-    each = [conditions_obeyed(counted, net, k) for k in BEYOND]
-    return math.nan if None in each else round(float(np.mean([one.obeyed.value for one in each])), 4)
 
 
 def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny") -> AgainstK:
@@ -223,7 +209,6 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny")
         {net: at_high_noise(rows) for net, rows in found.items()},
         {net: chance_locality(trained(net).radius) for net in found},
         {net: mean_over(counted, net, "filled", BEYOND) for net in found},
-        {net: _obeyed(counted, net) for net in found},
         {name: {net: rule(net) for net in found} for name, rule in rules.items()},
     )
 

@@ -16,16 +16,16 @@ from matplotlib.figure import Figure
 
 from lcs_utils import nets
 from lcs_utils.evaluation import against_null, controls
-from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found, Ks
+from lcs_utils.evaluation.against_null import At, Ks
 from lcs_utils.evaluation.locality_rates import at_high_noise, chance_locality
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
+from lcs_utils.evaluation.null_figures import LOOKED, said
 from lcs_utils.evaluation.rows import Row, check_rows
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
 SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"]}
-SHOWN = (3, 5, 7)  # K whose number and places are drawn: in training, and twice beyond
 SEEN = 3  # the most objects in training, where a net has no excuse for another
 
 
@@ -55,7 +55,7 @@ def along_training(
     seed: int = 0,
     heard: Sequence[LocalityRow] = (),
 ) -> dict[int, Stage]:
-    """{training images: Stage} of `net` and its snapshots, of those measured at all SHOWN K (App. E.2).
+    """{training images: Stage} of `net` and its snapshots, of those measured at all LOOKED K (App. E.2).
 
     `heard` are rows of `net_locality`. Raises ValueError where none was measured, or for rows that do not
     say where objects are.
@@ -81,7 +81,7 @@ def along_training(
         )
 
     measured = {images: stage(name) for images, name in stages.items()}
-    return {images: of for images, of in measured.items() if set(SHOWN) <= set(of.at)}
+    return {images: of for images, of in measured.items() if set(LOOKED) <= set(of.at)}
 
 
 def cleanness_of(control: str) -> float:
@@ -106,10 +106,6 @@ def numbers(found: Mapping[str, Mapping[int, Stage]]) -> dict[str, Any]:
         }
         for size, stages in found.items()
     }
-
-
-def _said(of: Beside) -> str:
-    return f"{of.own.value:.2f} ({'–' if of.null is None else f'{of.null.value:.2f}'})"
 
 
 def _share(of: Interval | None) -> str:
@@ -139,11 +135,11 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
 
     `found` is {size: along_training(...)}; one net is a point. Bars: 95 % over noise and conditions.
     """
-    figure, panels = plt.subplots(2, len(SHOWN) + 1, figsize=(9.6, 5.6))
+    figure, panels = plt.subplots(2, len(LOOKED) + 1, figsize=(9.6, 5.6))
     (*placed, largest), (drawn, looks, clean, local) = panels
     for size, stages in found.items():
         color = SHADES[size]
-        for axes, k in zip(placed, SHOWN, strict=True):
+        for axes, k in zip(placed, LOOKED, strict=True):
             there = {images: of.at[k].placed for images, of in stages.items()}
             _line(axes, {images: at.own for images, at in there.items()}, color, size)
             null = {images: at.null.value for images, at in there.items() if at.null}
@@ -159,7 +155,7 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
         )
         null_k = {n: of.k.placed_null.value for n, of in stages.items() if of.k.placed_null}
         largest.plot(list(null_k), list(null_k.values()), "o:", ms=3, mfc="white", color=color, lw=1.3)
-    for axes, k in zip(placed, SHOWN, strict=True):
+    for axes, k in zip(placed, LOOKED, strict=True):
         axes.set(title=f"number and places\nright, K = {k}", ylim=(-0.03, 1.05))
     drawn.axhline(SEEN, color="0.5", lw=1, ls="--")
     drawn.set(title=f"objects drawn,\nasked for {SEEN}", ylim=(0, None))
@@ -184,7 +180,7 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     return figure
 
 
-def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = SHOWN) -> str:
+def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = LOOKED) -> str:
     """The numbers as a Markdown table, the null in brackets."""
     told = " / ".join(map(str, ks))
     lines = [
@@ -194,26 +190,11 @@ def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = SHOWN
     ]
     for size, stages in found.items():
         for images, of in stages.items():
-            shares = " / ".join(_said(of.at[k].placed) for k in ks)
+            shares = " / ".join(said(of.at[k].placed) for k in ks)
             seen = of.at[SEEN]
             lines.append(
                 f"| {size} | {images:,} | {shares} | {seen.drawn.value:.2f} | {seen.looks.value:.2f} | "
                 f"{_share(of.clean)} | {_share(of.local)} | "
                 f"{say(of.k.placed)} ({say(of.k.placed_null)}) |"
             )
-    return "\n".join(lines) + "\n"
-
-
-def by_label(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = SHOWN) -> str:
-    """{net: {tolerance: Found}} in Markdown: K, number and places, conditions obeyed, beside their nulls."""
-    told = " / ".join(map(str, ks))
-    head = f"number and places right, K = {told} (null) | conditions obeyed, K = {told}"
-    lines = [f"| net | K (null) | {head} |", "|---|---|---|---|"]
-    for net, each in found.items():
-        for tolerance, of in each.items():
-            shares = " / ".join(_said(of.at[k].placed) for k in ks)
-            obeyed = [of.at[k].obeyed for k in ks]
-            heard = " / ".join("–" if value is None else f"{value.value:.1f}" for value in obeyed)
-            k = f"{say(of.k.placed)} ({say(of.k.placed_null)})"
-            lines.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {heard} |")
     return "\n".join(lines) + "\n"

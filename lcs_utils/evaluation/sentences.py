@@ -8,15 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from lcs_utils import nets
 from lcs_utils.evaluation import row_claims
 from lcs_utils.evaluation.against_null import Beside
-from lcs_utils.evaluation.by_eye import LOOKER
 from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
 from lcs_utils.evaluation.memorization import RATIO, REAL, Near, likeness, memorized
-from lcs_utils.evaluation.obeyed import Obeyed, conditions_obeyed
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
-from lcs_utils.evaluation.sizes import bare, size_of
 from lcs_utils.evaluation.strips import Strip
 from lcs_utils.evaluation.tables import Cell, markdown, say
 from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, seen
@@ -69,50 +66,6 @@ def means(
         measured = {row.k for row in rows if row.net == net and row.family == "test"}
         k = say(largest_k(rows, net, PAPER_RULE_ALL)) if 1 in measured else "–"
         lines.append([label, *(either(mean_over(rows, net, name, ks)) for name in measures), k])
-    return table(head, lines)
-
-
-def by_k(
-    rates_of: Mapping[str, Mapping[int, Mapping[str, Interval]]], labels: Mapping[str, str], measure: str
-) -> str:
-    """One measure at every K > 0, a line per net; `rates_of` as `tables.net_rates`."""
-    ks = sorted({k for of in rates_of.values() for k in of if k > 0})
-
-    def value(of, k):
-        return f"{of[k][measure].value:.2f}" if k in of else "–"
-
-    return table(
-        ["net", *(f"K = {k}" for k in ks)],
-        [[labels[net], *(value(of, k) for k in ks)] for net, of in rates_of.items()],
-    )
-
-
-def looks_right(hands: Sequence[HandCount], net: str, who: str) -> str:
-    """How many of a net's samples look right to whoever looked, without controls and among them."""
-    mine = [hand for hand in hands if hand.shown.net == net]
-    among = [h for h in hands if h.counted_by == LOOKER and bare(h.shown.net) == net]
-    said = (
-        f"Of {len(mine)} samples of {who} that a vision-language model looked at, blind and without "
-        f"controls, {sum(hand.plausible for hand in mine)} look right to it"
-    )
-    if among:
-        of = " and ".join(sorted({size_of(hand.shown.net) for hand in among}))
-        right = sum(hand.plausible for hand in among)
-        said += f"; among renders and spoiled renders (A7) {right} of {len(among)} at {of} do"
-    return f"{said}. So looks are not what this notebook goes by."
-
-
-def obeyed(found: Mapping[str, Mapping[int, Obeyed]], labels: Mapping[str, str], ks=(4, 6, 8)) -> str:
-    """Conditions obeyed and objects drawn at some K, a line per net."""
-
-    def one(of, k, name):
-        return f"{getattr(of[k], name).value:.1f}" if k in of else "–"
-
-    head = ["net", *(f"obeys, of {k}" for k in ks), *(f"draws, of {k}" for k in ks)]
-    lines = [
-        [labels[net], *(one(of, k, name) for name in ("obeyed", "drawn") for k in ks)]
-        for net, of in found.items()
-    ]
     return table(head, lines)
 
 
@@ -293,22 +246,11 @@ def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny")
 
 
 def whole_image_control(rows: Sequence[Row], net: str = "exp3_r15", beside: str = "exp2") -> str:
-    """The control whose cells see everything, beside Exp. 2: the first cell, and conditions obeyed."""
+    """The control whose cells see everything, beside Exp. 2: the first cell, and those beyond training."""
     said = []
     for name, label in ((net, "r = 15"), (beside, "Exp. 2")):
-        first = mean_over(rows, name, "filled", [1])
-        heard = [(k, conditions_obeyed(rows, name, k)) for k in (4, 6)]
-        told = listed(
-            [
-                f"{of.obeyed.value:.1f} [{of.obeyed.low:.1f}, {of.obeyed.high:.1f}] of {k}"
-                for k, of in heard
-                if of
-            ]
-        )
-        said.append(
-            f"{label} fills the asked cell in {either(first)} of its images at K = 1 and obeys {told} "
-            "conditions"
-        )
+        first, more = (mean_over(rows, name, "filled", ks) for ks in ([1], [4, 5, 6]))
+        said.append(f"{label} fills {either(first)} of the cells at K = 1 and {either(more)} at K = 4 to 6")
     return "; ".join(said) + "."
 
 
@@ -339,16 +281,4 @@ def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
     return (
         f"Above chance at K = {k}: {said}. Where these meet, cells filled do not tell nets apart: one may "
         "only draw more. Conditions obeyed do (A1)."
-    )
-
-
-def beside_null(curves: Mapping[str, Mapping[int, Beside]], ks: Sequence[int]) -> str:
-    """Cells filled at some K, the null in brackets, a line per label."""
-
-    def said(at):
-        return f"{at.own.value:.2f}" + (f" ({at.null.value:.2f})" if at.null else "")
-
-    head = ["", *(f"cells filled, K = {k} (chance)" for k in ks)]
-    return table(
-        head, [[label, *(said(of[k]) if k in of else "–" for k in ks)] for label, of in curves.items()]
     )

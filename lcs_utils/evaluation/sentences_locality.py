@@ -79,12 +79,12 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
 
 
 def every_net(found: AgainstK, nets: Sequence[str]) -> str:
-    """Locality, cells filled, conditions obeyed and K by each rule, a line per net."""
-    head = ["net", "locality", "cells filled", "conditions obeyed", *found.k]
+    """Locality, cells filled and K by each rule, a line per net."""
+    head = ["net", "locality", "cells filled", *found.k]
     lines = []
     for net in nets:
-        values = [either(found.locality[net]), either(found.filled[net]), f"{found.obeyed[net]:.1f}"]
-        lines.append([net, *values, *(of[net] for of in found.k.values())])
+        ks = (of[net] for of in found.k.values())
+        lines.append([net, either(found.locality[net]), either(found.filled[net]), *ks])
     return table(head, lines)
 
 

@@ -4,6 +4,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 SIZES = {"tiny": "32 px", "small": "64 px"}
+LOCAL = {"small": "exp3_r2"}  # the local net beside Exp. 1 and 2, where it is not the one of three cells
+
+
+def told(preset: str) -> tuple[str, str]:
+    """(preset whose stored nets a notebook tells, its local net on 1-3 objects): of `tiny`, whose nets are
+    speckled and mostly have no null, it is `small`; another stands for itself.
+    """
+    size = "small" if preset == "tiny" else preset
+    return size, LOCAL.get(size, "exp3")
 
 
 def sized(net: str, preset: str) -> str:

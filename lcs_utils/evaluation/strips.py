@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lcs_utils import paths, plotting
-from lcs_utils.evaluation import placement
+from lcs_utils.evaluation import null_figures, placement
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.rows import Row, decode, of_net
 from lcs_utils.evaluation.sheets import asked, read_sheet
@@ -98,26 +96,6 @@ def strip(
     return made
 
 
-def plot_curves(axes: Axes, curves: Mapping[str, Mapping[int, Beside]], colors: Mapping[str, str]) -> None:
-    """Cells filled against K, a line per label with its band and its name at the end, its null dotted."""
-    ends = []
-    for label, of in curves.items():
-        value, low, high = (np.array(v) for v in zip(*(at.own for at in of.values()), strict=True))
-        axes.plot(list(of), value, "o-", ms=4, color=colors[label])
-        axes.fill_between(list(of), low, high, color=colors[label], alpha=0.18, lw=0)
-        null = {k: at.null.value for k, at in of.items() if at.null}
-        axes.plot(list(null), list(null.values()), ":", lw=1.4, color=colors[label])
-        ends.append([value[-1], label])
-    last = max(k for of in curves.values() for k in of)
-    place = -1.0
-    for value, label in sorted(ends):  # names keep clear of each other
-        place = max(value, place + 0.1)
-        axes.text(last + 0.3, place, label, color=colors[label], va="center", fontsize=10)
-    axes.set(
-        xlabel="K, locations asked for", xticks=range(1, last + 1), xlim=(0.5, last + 0.4), ylim=(0, 1.02)
-    )
-
-
 def figure_1(
     shown: Strip,
     labels: Mapping[str, str],
@@ -135,7 +113,7 @@ def figure_1(
     axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.8 / height))
     names = [words.partition(":")[0] for words in labels.values()]
     colors = {name: plotting.color_of(net) for name, net in zip(names, labels, strict=True)}
-    plot_curves(axes, curves, colors)
+    null_figures.beside(axes, curves, colors)
     axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
     axes.text(trained / 2 + 0.5, 0.02, "in training", ha="center", fontsize=8, color="0.35")
     axes.set_title("asked cells that hold an object\n(dotted: chance)", fontsize=10, pad=4)

@@ -1,0 +1,218 @@
+"""Claims about length generalization (Figs. 1, 4, Tables 1, 2), decided by nets of 64 px beside their null.
+
+By number and places, however the pictures look; how they look is a claim of its own.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from lcs_utils.evaluation import against_null, by_eye, hand_counts, sizes, tables_beyond_chance
+from lcs_utils.evaluation.against_null import Found
+from lcs_utils.evaluation.by_eye import Compared
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Claim, holds_if, judged, say_interval
+from lcs_utils.evaluation.row_claims import OUTSIDE
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path
+from lcs_utils.evaluation.tables import OBSERVED, say
+from lcs_utils.evaluation.tables_beyond_chance import TWINS, Cell
+from lcs_utils.nets import trained
+from lcs_utils.stats import interval
+
+FIGURE_1 = ("exp1", "exp2", "exp3_r2")  # a local net of two cells
+SEEN, BEYOND = 3, 6  # the most objects in their training, and twice as many
+# Choice: with so many objects too many on average a net draws as many as asked; with such a share of pictures
+# that look right its quality is acceptable
+FEW, RIGHT = 0.05, 0.9
+LOOKED_AT = {"exp1, 64 px": "Exp. 1", "render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
+
+
+@cache
+def _rows(preset: str) -> tuple[Row, ...]:
+    return tuple(read_rows(rows_path(preset)))
+
+
+def _at_64(preset: str) -> dict[str, Found] | None:
+    rows = [row for row in _rows("small") if row.family == "spread"]
+    there = {row.net for row in rows}.issuperset(FIGURE_1)
+    if preset not in sizes.SIZES or not there:
+        return None
+    return {net: against_null.of_nets(rows, [net], "spread") for net in FIGURE_1}
+
+
+def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[str, str]]:
+    """Whether K by number and places on random cells is above what training showed and above its null."""
+
+    def judge(found: Mapping[str, Found]) -> tuple[str, str]:
+        most, k = trained(net).objects[1], found[net].k
+        null = k.placed_null.high if k.placed_null else 0
+        above = k.placed.low > max(most, null)
+        said = f"K = {say(k.placed)} on random cells, null {say(k.placed_null)}"
+        return said.replace("= ≥", "≥"), holds_if(above if beyond else k.placed.high <= most)
+
+    return judge
+
+
+def as_many(found: Mapping[str, Found]) -> tuple[str, str]:
+    """Whether Exp. 1 draws as many objects as it is asked for, up to those of its training."""
+    more = {k: of.drawn.value - k for k, of in found["exp1"].at.items() if k <= SEEN}
+    said = ", ".join(f"{value:+.2f}" for value in more.values())
+    return f"{said} on average at K = 1 to {max(more)}", holds_if(max(map(abs, more.values())) <= FEW)
+
+
+def _extra_objects(preset: str) -> dict[str, list[int]] | None:
+    if preset not in sizes.SIZES:
+        return None
+    listed = [row for row in _rows("small") if row.family == "test" and 1 <= row.k <= SEEN]
+    return {net: [row.extras for row in listed if row.net == net] for net in FIGURE_1}
+
+
+def within(net: str) -> Callable[[Mapping[str, Sequence[int]]], tuple[str, str]]:
+    """Whether all samples of `net` but a share of OUTSIDE have as many extra objects as the paper saw."""
+    low, high = OBSERVED[TWINS.get(net, net)]
+
+    def judge(found: Mapping[str, Sequence[int]]) -> tuple[str, str]:
+        extras = np.array(found[net])
+        outside = float(np.mean((extras < low) | (extras > high)))
+        said = f"{extras.mean():.2f} on average, {outside:.0%} of {len(extras)} samples outside the range"
+        return said, holds_if(outside <= OUTSIDE)
+
+    return judge
+
+
+@cache
+def _cells(preset: str) -> list[Cell] | None:
+    return tables_beyond_chance.cells(_rows("small")) if preset in sizes.SIZES else None
+
+
+def told(preset: str) -> set[str]:
+    """The nets of Tables 1 and 2 that are trained at 64 px, so that a smaller one decides nothing."""
+    return {cell.net for cell in _cells(preset) or () if cell.own is not None}
+
+
+def entry(net: str) -> Callable[[Sequence[Cell]], tuple[str, str]]:
+    """Whether K is within NEAR of the paper's at random cells and at its own list: both, one, none."""
+
+    def judge(found: Sequence[Cell]) -> tuple[str, str]:
+        cell = next(cell for cell in found if cell.net == net)
+        if cell.own is None:
+            return "not trained", OPEN
+        said = f"K at random cells {say(cell.own)}, null {say(cell.null)}"
+        near = [cell.near]
+        if cell.at_papers is not None:
+            said, near = f"{said}; at the paper's own {say(cell.at_papers)}", [*near, cell.near_at_papers]
+        return said, judged(near)[0]
+
+    return judge
+
+
+def entries(preset: str) -> list[Claim]:
+    """A claim for each net of Tables 1 and 2 that is trained at 64 px."""
+    return [
+        Claim(
+            f"Tables 1, 2 at 64 px, within {tables_beyond_chance.NEAR} of the paper's K: trained on "
+            f"{cell.trained_on}, {cell.column}",
+            str(cell.paper.k),
+            "05",
+            _cells,
+            entry(cell.net),
+        )
+        for cell in _cells(preset) or ()
+        if cell.own is not None
+    ]
+
+
+def one_object(found: Sequence[Cell]) -> tuple[str, str]:
+    """Fig. 4: whether the local net alone goes beyond the one object of its training."""
+    said, holds = tables_beyond_chance.one_object(found)
+    return said, judged(holds)[0] if holds else OPEN
+
+
+def _above_chance(preset: str) -> dict[str, Found] | None:
+    rows, nets = read_rows(rows_path(preset)), ("exp3", "exp2")
+    there = {(row.net, row.k) for row in rows if row.family == "test"}
+    if not there.issuperset((net, BEYOND) for net in nets):
+        return None
+    return {net: against_null.of_nets(rows, [net], "test", 1) for net in nets}
+
+
+def fills_more(found: Mapping[str, Found]) -> tuple[str, str]:
+    """Whether the first net fills more cells above its null than the second, twice beyond training."""
+    local, whole = (of.at[BEYOND].filled.above for of in found.values())
+    said = f"above chance at K = {BEYOND}: Exp. 3 {say_interval(local)}, Exp. 2 {say_interval(whole)}"
+    return said, holds_if(local.low > whole.high)
+
+
+def _looked_at(preset: str) -> Compared | None:
+    if preset not in sizes.SIZES:
+        return None
+    found = by_eye.compare(hand_counts.read_counts())
+    there = {row.net for _, row in found.all.pairs if row.k <= SEEN}
+    return found if there.issuperset(LOOKED_AT) else None
+
+
+def acceptable(found: Compared) -> tuple[str, str]:
+    """Whether Exp. 1's pictures look right to a blind eye, beside renders and spoiled renders."""
+
+    def looks(name: str):
+        seen = [hand.plausible for hand, row in found.all.pairs if row.net == name and row.k <= SEEN]
+        return interval(np.array(seen, float), share=True)
+
+    each = {words: looks(name) for name, words in LOOKED_AT.items()}
+    said = ", ".join(f"{words} {say_interval(of)}" for words, of in each.items())
+    own, _, spoiled = each.values()
+    verdict = YES if own.value >= RIGHT else PARTLY if own.low > spoiled.high else NO
+    return f"look right to a blind eye: {said}", verdict
+
+
+CLAIMS = (
+    Claim(
+        "Fig. 1, Exp. 1 at 64 px: told all labels, a net length-generalizes",
+        "yes, K = 9",
+        "05",
+        _at_64,
+        composes("exp1", True),
+    ),
+    Claim(
+        "Fig. 1, Exp. 2 at 64 px: told one label, it does not",
+        "yes, K = 1",
+        "05",
+        _at_64,
+        composes("exp2", False),
+    ),
+    Claim(
+        "Fig. 1, Exp. 3 at 64 px: a local net (r = 2) repairs that",
+        "yes, K = 9",
+        "06",
+        _at_64,
+        composes("exp3_r2", True),
+    ),
+    Claim(
+        "Fig. 1, Exp. 3 at 32 px: it fills more of the asked cells than Exp. 2, chance taken off",
+        "yes",
+        "A1",
+        _above_chance,
+        fills_more,
+    ),
+    Claim(
+        "Fig. 4 at 64 px: trained on one object, a local net places several, a whole-image net does not",
+        "yes",
+        "06",
+        _cells,
+        one_object,
+    ),
+    Claim("Table 2, Exp. 1 at 64 px: objects drawn, less those asked for", "0", "05", _at_64, as_many),
+    *(
+        Claim(
+            f"Table 2, {words} at 64 px: objects that nobody asked for, K = 1–3",
+            "{}–{}".format(*OBSERVED[TWINS.get(net, net)]),
+            notebook,
+            _extra_objects,
+            within(net),
+        )
+        for net, words, notebook in (("exp2", "Exp. 2", "05"), ("exp3_r2", "Exp. 3 (r = 2)", "06"))
+    ),
+    Claim(
+        "App. E.2, Exp. 1 at 64 px: acceptable image quality, K = 1–3", "yes", "A7", _looked_at, acceptable
+    ),
+)

@@ -1,0 +1,104 @@
+"""Rates along K as curves beside their null, and as a table (App. E.2)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
+from lcs_utils.evaluation.tables import say
+from lcs_utils.stats import Interval
+
+# of `against_null.At`, in the order of the panels; the first two are shares, beside their null
+MEASURES = {
+    "placed": "pictures right in number and places",
+    "filled": "asked cells that hold an object",
+    "obeyed": "conditions obeyed",
+    "drawn": "objects drawn",
+}
+APART = 0.1  # of an axis' height, between two names at the ends of lines
+LOOKED = (3, 5, 7)  # K in a table: in training, and twice beyond
+
+
+def lines(
+    axes: Axes, own: Mapping[str, Mapping[int, Interval]], colors: Mapping[str, str], named: bool = True
+) -> None:
+    """Values against K, a line per label with its 95 % band, and its name at the end."""
+    ends = []
+    for label, of in own.items():
+        value, low, high = (np.array(v) for v in zip(*of.values(), strict=True))
+        axes.plot(list(of), value, "o-", ms=4, color=colors[label])
+        axes.fill_between(list(of), low, high, color=colors[label], alpha=0.18, lw=0)
+        ends.append((value[-1], label))
+    last = max(k for of in own.values() for k in of)
+    bottom, top = axes.get_ylim()
+    place = -np.inf
+    for value, label in sorted(ends) if named else ():  # names keep clear of each other
+        place = max(value, place + APART * (top - bottom))
+        axes.text(last + 0.3, place, label, color=colors[label], va="center", fontsize=10)
+    axes.set(xlabel="K, locations asked for", xticks=range(1, last + 1), xlim=(0.5, last + 0.4))
+
+
+def beside(
+    axes: Axes, curves: Mapping[str, Mapping[int, Beside]], colors: Mapping[str, str], named: bool = True
+) -> None:
+    """Shares against K, a line per label, its null dotted."""
+    axes.set_ylim(0, 1.02)
+    lines(axes, {label: {k: at.own for k, at in of.items()} for label, of in curves.items()}, colors, named)
+    for label, of in curves.items():
+        null = {k: at.null.value for k, at in of.items() if at.null}
+        axes.plot(list(null), list(null.values()), ":", lw=1.4, color=colors[label])
+
+
+def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int) -> Figure:
+    """MEASURES against K, a line per label: shares over their null (dotted), numbers beside K (dashed).
+
+    Gray: as many objects as training images had, up to `trained`. Raises ValueError without a net.
+    """
+    if not found:
+        raise ValueError("there is no net to draw")
+    figure, panels = plt.subplots(2, 2, figsize=(8.6, 5.6), sharex=True)
+    for axes, (measure, words) in zip(panels.flat, MEASURES.items(), strict=True):
+        of = {
+            label: {k: value for k, at in net.at.items() if (value := getattr(at, measure))}
+            for label, net in found.items()
+        }
+        of = {label: values for label, values in of.items() if values}
+        right = axes in panels[:, 1]
+        if measure in ("placed", "filled"):
+            beside(axes, of, colors, named=right)
+        else:
+            axes.plot([0, max(KS) + 1], [0, max(KS) + 1], color="0.6", lw=1, ls="--")
+            axes.set_ylim(0, max(KS) + 1.5)
+            lines(axes, of, colors, named=right)
+        axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
+        axes.set_title(words, fontsize=11)
+        if axes in panels[0]:
+            axes.set_xlabel("")
+    panels[1, 0].text(
+        trained / 2 + 0.5, max(KS) + 1, "in training", ha="center", va="top", fontsize=8, color="0.35"
+    )
+    panels[0, 0].text(max(KS), 0.9, "dotted: chance", ha="right", fontsize=8, color="0.35")
+    return figure
+
+
+def said(of: Beside) -> str:
+    """`0.81 (0.04)`: the null in brackets."""
+    return f"{of.own.value:.2f} ({'–' if of.null is None else f'{of.null.value:.2f}'})"
+
+
+def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = LOOKED) -> str:
+    """{net: {tolerance: Found}} in Markdown: K, number and places, conditions obeyed, beside their nulls."""
+    told = " / ".join(map(str, ks))
+    head = f"number and places right, K = {told} (null) | conditions obeyed, K = {told}"
+    table = [f"| net | K (null) | {head} |", "|---|---|---|---|"]
+    for net, each in found.items():
+        for tolerance, of in each.items():
+            shares = " / ".join(said(of.at[k].placed) if k in of.at else "–" for k in ks)
+            obeyed = [of.at[k].obeyed if k in of.at else None for k in ks]
+            heard = " / ".join("–" if value is None else f"{value.value:.1f}" for value in obeyed)
+            k = f"{say(of.k.placed)} ({say(of.k.placed_null)})"
+            table.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {heard} |")
+    return "\n".join(table) + "\n"

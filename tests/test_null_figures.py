@@ -1,0 +1,42 @@
+"""Rates beside their null, drawn and said: what obeys rises above it, what is deaf lies on it."""
+
+import pytest
+from test_more_training import planted
+
+from lcs_utils.evaluation import against_null, null_figures
+
+COLORS = {"obeys": "C0", "deaf": "C1"}
+
+
+@pytest.fixture(scope="module")
+def found():
+    rows = planted("exp1", 1.0) + planted("exp2", 0.0)
+    return {
+        words: against_null.of_nets(rows, [net], "spread")
+        for words, net in zip(COLORS, ("exp1", "exp2"), strict=True)
+    }
+
+
+def test_curves_are_the_rates_and_their_null(found):
+    figure = null_figures.plot(found, COLORS, trained=3)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == list(null_figures.MEASURES.values())
+    by_words = dict(zip(titles, figure.axes, strict=True))
+    placed = [line for line in by_words["pictures right in number and places"].lines]
+    solid, deaf, null, _ = (list(line.get_ydata()) for line in placed)
+    assert solid == [at.placed.own.value for at in found["obeys"].at.values()] and min(solid) == 1
+    assert null == [at.placed.null.value for at in found["obeys"].at.values()] and max(null) < 0.3
+    assert deaf[3:] == pytest.approx(null[3:], abs=0.2)  # what does not listen gets its null
+    words = {text.get_text() for text in by_words["objects drawn"].texts}
+    assert words == set(COLORS)
+    with pytest.raises(ValueError, match="no net to draw"):
+        null_figures.plot({}, COLORS, trained=3)
+
+
+def test_the_table_says_k_and_rates_beside_their_null(found):
+    obeys, deaf = null_figures.markdown({words: {1: of} for words, of in found.items()}).splitlines()[2:]
+    assert obeys.startswith("| obeys, within one cell | ≥ 7 [7, 7] (0 [")
+    assert obeys.endswith("| 3.0 / 5.0 / 7.0 |") and "1.00 (" in obeys
+    assert deaf.startswith("| deaf, within one cell | 0 [")
+    alone = found["obeys"]._replace(at={k: at for k, at in found["obeys"].at.items() if k < 4})
+    assert null_figures.markdown({"short": {1: alone}}).splitlines()[2].endswith("/ – / – |")
