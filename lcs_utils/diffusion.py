@@ -6,6 +6,7 @@ patch net and compositions of them are all this one callable, so there is one sa
 and one length-generalization test for all.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -108,6 +109,19 @@ def training_sigmas(
     strata = torch.randperm(batch, generator=generator, device=generator.device)
     quantile = ((strata + u) / batch).clamp(1e-6, 1 - 1e-6)
     return (p_mean + p_std * torch.special.ndtri(quantile)).exp()
+
+
+def uniform_sigmas(batch: int, generator: torch.Generator, low: float, high: float) -> Float[Tensor, "batch"]:
+    """Noise levels for one training step of a net of low noise: ln sigma uniform from `low` to `high`, one
+    per stratum. Raises ValueError unless 0 < low <= high.
+    """
+    check_count("batch", batch, 1)
+    check_generator(generator)
+    check_number("high", high, 0, above=True)
+    check_number("low", low, 0, high, above=True)
+    strata = torch.randperm(batch, generator=generator, device=generator.device)
+    u = (strata + torch.rand(batch, generator=generator, device=generator.device)) / batch
+    return (math.log(low) + u * math.log(high / low)).exp()
 
 
 def loss_weight(sigma: Tensor, sigma_data: float = SIGMA_DATA) -> Tensor:

@@ -4,7 +4,15 @@ sets the size.
 
 from dataclasses import dataclass, replace
 
-from lcs_utils.checks import check_choice, check_count, check_counts, check_flag, check_kind, check_text
+from lcs_utils.checks import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_flag,
+    check_kind,
+    check_number,
+    check_text,
+)
 from lcs_utils.clevr.grid import MAX_OBJECTS
 from lcs_utils.clevr.labels import LABEL_POLICIES
 
@@ -19,7 +27,8 @@ class Experiment:
     `radius` None is a net that sees the whole image (Exp. 1, 2); a number is the local patch net's r in
     cells (App. E.3).
     `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1. `times` multiplies the
-    preset's training images.
+    preset's training images. With `crop` it is trained on squares of so many pixels, mostly around objects,
+    told nothing, at noise levels within `sigmas` alone (None: EDM2's).
     """
 
     name: str
@@ -29,6 +38,8 @@ class Experiment:
     condition: str = "location"
     normalize_label: bool = False
     times: int = 1
+    crop: int | None = None
+    sigmas: tuple[float, float] | None = None
 
     def __post_init__(self):
         check_text("an experiment's name", self.name)
@@ -51,6 +62,15 @@ class Experiment:
                 f"{self.name}: radius >= 1 cells, with location conditions; got {self.radius}, "
                 f"{self.condition}"
             )
+
+        if self.crop is not None:
+            check_count(f"{self.name}: crop", self.crop, 1)
+            if self.labels != "none" or self.radius is not None:
+                raise ValueError(f"{self.name}: a net of crops has no labels and no radius, got {self}")
+        if self.sigmas is not None:
+            low, high = self.sigmas
+            check_number(f"{self.name}: the highest of sigmas", high, 0, above=True)
+            check_number(f"{self.name}: the lowest of sigmas", low, 0, high, above=True)
 
     def net(self, seed: int = 0) -> str:
         """The name of its net (`nets.Net.name`)."""
@@ -117,12 +137,15 @@ BACKGROUNDS = tuple(
 )
 LONGER = replace(_on(EXP1, 1, 6), name="exp1_1-6_x3", times=3)
 CONTROLS = (NORMALIZED, *BACKGROUNDS, LONGER)
+# Choice: a net for low noise alone, shared by all others and told nothing (`evaluation.changes`): what is
+# left to decide there is local, and small nets of the whole image leave grain.
+LOW_NOISE = Experiment("low_noise", labels="none", crop=32, sigmas=(0.01, 0.5))
 # Color conditions (App. E.1, Figs. 5, 11): all colors told on 1-3 objects, and its control that is told
 # one; then other numbers.
 COLORED = replace(EXP1, name="color", condition="color")
 ONE_COLOR = replace(COLORED, name="color_single", labels="single")
 COLOR = (_on(COLORED, 1, 3), _on(ONE_COLOR, 1, 3), _on(COLORED, 1, 5), _on(COLORED, 1, 1))
-EXPERIMENTS = {e.name: e for e in TABLE_1 + TABLE_2 + RADIUS_SWEEP + CONTROLS + COLOR}
+EXPERIMENTS = {e.name: e for e in (*TABLE_1, *TABLE_2, *RADIUS_SWEEP, *CONTROLS, *COLOR, LOW_NOISE)}
 
 
 def experiment(name: str) -> Experiment:

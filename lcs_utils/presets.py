@@ -43,11 +43,26 @@ class Preset:
         check_kind("exp", exp, Experiment, "an Experiment")
         return exp.times * (self.images if exp.radius is None else self.patch_images)
 
+    def config(self, exp: Experiment) -> dict:
+        """The settings of an experiment's EDM2UNet, but for its condition."""
+        check_kind("exp", exp, Experiment, "an Experiment")
+        if exp.crop is not None:
+            return CROP_NET | (TRIAL_NET if is_trial(self.name) else {})
+        return self.net if exp.radius is None else self.patch_net
+
 
 PATCH_NET = {
     "channels": 64,
     "channel_mult": [1],
     "num_blocks": 2,
+    "attention_levels": [],
+    "dtype_inside": "bfloat16",
+}
+# at full resolution, where no net of the whole image can afford to be
+CROP_NET = {
+    "channels": 32,
+    "channel_mult": [1, 2],
+    "num_blocks": 1,
     "attention_levels": [],
     "dtype_inside": "bfloat16",
 }
@@ -150,6 +165,7 @@ def of_row(row: dict) -> tuple[Experiment, Preset]:
         what = {name: row[name] for name in asdict(EXP1) if name in row and name != "name"} | {
             "objects": tuple(row["objects"])
         }
+        what |= {"sigmas": tuple(row["sigmas"])} if row.get("sigmas") else {}
         exp = replace(EXPERIMENTS.get(row["experiment"], EXP1), name=row["experiment"], **what)
         size = PRESETS.get(row["preset"])
         size = replace(size, **row.get("settings", {})) if size else Preset(row["preset"], **row["settings"])

@@ -139,6 +139,15 @@ TABLE = {
             "p_std": (st.floats(0, 10), [*NUMBER, -1.0, 99.0]),
         },
     ),
+    "uniform_sigmas": (
+        lambda **k: [diffusion.uniform_sigmas(**k), diffusion.uniform_sigmas(**k).log()],
+        {
+            "batch": (st.integers(1, 9), [*COUNT, 0]),
+            "generator": (generators, NO_GENERATOR),
+            "low": (st.floats(0.01, 0.1), [*NUMBER, 0.0, -1.0, 99.0]),
+            "high": (st.floats(0.2, 9), [*NUMBER, 0.0, -1.0]),
+        },
+    ),
     "loss_weight": (
         diffusion.loss_weight,
         {

@@ -60,7 +60,7 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     assert not failed, said[-2000:]
     found, nets = jobs(said), {experiment(name).net(seed) for name, seed in QUEUE} | set(EXPERIMENTS)
     assert found["render_part"] == 3 * 32 and found["render_scenes"] == 3 and found["train_counter"] == 1
-    assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 8
+    assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 9
     drawn = set(notebooks.names()) - {"A3_counter", "A4_copies"}  # of what only shipped nets have
     assert {name for name in found if name.startswith("notebook_")} == {f"notebook_{name}" for name in drawn}
     asked = {name: text for name, text in re.findall(r"^rule (\w+):\n((?:    .*\n)+)", said, flags=re.M)}
@@ -112,7 +112,7 @@ def test_a_wrong_setting_is_named(tmp_path):
 def test_the_graph_knows_what_changed_nets_take():
     text = (paths.ROOT / "Snakefile").read_text()
     changes = dict(re.findall(r'"(\w+/\w+)": \(([^)]*)\)', text))
-    assert len(changes) == 8
+    assert len(changes) == 9
     for net, also in changes.items():
         assert tuple(re.findall(r"\w+", also)) == split(net)[1].also
     assert {net.partition("/")[2] for net in changes} == set(CHANGES)

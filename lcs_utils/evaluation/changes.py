@@ -8,7 +8,13 @@ from typing import NamedTuple
 
 from lcs_utils import checkpoints, nets
 from lcs_utils.diffusion import Denoiser
-from lcs_utils.models.composition import LinearComposition, LocalCondition, UnitCondition, nearest
+from lcs_utils.models.composition import (
+    LinearComposition,
+    LocalCondition,
+    SplitByNoise,
+    UnitCondition,
+    nearest,
+)
 
 
 class Change(NamedTuple):
@@ -32,6 +38,7 @@ CHANGES = {
     "unit": Change(UnitCondition),
     "near": Change(LocalCondition),
     "nearest": Change(lambda denoise: LocalCondition(denoise, nearest)),
+    "low_noise": Change(SplitByNoise, ("low_noise",)),
     "linear": Change(LinearComposition),
     "linear_empty": Change(LinearComposition, ("background_empty",)),
     "linear_one": Change(LinearComposition, ("background_one",)),

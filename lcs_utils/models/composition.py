@@ -15,6 +15,7 @@ from lcs_utils.diffusion import Denoiser
 from lcs_utils.experiments import RADIUS
 
 CHUNK = 256  # images per forward pass
+LOW = 0.3  # noise below which the low-noise net's error on held-out renders is the smaller one
 
 # conditions [batch, cells] -> what each cell may see of them, bool [batch, cells, cells]
 View = Callable[[Tensor], Tensor]
@@ -118,3 +119,29 @@ class LinearComposition:
             weight = cond[i, j].reshape(-1, 1, 1, 1)
             total.index_add_(0, i, weight * (self.denoise(x_t[i], sigma[i], single) - base[i]))
         return total
+
+
+@dataclass(frozen=True)
+class SplitByNoise:
+    """`denoise` at noise levels from `below` on, and under it `low`, which is told nothing (experts by noise
+    level, Balaji et al. 2022).
+
+    Choice: below it a net of our size leaves grain, while what an image shows, and where, is decided above.
+    """
+
+    denoise: Denoiser
+    low: Denoiser
+    below: float = LOW
+
+    def __call__(self, x_t, sigma, cond):
+        under = sigma < self.below
+        if not under.any():
+            return self.denoise(x_t, sigma, cond)
+        nothing = x_t.new_zeros(int(under.sum()), 1)
+        if under.all():
+            return self.low(x_t, sigma, nothing)
+        cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
+        x0_hat = torch.empty_like(x_t)
+        x0_hat[under] = self.low(x_t[under], sigma[under], nothing)
+        x0_hat[~under] = self.denoise(x_t[~under], sigma[~under], cond[~under])
+        return x0_hat

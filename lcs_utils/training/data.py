@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils.clevr import conditions
@@ -10,6 +11,8 @@ from lcs_utils.diffusion import from_uint8
 from lcs_utils.experiments import Experiment
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 from lcs_utils.training.images import ImagesOnDisk
+
+NEAR = 0.8  # of the crops: objects are a small part of an image, and the hard one
 
 
 class Batch(NamedTuple):
@@ -34,17 +37,39 @@ class Data(NamedTuple):
 
 def condition_dim(exp: Experiment, radius: int | None) -> int:
     """Size of the net's condition vector: 256 cells, 8 colors, or (2r+1)^2 cells and 2 coordinates (App.
-    E.1, E.3).
+    E.1, E.3); of a net of crops one zero.
     """
+    if exp.crop is not None:
+        return 1
     if exp.condition == "color":
         return len(conditions.COLORS)
     return conditions.GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
+
+
+def crops(
+    x0: Tensor, data: Data, index: Tensor, side: int, generator: torch.Generator
+) -> Float[Tensor, "batch 3 side side"]:
+    """A square of each image: NEAR of them somewhere over one of its objects, the others anywhere."""
+    n, room, device = len(x0), x0.shape[-1] - side, generator.device
+
+    def uniform(*shape):
+        return torch.rand(shape, generator=generator, device=device)
+
+    which = (uniform(n) * (data.colors[index] >= 0).sum(1)).long()
+    over = data.locations[index][torch.arange(n), which] * x0.shape[-1] - side / 2
+    over = over + (uniform(n, 2) - 0.5) * side
+    anywhere = uniform(n, 2) * room
+    corner = torch.where(uniform(n, 1) < NEAR, over, anywhere).round().clamp(0, room).long().tolist()
+    cut = [image[:, y : y + side, x : x + side] for image, (x, y) in zip(x0, corner, strict=True)]
+    return torch.stack(cut)
 
 
 def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
     """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
     index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
     x0 = from_uint8(data.images[index.to(data.images.device)].to(index.device))
+    if exp.crop is not None:
+        return Batch(crops(x0, data, index, exp.crop, generator), x0.new_zeros(size, 1))
     present = data.colors[index] >= 0
     labeled = conditions.choose_labels(present, exp.labels, generator)
     if exp.condition == "color":

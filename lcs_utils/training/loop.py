@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import torch
 from accelerate import Accelerator
 
-from lcs_utils.diffusion import add_noise, training_sigmas
+from lcs_utils.diffusion import add_noise, training_sigmas, uniform_sigmas
 from lcs_utils.experiments import Experiment
 from lcs_utils.models.magnitude_preserving import renormalize_
 from lcs_utils.presets import Preset
@@ -30,7 +30,8 @@ def parts(batch: Batch, x_t: torch.Tensor, sigma: torch.Tensor, at_once: int) ->
 def noisy(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> tuple:
     """(batch, sigma, x_t): `size` images, or two patches of each, with their noise."""
     batch = draw(data, exp, size, generator)
-    sigma = training_sigmas(len(batch.x0), generator)
+    n = len(batch.x0)
+    sigma = uniform_sigmas(n, generator, *exp.sigmas) if exp.sigmas else training_sigmas(n, generator)
     x_t = add_noise(batch.x0, sigma, generator)
     return batch, sigma, x_t if batch.valid is None else x_t * batch.valid
 

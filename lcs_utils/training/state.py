@@ -96,8 +96,8 @@ class State(Resumable):
 def start(exp: Experiment, size: Preset, seed: int, device: torch.device, process: int = 0) -> State:
     """A fresh run: weights from `seed`, data from (seed, process)."""
     torch.manual_seed(seed)
-    config = size.net if exp.radius is None else size.patch_net
-    net = EDM2UNet(cond_dim=condition_dim(exp, exp.radius), normalize_label=exp.normalize_label, **config)
+    told = {"cond_dim": condition_dim(exp, exp.radius), "normalize_label": exp.normalize_label}
+    net = EDM2UNet(**told, **size.config(exp))
     objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
     generator = torch.Generator(device).manual_seed(seed * 1000 + process)
@@ -119,6 +119,7 @@ def about(exp: Experiment, size: Preset, seed: int) -> dict:
         for name, value in asdict(size).items()
         if name not in ("images", "patch_images", "name", "at_once", other)
     }
+    how |= {"net": size.config(exp)} if exp.crop is not None else {}
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
     return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
 
