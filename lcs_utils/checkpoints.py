@@ -64,11 +64,13 @@ def save(pipeline: "ConditionalPipeline", folder, row: dict, loss_rows) -> None:
 def model_card(name: str, row: dict) -> str:
     """The short README.md of a checkpoint folder."""
     span = "-".join(str(n) for n in dict.fromkeys(row["objects"]))
-    local = (
-        f"a local patch net with r = {row['radius']} cells"
-        if row["radius"] is not None
-        else "a whole-image net"
-    )
+    if row.get("crop"):
+        local = f"a net of {row['crop']} px crops"
+    elif row["radius"] is not None:
+        local = f"a local patch net with r = {row['radius']} cells"
+    else:
+        local = "a whole-image net"
+    levels = ", noise from {:g} to {:g}".format(*row["sigmas"]) if row.get("sigmas") else ""
     error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
     preset = row.get("preset", "tiny")
     loaded = f'"{name}"' if preset == "tiny" else f'"{name}", "{preset}"'
@@ -76,7 +78,7 @@ def model_card(name: str, row: dict) -> str:
         f"# {name}\n\n{local[0].upper() + local[1:]} ({row['parameters'] / 1e6:.2f} M parameters, "
         f"{row['resolution']} px), "
         f"trained on CLEVR scenes of {span} objects, labels: {row['labels']}.\n"
-        f"{row['images']:,} training images in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
+        f"{row['images']:,} training images{levels} in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
         f"Made by `{row['command']}`.\n\n"
         "```python\nfrom lcs_utils import checkpoints\n\n"
         f"pipeline = checkpoints.load({loaded})\n```\n\n"

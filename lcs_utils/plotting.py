@@ -360,5 +360,5 @@ def save_figure(
     figure.savefig(drawn, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
     with store.atomic_path(target) as temporary:
         temporary.write_bytes(compact(drawn.getvalue()))
-        store.write_json(target.with_suffix(".json"), record)
+        store.write_json(target.with_suffix(".json"), record, flat=True)
     return target

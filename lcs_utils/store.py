@@ -41,9 +41,14 @@ def write_text(path, text):
         temporary.write_text(text)
 
 
-def write_json(path, value):
-    """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all."""
-    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+def write_json(path, value, flat=False):
+    """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all; `flat`: what
+    holds no other list or object in one line, an interval for instance.
+    """
+    text = json.dumps(value, indent=1, sort_keys=True)
+    if flat:  # a string holds no line break in JSON, so that nothing but the layout can change
+        text = re.sub(r"[\[{][^\[\]{}]*[\]}]", lambda held: re.sub(r"\s*\n\s*", " ", held[0]), text)
+    write_text(path, text + "\n")
 
 
 def write_rows(path, command, kind, rows):

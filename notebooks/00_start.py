@@ -57,9 +57,9 @@ preset: str = "tiny"
 
 # %%
 import matplotlib.pyplot as plt
-import torch
-from lcs_utils import checkpoints, notebooks, plotting
-from lcs_utils.clevr.conditions import test_condition
+from lcs_utils import notebooks, plotting
+from lcs_utils.evaluation import changes
+from lcs_utils.evaluation.length_generalization import draw_samples
 from lcs_utils.widgets.explorer import LocalityExplorer
 
 notebooks.check_parameters(preset=preset)
@@ -70,13 +70,12 @@ plotting.use_style()
 # Five places are asked for, two more than any training image had objects.
 
 # %%
-pipeline = checkpoints.load("exp1", "small")  # 64 px, all labeled, trained on 1-3 objects
-condition = torch.stack([test_condition(5)] * 4)  # the paper's first five test locations
-images = pipeline(condition, 18, "dpmpp_2m", torch.Generator().manual_seed(0)).images
+# Exp. 1 at 64 px, trained on 1-3 objects; below a noise of .3 a net that all share (notebook A7)
+denoise, side = changes.denoiser("exp1/low_noise", "small")
+images = draw_samples(denoise, side, 5, 4)  # the paper's first five test locations, four samples
 figure = plotting.image_grid([images], column_labels=["five locations"] * 4)
-path = plotting.save_figure(
-    figure, "readme_samples", preset, {"locations": 5}, 0, ["data/checkpoints/small/exp1"]
-)
+nets = [f"data/checkpoints/small/{name}" for name in ("exp1", "low_noise")]
+path = plotting.save_figure(figure, "readme_samples", preset, {"locations": 5}, 0, nets)
 
 # %% [markdown]
 # ## The explorer, as a picture

@@ -25,6 +25,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, by_eye, more_training, net_locality, null_figures, strips
 from lcs_utils.evaluation.hand_counts import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
+from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.sizes import SIZES
 
 notebooks.check_parameters(preset=preset)
@@ -70,6 +71,31 @@ said = {words: one.numbers() for words, one in zip(SIZES.values(), shown, strict
 path = plotting.save_figure(figure, "more_training_samples", preset, said, seed, files)
 
 # %% [markdown]
+# ## What another net for low noise mends
+# A small net of the whole image leaves grain: what is short is low noise, where what is left to
+# decide is local. So one more net, told nothing, was trained on crops of renders at noise up to .5
+# alone, at full resolution (`training low_noise`). All nets can share it: below a noise of .3 it
+# denoises in their place (`changes`, exp1/low_noise). Same noise, same places, same counter. What
+# does it mend, and what does it leave? Does it change what composes?
+
+# %%
+ends = {"exp1": "Exp. 1", "exp1/low_noise": "low noise by\nanother net"}
+large = read_rows(rows_path("small"))
+mended = strips.strip(list(ends), (1, 2, 3, 5, 6), large, "small")
+heads = [f"K = {k}" for k in mended.ks]
+figure = plotting.image_grid(mended.images, list(ends.values()), heads, cell=1.5)  # no marks on objects
+files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in ends))
+path = plotting.save_figure(figure, "low_noise_samples", preset, mended.numbers(), seed, files)
+# %%
+words = {net: label.replace("\n", " ") for net, label in ends.items()}
+Markdown(
+    more_training.ends(large, words)
+    + null_figures.markdown(
+        against_null.along_k(large, {label: [net] for net, label in words.items()}, "spread")
+    )
+)
+
+# %% [markdown]
 # ## What does the eye say?
 # The samples of this notebook, renders and spoiled renders among them, in random order, enlarged and
 # without a word of where they come from, judged by a vision-language model (`counted_by` in
@@ -111,6 +137,8 @@ last = {words: list(stages.values())[-1] for words, stages in found.items()}
 first = next(iter(found["64 px"].values()))
 assert last["64 px"].at[3].placed.above.low > 0 and last["64 px"].at[5].placed.above.low > 0
 assert last["64 px"].at[3].looks.low > max(last["32 px"].at[3].looks.high, first.at[3].looks.high)
+clean = {net: more_training.cleanness(large, net, (1, 2, 3)) for net in ends}
+assert clean["exp1/low_noise"].low > clean["exp1"].high
 k1, k2, _ = (of[1].k.placed for of in again.values())
 assert k1.low > k2.high
 print("Longer, at 64 px: more that the counter takes for CLEVR, not the eye; places far above their null.")

@@ -148,6 +148,10 @@ COUNTER = SimpleNamespace(config=SimpleNamespace(resolution=32))
 def test_a_net_that_does_not_fit_is_refused_with_both_numbers(wrong, message):
     counting.check_fit("toy", pipeline_of(), COUNTER)
     counting.check_fit("toy", pipeline_of(radius=3, cond_dim=51), COUNTER)
+    counting.check_fit("helper", pipeline_of(cond_dim=1), COUNTER, told=False)
+    for told, size in ((True, 1), (False, 8)):
+        with pytest.raises(ValueError, match=f"takes conditions of {size} numbers"):
+            counting.check_fit("helper", pipeline_of(cond_dim=size), COUNTER, told=told)
     with pytest.raises(ValueError, match=message):
         counting.check_fit("toy", pipeline_of(**wrong), COUNTER)
 

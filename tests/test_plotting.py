@@ -199,7 +199,7 @@ def test_a_figure_says_in_words_what_it_shows(figure, folder):
 def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):
     path = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0)
     before = path.read_bytes(), path.with_suffix(".json").read_bytes()
-    monkeypatch.setattr(store, "write_json", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(store, "write_json", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
     figure.axes[0].plot([3, 2, 1])
     with pytest.raises(OSError, match="disk full"):
         plotting.save_figure(figure, "fig01", "tiny", 2.0, 0)
@@ -231,3 +231,13 @@ def test_code_hashes_follow_imports_only(tmp_path, monkeypatch):
 
 def test_outside_a_notebook_there_is_no_current_one():
     assert notebooks.current() is None
+
+
+def test_what_holds_nothing_else_stands_in_one_line(tmp_path):
+    value = {"a": {"high": 1.0, "low": 0.5}, "b": [1, 2, [3]], "c": "a [b]\n{c}", "d": []}
+    store.write_json(tmp_path / "flat.json", value, flat=True)
+    text = (tmp_path / "flat.json").read_text()
+    assert json.loads(text) == value and ' "a": { "high": 1.0, "low": 0.5 },' in text.splitlines()
+    store.write_json(tmp_path / "tall.json", value)
+    assert json.loads((tmp_path / "tall.json").read_text()) == value != text
+    assert len(text.splitlines()) < len((tmp_path / "tall.json").read_text().splitlines())

@@ -63,9 +63,9 @@ def counter_hash(resolution: int = 32, folder: str | Path | None = None) -> str:
     return store.sha256(where / nets.WEIGHTS.partition("/")[2])[:12]
 
 
-def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter") -> None:
+def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter", told: bool = True) -> None:
     """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes
-    locations (App. E.1).
+    locations (App. E.1); one that is not `told` of any may help another.
     """
     drawn, read = pipeline.config.resolution, shipped.sizes(counter.config.resolution)
     if drawn not in read:
@@ -82,7 +82,7 @@ def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter
         )
     radius, takes = pipeline.config.radius, pipeline.net.config.cond_dim
     given = GRID_SIZE**2 if radius is None else (2 * radius + 1) ** 2 + 2
-    if takes != given:
+    if takes != given and (told or takes != 1):
         raise ValueError(f"{net} takes conditions of {takes} numbers, the test locations give {given}")
 
 

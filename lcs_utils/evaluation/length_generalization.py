@@ -166,7 +166,7 @@ def measure(
     counter = loading.load(pipeline.config.resolution, counter_folder)
     check_fit(net, pipeline, counter)
     for name in change.also if change else ():
-        check_fit(name, checkpoints.load(name, preset, device), counter)
+        check_fit(name, checkpoints.load(name, preset, device), counter, told=False)
     fuse_(pipeline.net)  # the same bits, a third sooner
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))

@@ -198,3 +198,32 @@ def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = LOOKE
                 f"{say(of.k.placed)} ({say(of.k.placed_null)}) |"
             )
     return "\n".join(lines) + "\n"
+
+
+def cleanness(rows: Iterable[Row], net: str, ks: Sequence[int], family: str = "spread") -> Interval:
+    """Mean cleanness of a net's samples at some K. Raises ValueError where none was measured."""
+    found = [
+        row.cleanness
+        for row in check_rows(rows)
+        if (row.net, row.family) == (net, family) and row.k in ks and row.cleanness >= 0
+    ]
+    if not found:
+        raise ValueError(f"no cleanness of {net!r}, family {family!r}, was measured at K in {list(ks)}")
+    return interval(np.array(found))
+
+
+def ends(rows: Sequence[Row], nets: Mapping[str, str]) -> str:
+    """Cleanness of nets {name: words} at random cells in Markdown, beside clean and spoiled renders."""
+    spans = ((1, 2, 3), (4, 5, 6), (7, 8, 9))
+    lines = [
+        "| cleanness | " + " | ".join(f"K = {ks[0]} to {ks[-1]}" for ks in spans) + " |",
+        "|---|---|---|---|",
+    ]
+    beside = {"render": "clean renders", "spoiled": "spoiled renders"}
+    control = [row._replace(family="spread") for row in controls.read()]
+    every = [(rows, net, words) for net, words in nets.items()]
+    every += [(control, f"{name}, 64 px", words) for name, words in beside.items()]
+    for of, net, words in every:
+        shares = " | ".join(f"{cleanness(of, net, ks).value:.2f}" for ks in spans)
+        lines.append(f"| {words} | {shares} |")
+    return "\n".join(lines) + "\n\n"

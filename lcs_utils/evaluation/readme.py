@@ -135,8 +135,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "holds" if by_looking("exp1, 64 px") >= RIGHT else "does not",
-            f"Clean pictures: of Exp. 1's, 64 px, K up to 3, {by_looking('exp1, 64 px'):.0%} look right to "
-            f"the eye, of renders {by_looking('render, 64 px'):.0%}.",
+            f"Looks right to the eye, K up to 3: Exp. 1 {by_looking('exp1, 64 px'):.0%}, with low noise "
+            f"apart {by_looking('exp1/low_noise, 64 px'):.0%}, renders {by_looking('render, 64 px'):.0%}.",
             "A7",
         ),
         Finding(
