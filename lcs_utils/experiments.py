@@ -97,7 +97,7 @@ def scene_counts(experiment: Experiment) -> range:
 
 
 # Choice: the paper's r is not known; 3 cells reach past the largest object (others: RADIUS_SWEEP, notebook
-# 06)
+# A6)
 RADIUS = 3
 
 EXP1 = Experiment("exp1")
@@ -137,8 +137,8 @@ BACKGROUNDS = tuple(
 )
 LONGER = replace(_on(EXP1, 1, 6), name="exp1_1-6_x3", times=3)
 CONTROLS = (NORMALIZED, *BACKGROUNDS, LONGER)
-# Choice: a net for low noise alone, shared by all others and told nothing (`evaluation.changes`): what is
-# left to decide there is local, and small nets of the whole image leave grain.
+# Choice: a net for low noise alone, told nothing, that ends another's sampling (`evaluation.changes`): what
+# is left to decide there is local, and small nets of the whole image leave grain.
 LOW_NOISE = Experiment("low_noise", labels="none", crop=32, sigmas=(0.01, 0.5))
 # Color conditions (App. E.1, Figs. 5, 11): all colors told on 1-3 objects, and its control that is told
 # one; then other numbers.

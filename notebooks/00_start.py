@@ -35,18 +35,19 @@
 # | [11](11_swing_by.ipynb) | Does composition, once learned, stay? | Swing-by dynamics (arXiv 2410.08309) in closed form |
 # | [11b](11b_swing_by_diffusion.ipynb) | Also in a diffusion model? | the same question to a small one, with a reader that can say neither |
 # | [A1](A1_is_it_real.ipynb) | Is it real? | what is measured, beside what a net that does not listen would get, and beside the eye |
-# | [A2](A2_training_sets.ipynb) | Do more objects or labels in training help? | Fig. 8, label completeness, longer training |
+# | [A2](A2_training_sets.ipynb) | Do more objects or labels in training help? | Fig. 8, label completeness, longer training, Tables 1, 2 at 32 px |
 # | [A3](A3_counter.ipynb) | Is the counter right? | on renders, against blind counts; count some yourself |
 # | [A4](A4_copies.ipynb) | Are samples copies? | the twelve nearest training images |
 # | [A5](A5_our_trainings.ipynb) | Would another training say so too? | other seeds, samplers, labels of one size, along training |
 # | [A6](A6_radius.ipynb) | How far should a local net see? | the radius from one cell to the whole image |
-# | [A7](A7_more_training.ipynb) | What does more training buy? | Exps. 1, 2, 3 at 64 px, blind looks, a second counter; along training |
+# | [A7](A7_more_training.ipynb) | What does more training buy? | along training, a net for low noise, blind looks, a second counter |
 #
 # *In a hurry*: 05, then the explorer in 07. *For the theory*: 01, 02. *In doubt*: A1. Each takes under a minute on two idle cores.
 
 # %% [markdown]
 # ## In every notebook
-# - The first code cell holds the **parameters**. `preset` is `"tiny"` (32 px, the nets that come with the repository), `"small"`
+# - The first code cell holds the **parameters**. `preset` is `"tiny"` (what comes with the repository: nets of 32 px, in 05 and 06
+#   stored samples of 64 px), `"small"`
 #   (64 px, of which some come with it) or `"paper"` (the paper's sizes, which need nets trained at them).
 # - Widgets are worked by mouse or keys: Tab to one, then arrow keys or Enter. If the kernel does not answer, they say so.
 # - Every figure is a PNG with its numbers beside it as JSON, under `figures/tiny/`; another seed or preset writes under `runs/`.
@@ -70,7 +71,7 @@ plotting.use_style()
 # Five places are asked for, two more than any training image had objects.
 
 # %%
-# Exp. 1 at 64 px, trained on 1-3 objects; below a noise of .3 a net that all share (notebook A7)
+# Exp. 1 at 64 px, trained on 1-3 objects; below a noise of .3 a second net, told nothing (notebook A7)
 denoise, side = changes.denoiser("exp1/low_noise", "small")
 images = draw_samples(denoise, side, 5, 4)  # the paper's first five test locations, four samples
 figure = plotting.image_grid([images], column_labels=["five locations"] * 4)

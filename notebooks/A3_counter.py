@@ -12,7 +12,7 @@
 # **Question**: every rate of this companion is a count by a net. How often is it exact where the
 # truth is known, and does it agree with somebody who looks?
 #
-# The counter that counted the rows of notebooks 05 to 07 (`data/counts/tiny/earlier_counter.csv.gz`)
+# The counter that counted the rows of notebooks 07, A2, A5, A6 (`data/counts/tiny/earlier_counter.csv.gz`)
 # had learned from renders that our nets drew over, so it was replaced; the first section is about
 # today's, the second about the earlier one. Under a minute on two idle cores.
 

@@ -76,7 +76,7 @@ Markdown(tables.markdown(tables.cells(stored, seeded)))
 
 # %% [markdown]
 # ## Another sampler, other locations
-# All other numbers are of DPM-Solver++(2M), 14 steps, at the paper's 12 test locations, of which
+# All other numbers here are of DPM-Solver++(2M), 14 steps, at the paper's 12 test locations, of which
 # from K = 6 on some lie within two cells of each other. Here the first two nets sampled by Heun
 # with 32 steps (EDM2's own), and asked for the K centers of crowded scenes, other ones for each
 # sample. Compare with the first lines of the table above.

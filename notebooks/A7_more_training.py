@@ -74,12 +74,13 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # ## What another net for low noise mends
 # A small net of the whole image leaves grain: what is short is low noise, where what is left to
 # decide is local. So one more net, told nothing, was trained on crops of renders at noise up to .5
-# alone, at full resolution (`training low_noise`). All nets can share it: below a noise of .3 it
-# denoises in their place (`changes`, exp1/low_noise). Same noise, same places, same counter. What
-# does it mend, and what does it leave? Does it change what composes?
+# alone, at full resolution, where the others fold 2x2 pixels into one (`training low_noise --preset
+# small`). Below a noise of .3 it denoises in Exp. 1's place (exp1/low_noise); any net could share it,
+# no other was tried. Same noise, same places, same counter. What does it mend, and what does it leave
+# (a cube of two colors at K = 3)? Does it change what composes?
 
 # %%
-ends = {"exp1": "Exp. 1", "exp1/low_noise": "low noise by\nanother net"}
+ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low\nnoise apart"}
 large = read_rows(rows_path("small"))
 mended = strips.strip(list(ends), (1, 2, 3, 5, 6), large, "small")
 heads = [f"K = {k}" for k in mended.ks]

@@ -326,7 +326,7 @@ def test_bad_input(capsys):
     with pytest.raises(SystemExit):
         lg.main(["exp2/unti"])
     assert (
-        "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, linear"
+        "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, low_noise"
         in capsys.readouterr().err
     )
 

@@ -18,12 +18,14 @@ def found():
 
 
 def test_curves_are_the_rates_and_their_null(found):
-    figure = null_figures.plot(found, COLORS, trained=3)
+    figure = null_figures.plot(found, COLORS, trained=3, said="64 px")
+    assert figure.get_suptitle() == "64 px"
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == list(null_figures.MEASURES.values())
     by_words = dict(zip(titles, figure.axes, strict=True))
     placed = [line for line in by_words["pictures right in number and places"].lines]
-    solid, deaf, null, _ = (list(line.get_ydata()) for line in placed)
+    solid, deaf, null, _, quarter = (list(line.get_ydata()) for line in placed)
+    assert set(quarter) == {0.25}
     assert solid == [at.placed.own.value for at in found["obeys"].at.values()] and min(solid) == 1
     assert null == [at.placed.null.value for at in found["obeys"].at.values()] and max(null) < 0.3
     assert deaf[3:] == pytest.approx(null[3:], abs=0.2)  # what does not listen gets its null
@@ -36,7 +38,7 @@ def test_curves_are_the_rates_and_their_null(found):
 def test_the_table_says_k_and_rates_beside_their_null(found):
     obeys, deaf = null_figures.markdown({words: {1: of} for words, of in found.items()}).splitlines()[2:]
     assert obeys.startswith("| obeys, within one cell | ≥ 7 [7, 7] (0 [")
-    assert obeys.endswith("| 3.0 / 5.0 / 7.0 |") and "1.00 (" in obeys
+    assert obeys.endswith("| 3.0 / 5.0 / 6.0 / 7.0 |") and "1.00 (" in obeys
     assert deaf.startswith("| deaf, within one cell | 0 [")
     alone = found["obeys"]._replace(at={k: at for k, at in found["obeys"].at.items() if k < 4})
     assert null_figures.markdown({"short": {1: alone}}).splitlines()[2].endswith("/ – / – |")

@@ -17,10 +17,11 @@ from matplotlib.figure import Figure
 from lcs_utils import nets
 from lcs_utils.evaluation import against_null, controls
 from lcs_utils.evaluation.against_null import At, Ks
+from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.locality_rates import at_high_noise, chance_locality
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.null_figures import LOOKED, said
-from lcs_utils.evaluation.rows import Row, check_rows
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, check_rows
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
@@ -213,17 +214,19 @@ def cleanness(rows: Iterable[Row], net: str, ks: Sequence[int], family: str = "s
 
 
 def ends(rows: Sequence[Row], nets: Mapping[str, str]) -> str:
-    """Cleanness of nets {name: words} at random cells in Markdown, beside clean and spoiled renders."""
+    """Cleanness of nets {name: words} at random cells, and the share that looks right to the counter, in
+    Markdown, beside clean and spoiled renders.
+    """
     spans = ((1, 2, 3), (4, 5, 6), (7, 8, 9))
-    lines = [
-        "| cleanness | " + " | ".join(f"K = {ks[0]} to {ks[-1]}" for ks in spans) + " |",
-        "|---|---|---|---|",
-    ]
+    heads = [f"{what}, K = {ks[0]} to {ks[-1]}" for what in ("cleanness", "to the counter") for ks in spans]
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * 7 + "|"]
     beside = {"render": "clean renders", "spoiled": "spoiled renders"}
     control = [row._replace(family="spread") for row in controls.read()]
     every = [(rows, net, words) for net, words in nets.items()]
     every += [(control, f"{name}, 64 px", words) for name, words in beside.items()]
     for of, net, words in every:
-        shares = " | ".join(f"{cleanness(of, net, ks).value:.2f}" for ks in spans)
-        lines.append(f"| {words} | {shares} |")
+        mine = [row for row in of if (row.net, row.family) == (net, "spread")]
+        clean = [say_interval(cleanness(mine, net, ks)) for ks in spans]
+        right = [mean(row.plausibility >= PLAUSIBLE for row in mine if row.k in ks) for ks in spans]
+        lines.append(f"| {words} | {' | '.join([*clean, *(f'{share:.2f}' for share in right)])} |")
     return "\n".join(lines) + "\n\n"

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
+from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
 from lcs_utils.stats import Interval
 
@@ -19,7 +20,9 @@ MEASURES = {
     "drawn": "objects drawn",
 }
 APART = 0.1  # of an axis' height, between two names at the ends of lines
-LOOKED = (3, 5, 7)  # K in a table: in training, and twice beyond
+LOOKED = (3, 5, 7)  # K in a figure: in training, and twice beyond
+TOLD = (3, 5, 6, 7)  # in a table
+QUARTER = PLACES_RULE.threshold
 
 
 def lines(
@@ -52,10 +55,11 @@ def beside(
         axes.plot(list(null), list(null.values()), ":", lw=1.4, color=colors[label])
 
 
-def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int) -> Figure:
+def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, said: str = "") -> Figure:
     """MEASURES against K, a line per label: shares over their null (dotted), numbers beside K (dashed).
 
-    Gray: as many objects as training images had, up to `trained`. Raises ValueError without a net.
+    Gray: as many objects as training images had, up to `trained`; thin, the share from which on K counts;
+    `said` stands above all. Raises ValueError without a net.
     """
     if not found:
         raise ValueError("there is no net to draw")
@@ -80,7 +84,10 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int) ->
     panels[1, 0].text(
         trained / 2 + 0.5, max(KS) + 1, "in training", ha="center", va="top", fontsize=8, color="0.35"
     )
+    panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
     panels[0, 0].text(max(KS), 0.9, "dotted: chance", ha="right", fontsize=8, color="0.35")
+    if said:
+        figure.suptitle(said, fontsize=10)
     return figure
 
 
@@ -89,16 +96,19 @@ def said(of: Beside) -> str:
     return f"{of.own.value:.2f} ({'–' if of.null is None else f'{of.null.value:.2f}'})"
 
 
-def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = LOOKED) -> str:
-    """{net: {tolerance: Found}} in Markdown: K, number and places, conditions obeyed, beside their nulls."""
+def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = TOLD) -> str:
+    """{net: {tolerance: Found}} in Markdown: K, number and places, cells filled, beside their nulls;
+    conditions obeyed.
+    """
     told = " / ".join(map(str, ks))
-    head = f"number and places right, K = {told} (null) | conditions obeyed, K = {told}"
-    table = [f"| net | K (null) | {head} |", "|---|---|---|---|"]
+    head = f"number and places right, K = {told} (null) | cells filled (null) | conditions obeyed"
+    table = [f"| net | K (null) | {head} |", "|---|---|---|---|---|"]
     for net, each in found.items():
         for tolerance, of in each.items():
             shares = " / ".join(said(of.at[k].placed) if k in of.at else "–" for k in ks)
+            filled = " / ".join(said(of.at[k].filled) if k in of.at else "–" for k in ks)
             obeyed = [of.at[k].obeyed if k in of.at else None for k in ks]
             heard = " / ".join("–" if value is None else f"{value.value:.1f}" for value in obeyed)
             k = f"{say(of.k.placed)} ({say(of.k.placed_null)})"
-            table.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {heard} |")
+            table.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {filled} | {heard} |")
     return "\n".join(table) + "\n"

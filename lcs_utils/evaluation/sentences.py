@@ -280,5 +280,5 @@ def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
     said = ", ".join(f"{label} {say_interval(above)}" for label, above in there.items())
     return (
         f"Above chance at K = {k}: {said}. Where these meet, cells filled do not tell nets apart: one may "
-        "only draw more. Conditions obeyed do (A1)."
+        "only draw more. Conditions obeyed do."
     )

@@ -15,6 +15,11 @@ def told(preset: str) -> tuple[str, str]:
     return size, LOCAL.get(size, "exp3")
 
 
+def sampled(preset: str) -> str:
+    """The preset whose nets of Exp. 1, 2 and 3 a notebook samples: of `small` not all weights are kept."""
+    return "tiny" if preset == "small" else preset
+
+
 def sized(net: str, preset: str) -> str:
     """`exp1` of preset tiny, `exp1, 64 px` of preset small. Raises KeyError for another preset."""
     return net if preset == "tiny" else f"{net}, {SIZES[preset]}"

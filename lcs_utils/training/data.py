@@ -65,7 +65,9 @@ def crops(
 
 
 def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
-    """`size` random images with freshly chosen labels, or for a patch net two patches of each."""
+    """`size` random images with freshly chosen labels, for a patch net two patches of each, or crops of them
+    without labels.
+    """
     index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
     x0 = from_uint8(data.images[index.to(data.images.device)].to(index.device))
     if exp.crop is not None:

@@ -2,7 +2,7 @@
 
 QUEUE = (
     ("exp1", 0), ("exp2", 0), ("exp3_r2", 0), ("exp3", 0), ("exp1_1", 0), ("exp3_1", 0),
-    ("low_noise", 0), ("exp1", 1), ("exp2", 1), ("exp1", 2), ("exp2", 2),
+    ("exp1", 1), ("exp2", 1), ("exp1", 2), ("exp2", 2), ("low_noise", 0),
     ("color_1-3", 0), ("color_single_1-3", 0), ("color_1-5", 0), ("color_1", 0),
     ("exp1_1-2", 0), ("exp1_1-6", 0), ("exp2_1-6", 0), ("drop_one_1-3", 0), ("random_1-3", 0),
     # text-to-CLEVR stands here: no Experiment takes text yet
