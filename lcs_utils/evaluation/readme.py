@@ -154,8 +154,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "new",
-            f"Told each cell's nearest label, Exp. 2 (32 px) fills {near} at K = {SIX}, "
-            f"else {filled['exp2']}.",
+            f"Told each cell's nearest label, Exp. 2 (32 px) fills {near} at {SIX}, else {filled['exp2']}.",
             "06",
         ),
         Finding(
