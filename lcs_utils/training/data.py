@@ -65,9 +65,7 @@ def crops(
 
 
 def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
-    """`size` random images with freshly chosen labels, for a patch net two patches of each, or crops of them
-    without labels.
-    """
+    """`size` random images, two patches or one crop of each for such nets, with freshly chosen labels."""
     index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
     x0 = from_uint8(data.images[index.to(data.images.device)].to(index.device))
     if exp.crop is not None:
