@@ -44,9 +44,16 @@ class Preset:
         return exp.times * (self.images if exp.radius is None else self.patch_images)
 
     def config(self, exp: Experiment) -> dict:
-        """The settings of an experiment's EDM2UNet, but for its condition."""
+        """The settings of an experiment's EDM2UNet, but for its condition. Raises ValueError for crops larger
+        than the images.
+        """
         check_kind("exp", exp, Experiment, "an Experiment")
         if exp.crop is not None:
+            if exp.crop > self.resolution:
+                raise ValueError(
+                    f"{exp.name} cuts squares of {exp.crop} px, images of preset {self.name} have "
+                    f"{self.resolution}"
+                )
             return CROP_NET | (TRIAL_NET if is_trial(self.name) else {})
         return self.net if exp.radius is None else self.patch_net
 

@@ -50,7 +50,8 @@
 #   stored samples of 64 px), `"small"`
 #   (64 px, of which some come with it) or `"paper"` (the paper's sizes, which need nets trained at them).
 # - Widgets are worked by mouse or keys: Tab to one, then arrow keys or Enter. If the kernel does not answer, they say so.
-# - Every figure is a PNG with its numbers beside it as JSON, under `figures/tiny/`; another seed or preset writes under `runs/`.
+# - Every figure is a PNG with its numbers beside it as JSON, under `figures/tiny/`; another seed or preset writes
+#   under `figures/small/` or `runs/`, which git leaves out.
 # - What came out, with all numbers, and where we differ from the paper: `README.md`, one folder up.
 
 # %% tags=["parameters"]

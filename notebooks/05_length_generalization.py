@@ -29,7 +29,7 @@ from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips
 from lcs_utils.evaluation import tables_beyond_chance
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
+from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.stats import as_dicts
 
@@ -68,19 +68,25 @@ Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words
 # %%
 names = {"exp1": "Exp. 1", "exp2": "Exp. 2"}
 colors = {words: plotting.EXPERIMENT_COLORS[net] for net, words in names.items()}
-found = {words: against_null.of_nets(stored, [net], "spread") for net, words in names.items()}
-figure = null_figures.plot(found, colors, trained=3, said="64 px, random cells, 64 samples a K")
+trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
+found = {words: against_null.of_nets(stored, nets, "spread") for words, nets in trainings.items()}
+figure = null_figures.plot(found, colors, trained=3, title="64 px, random cells, 64 samples a K")
 values = {words: as_dicts(of.at) for words, of in found.items()}
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
 # %%
 families = {"spread": "random cells", "test": "the paper's cells"}
 each = {
-    f"{words}, {said}": {1: against_null.of_nets(stored, [net], family)}
-    for net, words in names.items()
+    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family)}
+    for words, nets in trainings.items()
     for family, said in families.items()
 }
-Markdown(null_figures.markdown(each))
+apart = {
+    f"{words}, random cells, training {i}": {1: against_null.of_nets(stored, [net], "spread")}
+    for words, nets in trainings.items()
+    for i, net in enumerate(nets if len(nets) > 1 else (), 1)
+}
+Markdown(null_figures.markdown(each | apart))
 
 # %% [markdown]
 # ## A control that the paper lacks: the size of the label
@@ -94,7 +100,7 @@ little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwi
 small = read_rows(rows_path(little))
 rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words in scaled.items()}
 colors["Exp. 2 / sqrt(k)"] = plotting.PALETTE["purple"]
-figure = null_figures.plot(rescaled, colors, trained=3, said="32 px, random cells, 64 samples a K")
+figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples a K")
 values = {words: as_dicts(of.at) for words, of in rescaled.items()}
 files = strips.behind(rows_path(little))
 path = plotting.save_figure(figure, "label_size", preset, values, seed, files)

@@ -32,7 +32,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import against_null, alt_texts, more_training, null_figures, rate_figures
 from lcs_utils.evaluation import rates, sentences, sizes, strips, tables, tables_beyond_chance
 from lcs_utils.evaluation.length_generalization import draw_samples
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
+from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
 from lcs_utils.stats import as_dicts
@@ -76,7 +76,8 @@ figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # %%
 names = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", local: "Exp. 3: one, local"}
 shown = strips.strip(list(names), range(1, 10), stored, size)
-of = {words[:6]: against_null.of_nets(stored, [net], "test") for net, words in names.items()}
+trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
+of = {words[:6]: against_null.of_nets(stored, nets, "test") for words, nets in trainings.items()}
 curves = {words: {k: at.filled for k, at in each.at.items()} for words, each in of.items()}
 figure = strips.figure_1(shown, names, curves, trained=3)
 files = strips.behind(rows_path(size), *(sheet_path(net, size) for net in names))
@@ -89,7 +90,7 @@ path = plotting.save_figure(figure, "fig01", preset, said, seed, files, alt_text
 # which few samples leave open.
 
 # %%
-apart = against_null.along_k(stored, {words: [net] for net, words in names.items()}, "spread")
+apart = against_null.along_k(stored, trainings, "spread")
 strict = more_training.without_extras(stored, local)
 alone = against_null.along_k(strict, {"Exp. 3, by Exp. 1's rule": ["exp1"]}, "spread")
 Markdown(null_figures.markdown(apart | alone) + "\n" + sentences.above_null(curves, 6))
@@ -108,7 +109,7 @@ colors = {words: plotting.PALETTE[shade] for words, shade in zip(changes.values(
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
 small = read_rows(rows_path(little))
 changed = {words: against_null.of_nets(small, [net], "spread") for net, words in changes.items()}
-figure = null_figures.plot(changed, colors, trained=3, said="32 px, random cells")
+figure = null_figures.plot(changed, colors, trained=3, title="32 px, random cells")
 values = {words: as_dicts(each.at) for words, each in changed.items()}
 files = strips.behind(rows_path(little))
 path = plotting.save_figure(figure, "interventions", preset, values, seed, files)

@@ -27,7 +27,7 @@ from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import by_eye, hand_counts, strips
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
+from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -36,7 +36,7 @@ seed = STANDARD.seed  # of the stored samples
 # %%
 labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local net")
 # a net each: of other trainings the weights are not kept, so there is no null
-nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3_r2"))}
+nets = {words: seeds_of(stored, name) for words, name in zip(labels, ("exp1", "exp2", "exp3_r2"))}
 stored, hands = read_rows(rows_path("small")), hand_counts.read_counts()
 real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 

@@ -293,7 +293,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     with pytest.raises(FileNotFoundError, match="length_generalization toy@64 --preset tiny draws them"):
         sheets.read_sheet("toy@64")
     sheets.sheet_path("toy/unit").write_bytes(before[:200])
-    with pytest.raises(ValueError, match="toy_unit.png is no sheet of samples"):
+    with pytest.raises(ValueError, match="toy_unit.webp is no sheet of samples"):
         sheets.read_sheet("toy/unit")
     with pytest.raises(ValueError, match="8 samples of each K, got {2: 7}"):
         sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
@@ -343,7 +343,7 @@ def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
         if sheets.sheet_path(net).exists():  # those of the floor's nets and of what figures show are kept
             assert sheets.read_sheet(net).about["weights"] == changes.weights(net), f"measure {net} again"
     assert {"exp1", "exp2", "exp3", "exp1_1-6"} <= {
-        path.stem for path in sheets.sheet_path("exp1").parent.glob("*.png")
+        path.stem for path in sheets.sheet_path("exp1").parent.glob("*.webp")
     }
 
 

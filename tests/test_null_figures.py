@@ -18,7 +18,7 @@ def found():
 
 
 def test_curves_are_the_rates_and_their_null(found):
-    figure = null_figures.plot(found, COLORS, trained=3, said="64 px")
+    figure = null_figures.plot(found, COLORS, trained=3, title="64 px")
     assert figure.get_suptitle() == "64 px"
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == list(null_figures.MEASURES.values())

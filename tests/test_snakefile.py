@@ -81,7 +81,7 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
         "checkpoints/exp1/row.json",
         "length_generalization.csv.gz",
         "locality.csv.gz",
-        "sheets/exp1.png",
+        "sheets/exp1.webp",
         "figures/is_it_real.png",
         "figures/is_it_real.json",
     ):

@@ -2,6 +2,8 @@
 told.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from test_training import TINY, tiny_data
@@ -11,6 +13,7 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.experiments import EXPERIMENTS
+from lcs_utils.presets import PRESETS
 from lcs_utils.training import command
 from lcs_utils.training import run as training
 from lcs_utils.training.errors import denoising_error, held_out, shrunk
@@ -73,6 +76,21 @@ def test_a_row_of_the_table(tmp_path, capsys, name):
         f"| {place} | 480 |"
     )
     assert row.count("|") == header.count("|") == null.count("|") and "c_skip x alone" in null
+
+
+def test_no_error_stands_at_noise_a_net_was_not_trained_at(tmp_path, capsys):
+    place = tmp_path / "net"
+    training.run(EXPERIMENTS["low_noise"], TINY, data=tiny_data(), folder=tmp_path, output=place)
+    command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
+    *_, row, null = capsys.readouterr().out.splitlines()
+    for line in (row, null):  # of .05 to 8 the net knows .05 to .4
+        told = [cell.strip() != "–" for cell in line.split("|")[4:-1]]
+        assert told == [True] * 4 + [False] * 3
+
+
+def test_crops_larger_than_the_images_are_refused():
+    with pytest.raises(ValueError, match="mine cuts squares of 40 px, images of preset tiny have 32"):
+        PRESETS["tiny"].config(replace(EXPERIMENTS["low_noise"], name="mine", crop=40))
 
 
 def test_bad_input_is_named(capsys):

@@ -13,7 +13,7 @@ from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.by_eye import Compared
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Claim, holds_if, judged, say_interval
 from lcs_utils.evaluation.row_claims import OUTSIDE
-from lcs_utils.evaluation.rows import Row, read_rows, rows_path
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.tables import OBSERVED, say
 from lcs_utils.evaluation.tables_beyond_chance import TWINS, Cell
 from lcs_utils.nets import trained
@@ -37,7 +37,7 @@ def _at_64(preset: str) -> dict[str, Found] | None:
     there = {row.net for row in rows}.issuperset(FIGURE_1)
     if preset not in sizes.SIZES or not there:
         return None
-    return {net: against_null.of_nets(rows, [net], "spread") for net in FIGURE_1}
+    return {net: against_null.of_nets(rows, seeds_of(_rows("small"), net), "spread") for net in FIGURE_1}
 
 
 def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[str, str]]:

@@ -136,7 +136,7 @@ def main(arguments=None) -> None:
                 f"renders of {side} px, 1 to 9 objects, noise of {std:g} on them: "
                 f"misfits {float(misfits(x)[8:].mean()):.3f}, cleanness {float(cleanness(x)[8:].mean()):.2f}"
             )
-    for path in sorted((paths.DATA / "samples").glob("*/*.png")):
+    for path in sorted((paths.DATA / "samples").glob("*/*.webp")):
         preset = path.parent.name
         rows = {
             k: float(cleanness(from_uint8(torch.as_tensor(x))).mean())

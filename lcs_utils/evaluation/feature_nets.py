@@ -17,7 +17,6 @@ from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.length_generalization import on
-from lcs_utils.features.capture import find_layers
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.local_patch import cell_size
 from lcs_utils.models.precond import EDMDenoiser
@@ -118,13 +117,6 @@ def untrained_twin(of: Subject, sigma_data: float, device: str = "cpu", seed: in
     return Subject(
         name, digest, on(device, EDMDenoiser(module, sigma_data)), module, of.resolution, of.trained
     )
-
-
-def layer_names(module: nn.Module) -> list[str]:
-    """The layers that are measured, in the order of the net: 36 in the paper's (15 encoder, 21 decoder), 10
-    in ours at 32 px.
-    """
-    return list(find_layers(module, LAYERS))
 
 
 def caption(layer: str, side: int, resolution: int) -> str:

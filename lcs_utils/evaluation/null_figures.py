@@ -55,11 +55,11 @@ def beside(
         axes.plot(list(null), list(null.values()), ":", lw=1.4, color=colors[label])
 
 
-def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, said: str = "") -> Figure:
+def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, title: str = "") -> Figure:
     """MEASURES against K, a line per label: shares over their null (dotted), numbers beside K (dashed).
 
     Gray: as many objects as training images had, up to `trained`; thin, the share from which on K counts;
-    `said` stands above all. Raises ValueError without a net.
+    `title` stands above all. Raises ValueError without a net.
     """
     if not found:
         raise ValueError("there is no net to draw")
@@ -86,8 +86,8 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, sa
     )
     panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
     panels[0, 0].text(max(KS), 0.9, "dotted: chance", ha="right", fontsize=8, color="0.35")
-    if said:
-        figure.suptitle(said, fontsize=10)
+    if title:
+        figure.suptitle(title, fontsize=10)
     return figure
 
 

@@ -31,7 +31,7 @@ from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
 from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.notebook_claims import decided
 from lcs_utils.evaluation.row_claims import verdicts
-from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, LargestK, largest_k
 from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
 
@@ -83,7 +83,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     features say is read from their own. Each finding has one number, beside its null or what it is to be.
     """
     nets = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
-    at = {net: against_null.of_nets(large, [net], "spread") for net in nets.values()}
+    at = {net: against_null.of_nets(large, seeds_of(large, net), "spread") for net in nets.values()}
     held = {
         name: "holds" if composes(net, beyond=name != "exp2")(at)[1] == YES else "does not"
         for name, net in nets.items()

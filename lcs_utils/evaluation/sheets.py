@@ -1,5 +1,5 @@
-"""The first eight samples for every K of a measured net, as one picture: what the paper counted by eye
-(App. E.2).
+"""The first eight samples for every K of a measured net, as one picture (WebP, which loses nothing): what the
+paper counted by eye (App. E.2).
 
 A row of `data/counts` says what the counter saw; the sheet shows it, also for the nets whose weights are
 too many to ship.
@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from einops import rearrange
 from jaxtyping import Float, UInt8
-from PIL import Image, PngImagePlugin
+from PIL import ExifTags, Image
 
 from lcs_utils import paths, store
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
+ABOUT = ExifTags.Base.ImageDescription
 
 
 class SampleSheet(NamedTuple):
@@ -33,7 +34,7 @@ def sheet_path(net: str, preset: str = "tiny") -> Path:
     runs/.
     """
     folder = paths.DATA / "samples" / preset if preset in paths.SHIPPED else paths.RUNS / preset / "sheets"
-    return folder / f"{net.strip('/').replace('/', '_')}.png"
+    return folder / f"{net.strip('/').replace('/', '_')}.webp"
 
 
 def asked(k: int, size: int) -> list[tuple[float, float]]:
@@ -54,11 +55,11 @@ def write_sheet(
         raise ValueError(f"a sheet shows {ACROSS} samples of each K, got {few or 'none at all'}")
     ks = sorted(samples)
     grid = np.stack([[to_uint8(image) for image in samples[k][:ACROSS]] for k in ks])
-    text = PngImagePlugin.PngInfo()
-    text.add_text("about", json.dumps({**about, "k": ks}, sort_keys=True))
+    exif = Image.Exif()
+    exif[ABOUT] = json.dumps({**about, "k": ks}, sort_keys=True)
     with store.atomic_path(path) as temporary:
         Image.fromarray(rearrange(grid, "k n h w c -> (k h) (n w) c")).save(
-            temporary, pnginfo=text, optimize=True
+            temporary, "webp", lossless=True, exact=True, quality=100, method=6, exif=exif
         )
 
 
@@ -72,7 +73,7 @@ def read_sheet(net: str, preset: str = "tiny") -> SampleSheet:
         raise FileNotFoundError(f"no samples of {net!r} are kept; {command} draws them")
     try:
         with Image.open(path) as image:
-            about, pixels = json.loads(image.text["about"]), np.array(image.convert("RGB"))
+            about, pixels = json.loads(image.getexif()[ABOUT]), np.array(image.convert("RGB"))
         grid = rearrange(pixels, "(k h) (n w) c -> k n c h w", k=len(about["k"]), n=ACROSS)
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise ValueError(

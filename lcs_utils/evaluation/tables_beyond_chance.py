@@ -15,7 +15,7 @@ from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
 from lcs_utils.evaluation.tables import PAPER, Paper, column, say
-from lcs_utils.nets import row_or_none, trained
+from lcs_utils.nets import row_or_none, seeds_of, trained
 from lcs_utils.plotting import PALETTE
 from lcs_utils.presets import preset
 
@@ -71,13 +71,16 @@ class Cell(NamedTuple):
 
 
 def cells(rows: Sequence[Row], nets: Mapping[str, Paper] = NETS, seed: int = 0) -> list[Cell]:
-    """A cell for every net, trained or not (Tables 1, 2). Raises ValueError for an unknown net."""
+    """A cell for every net, of all its trainings, or not trained (Tables 1, 2). Raises ValueError for an
+    unknown net.
+    """
     measured = {(row.net, row.family) for row in rows if row.k > 0}
 
     def largest(net: str, family: str) -> against_null.Ks | None:
-        if (net, family) not in measured:
+        there = seeds_of({name for name, of in measured if of == family}, net)
+        if not there:
             return None
-        return against_null.of_nets(rows, [net], family, ks=range(1, MOST + 1), seed=seed).k
+        return against_null.of_nets(rows, there, family, ks=range(1, MOST + 1), seed=seed).k
 
     found = []
     for net, paper in nets.items():

@@ -5,7 +5,6 @@ Choice: no places and one or two objects, so that a small model learns what it i
 Choice: 4 of the 24 color-shape pairs and one shape per style are never in training, told or not.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -121,10 +120,3 @@ def styled(
         gray = x.mean(1, keepdim=True)
         x = (0.9 + 2.2 * (x - gray)).clamp(0, 1) * (1 - edges)
     return 2 * x - 1
-
-
-def scene_of(colors: Sequence[str], shapes: Sequence[str], style: str = "plain") -> Scene:
-    """A scene of lists of colors and shapes. Raises ValueError when they differ in number."""
-    if len(colors) != len(shapes):
-        raise ValueError(f"{len(colors)} colors and {len(shapes)} shapes make no pairs")
-    return Scene(tuple(zip(colors, shapes, strict=True)), style)

@@ -5,7 +5,7 @@ python -m lcs_utils.training errors exp1 exp2 --preset small
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -72,9 +72,10 @@ def shrunk(x_t: Tensor, sigma: Tensor, cond: Tensor, sigma_data: float) -> Tenso
     return x_t * (sigma_data**2 / (sigma_data**2 + sigma**2))[:, None, None, None]
 
 
-def line(name: str, numbers: Sequence[str], errors: Sequence[float]) -> str:
-    """A row of the table of errors, in Markdown."""
-    return "| " + " | ".join([name, *numbers, *(f"{e:.4f}" for e in errors)]) + " |"
+def line(name: str, numbers: Sequence[str], errors: Mapping[float, float]) -> str:
+    """A row of the table in Markdown, of errors by noise level: a dash where there is none."""
+    told = (f"{errors[sigma]:.4f}" if sigma in errors else "–" for sigma in SIGMAS)
+    return "| " + " | ".join([name, *numbers, *told]) + " |"
 
 
 def main(arguments=None) -> None:
@@ -95,24 +96,28 @@ def main(arguments=None) -> None:
         trained = [of_row(row) for _, row, _ in measured]
     except (ValueError, nets.CheckpointError) as error:
         parser.error(str(error))
-    print(line("net", ["images", "images/s", *(f"sigma {s:g}" for s in SIGMAS)], ()))
+    print("| " + " | ".join(["net", "images", "images/s", *(f"sigma {s:g}" for s in SIGMAS)]) + " |")
     print("|" + "---|" * (3 + len(SIGMAS)))
     for (name, row, pipeline), (exp, _) in zip(measured, trained, strict=True):
         x0, cond = held_out(exp, pipeline.config.resolution, args.scenes)
+        low, high = exp.sigmas or (0, float("inf"))
+        sigmas = [sigma for sigma in SIGMAS if low <= sigma <= high]  # a net says nothing where it never was
         bar = tqdm(
-            denoising_error(pipeline.denoiser, x0, cond),
-            total=len(SIGMAS),
+            denoising_error(pipeline.denoiser, x0, cond, sigmas),
+            total=len(sigmas),
             desc=name,
             unit="level",
             leave=False,
         )
         speed = f"{row['images'] / row['seconds']:.0f}" if row["seconds"] else "?"
-        print(line(name, [f"{row['images']:,}", speed], list(bar)), flush=True)
+        found = dict(zip(sigmas, bar, strict=True))
+        print(line(name, [f"{row['images']:,}", speed], found), flush=True)
 
         def null(x_t, sigma, c, wide=pipeline.config.sigma_data):
             return shrunk(x_t, sigma, c, wide)
 
-        print(line(f"{name}'s c_skip x alone", ["", ""], list(denoising_error(null, x0, cond))), flush=True)
+        beside = dict(zip(sigmas, denoising_error(null, x0, cond, sigmas), strict=True))
+        print(line(f"{name}'s c_skip x alone", ["", ""], beside), flush=True)
 
 
 if __name__ == "__main__":

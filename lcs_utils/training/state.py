@@ -113,13 +113,9 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
 
 def about(exp: Experiment, size: Preset, seed: int) -> dict:
     """What a run is, but for its length: a state of another one is not gone on with."""
-    other = "patch_net" if exp.radius is None else "net"
-    how = {
-        name: value
-        for name, value in asdict(size).items()
-        if name not in ("images", "patch_images", "name", "at_once", other)
-    }
-    how |= {"net": size.config(exp)} if exp.crop is not None else {}
+    apart = ("images", "patch_images", "name", "at_once", "net", "patch_net")
+    how = {name: value for name, value in asdict(size).items() if name not in apart}
+    how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
     return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
 
