@@ -13,7 +13,9 @@ LONGEST = 600  # characters: a screen reader reads an alternative text in one go
 
 
 def describe(figure: Figure) -> str:
-    """The figure's own words in reading order, each once: titles, what is drawn against what, legends."""
+    """The figure's own words in reading order, each once: its name, titles, what is drawn against what,
+    legends.
+    """
     found = [text.get_text() for text in figure.texts]
     pictures = sum(bool(axes.images) and not axes.lines for axes in figure.axes)
     if pictures:
@@ -24,7 +26,9 @@ def describe(figure: Figure) -> str:
         keys = axes.get_legend().get_texts() if axes.get_legend() else []
         found += [", ".join(key.get_text() for key in keys)]
     found = [" ".join(words.replace("$", "").split()) for words in found]
-    return "; ".join(dict.fromkeys(filter(None, found)))
+    words = "; ".join(dict.fromkeys(filter(None, found)))
+    name = figure.get_label()  # as it was saved
+    return f"Figure {name}: {words}".rstrip(": ") if name else words
 
 
 def enable() -> None:
@@ -39,13 +43,18 @@ def attach(figure: Figure, words: str) -> None:
     WORDS[figure] = words
 
 
+def given(figure: Figure) -> str:
+    """The words that were attached to the figure, "" where none were."""
+    return WORDS.get(figure, "")
+
+
 def shown(figure: Figure, shell) -> tuple[dict, dict]:
     """What IPython displays of a figure: its PNG, whose metadata hold the words, also as HTML in JupyterLab.
 
     JupyterLab (4.6) reads no alternative text from a picture's metadata, nbconvert and others do. Batch runs,
     and so the notebooks of the repository, are without the HTML, which holds the picture once more.
     """
-    words = WORDS.get(figure) or describe(figure)
+    words = given(figure) or describe(figure)
     words = words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
     png = shell.display_formatter.formatters["image/png"](figure) if words else None
     if png is None:  # no words, or no PNGs are wanted: as ever

@@ -325,7 +325,7 @@ def save_figure(
     Both appear whole or not at all, the same command gives the same bytes, and a figure whose numbers stand
     is left as it is. `values` are the numbers behind the figure: lists, dicts, arrays; finite. `alt` says in
     words what the figure shows, for those who do not see it: it stands in the JSON, in the PNG's metadata
-    and on the web page.
+    and on the web page; without it, what the function that drew the figure attached (`alt_text.attach`).
 
     The repository keeps 100 dpi. For a paper or a poster set LCS_PRINT to png, svg or pdf, or give
     `--print pdf` to `python -m lcs_utils.notebooks run 01` or to `run.py reproduce`: every figure is then
@@ -338,7 +338,7 @@ def save_figure(
         raise ValueError(f"a figure's name is made of a-z, 0-9 and _, got {name!r}")
     if not notebook_values.known(preset):
         raise ValueError(f"preset must be one of {', '.join(notebook_values.PRESET_NAMES)}, got {preset!r}")
-    kind, alt = printing.asked_format(), " ".join(alt.split())
+    kind, alt = printing.asked_format(), " ".join((alt or alt_text.given(figure)).split())
     record = {
         "figure": name,
         "preset": preset,
@@ -347,7 +347,8 @@ def save_figure(
         "provenance": figure_provenance(seed, checkpoints),
     }
     settle_layout(figure)
-    alt_text.attach(figure, alt or f"Figure {name}: {alt_text.describe(figure)}".rstrip(": "))
+    figure.set_label(name)
+    alt_text.attach(figure, alt)
     if kind:
         printing.save_for_print(figure, name, preset, kind, alt)
     target = figures_folder(preset, record["provenance"]["command"]) / f"{name}.png"

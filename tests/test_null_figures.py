@@ -3,6 +3,7 @@
 import pytest
 from test_more_training import planted
 
+from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
 
 COLORS = {"obeys": "C0", "deaf": "C1"}
@@ -29,6 +30,10 @@ def test_curves_are_the_rates_and_their_null(found):
     assert solid == [at.placed.own.value for at in found["obeys"].at.values()] and min(solid) == 1
     assert null == [at.placed.null.value for at in found["obeys"].at.values()] and max(null) < 0.3
     assert deaf[3:] == pytest.approx(null[3:], abs=0.2)  # what does not listen gets its null
+    right, none = (null_figures.said(found[net].at[6].placed) for net in COLORS)
+    said = f"64 px. At K = 6 (chance) right in number and places obeys {right}, deaf {none};"
+    assert alt_text.given(figure).startswith(said)
+    assert null_figures.in_words(found, 9) == ""  # up to seven were asked for
     words = {text.get_text() for text in by_words["objects drawn"].texts}
     assert words == set(COLORS)
     with pytest.raises(ValueError, match="no net to draw"):

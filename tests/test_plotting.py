@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
-from lcs_utils import notebooks, paths, plotting, provenance, store
+from lcs_utils import alt_text, notebooks, paths, plotting, provenance, store
 from lcs_utils.scene_figures import plot_centers
 
 
@@ -194,6 +194,9 @@ def test_a_figure_says_in_words_what_it_shows(figure, folder):
     path = plotting.save_figure(figure, "fig01", "tiny", 1.0, 0, alt="a line\n  that rises")
     assert json.loads(path.with_suffix(".json").read_text())["alt"] == "a line that rises"
     assert b"a line that rises" in path.read_bytes()
+    alt_text.attach(figure, "what its function says")
+    path = plotting.save_figure(figure, "fig02", "tiny", 1.0, 0)
+    assert json.loads(path.with_suffix(".json").read_text())["alt"] == "what its function says"
 
 
 def test_a_failure_on_the_way_leaves_the_old_pair(figure, folder, monkeypatch):

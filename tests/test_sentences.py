@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from lcs_utils import alt_text
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import (
     alt_texts,
@@ -168,9 +169,12 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
         "found": {"exp1": [1, 2, None]},
     }
     assert "Exp. 1: 3 of 3 asked places hold an object" in sentences.of_strip(shown, NETS)
+    assert shown.words(["Exp. 1:\nall"]).endswith("asked places that hold an object: Exp. 1: all 3 of 3.")
+    assert alt_text.given(shown.grid(["Exp. 1"])) == shown.words(["Exp. 1"])
     missed = [row._replace(placed=0) for row in rows]
     assert "0 of 3 asked places" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
     dots = strips.strip(["exp1"], [1, 2])
+    assert dots.words(["Exp. 1"]) == "Samples asked for 1, 2 objects, a row each: Exp. 1."
     assert dots.captions == [["", ""]] and len(dots.marks[0][1][0]) == 2  # nobody counted: no rings
     with pytest.raises(ValueError, match="the stored samples of exp1 are of 0"):
         strips.strip(["exp1"], [1], [rows[0]._replace(weights="other")])
@@ -221,3 +225,10 @@ def test_ks_along_training_are_those_of_the_rule(monkeypatch):
     assert {images: of["K"].value for images, of in found.items()} == {10: 0, 900: 6}
     said = sentences.along({"exp1": found}, NETS, {"K": "K"})
     assert "| Exp. 1 | 10 | 0 |" in said and "| Exp. 1 | 900 | 6 |" in said
+
+
+def test_the_interval_of_a_mean_of_shares_is_narrower_than_theirs():
+    of = {k: Interval(0.9, 0.84, 0.96) for k in range(1, 10)}
+    line = sentences.exact({64: {"clevr": of, "crowded": {7: of[7]}}}).splitlines()
+    assert "0.900 ± 0.024 | 0.900 ± 0.035" in line[2]  # of six and of three: .06 / sqrt(6), / sqrt(3)
+    assert "– | 0.900 ± 0.060" in line[3]

@@ -10,7 +10,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lcs_utils.evaluation import against_null
+from lcs_utils import alt_text
+from lcs_utils.evaluation import against_null, null_figures
 from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
 from lcs_utils.evaluation.rows import Row
@@ -20,6 +21,7 @@ from lcs_utils.stats import Interval, as_dicts, interval
 
 FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
 WHO = {"eye": "objects, by looking", "counter": "objects, by the counter"}
+SAID = 6  # K of which the words speak
 STYLE = {1: (PALETTE["blue"], "o"), 0: (PALETTE["orange"], "s")}  # by tolerance
 
 
@@ -193,6 +195,11 @@ def plot(real: Real) -> Figure:
     }
     handles["all there is room for, within one cell"] = plt.Line2D([], [], color="0.55", lw=1)
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, fontsize=8)
+    told = "Along K, beside chance."
+    for family, found in real.measured.items():
+        near = {label: of[1] for label, of in found.items()}
+        told += f" {FAMILIES[family].capitalize()}: {null_figures.in_words(near, SAID)}"
+    alt_text.attach(figure, told)
     return figure
 
 

@@ -7,6 +7,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lcs_utils import alt_text
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
 from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
@@ -88,7 +89,22 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
     panels[0, 0].text(max(KS), 0.9, "dotted: chance", ha="right", fontsize=8, color="0.35")
     if title:
         figure.suptitle(title, fontsize=10)
+    alt_text.attach(figure, f"{title}. {in_words(found, 2 * trained)}".lstrip(". "))
     return figure
+
+
+def in_words(found: Mapping[str, Found], k: int) -> str:
+    """Rates at one K as a sentence, the null in brackets, of the nets that were asked for so many; "" for
+    none.
+    """
+    at = {label: of.at[k] for label, of in found.items() if k in of.at}
+    if not at:
+        return ""
+    right, filled = (
+        ", ".join(f"{label} {said(getattr(one, measure))}" for label, one in at.items())
+        for measure in ("placed", "filled")
+    )
+    return f"At K = {k} (chance) right in number and places {right}; cells filled {filled}."
 
 
 def said(of: Beside) -> str:

@@ -3,6 +3,7 @@
 Each function takes rows, or what was measured from them, and gives a sentence or a table (App. E.2).
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from lcs_utils import nets
@@ -43,14 +44,10 @@ def either(value: Interval | None) -> str:
 
 def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
     """What the marks of a strip say: asked locations that hold an object, of all of one row of pictures."""
-    said = []
-    for net, found in shown.found.items():
-        known = [(number, k) for number, k in zip(found, shown.ks, strict=True) if number is not None]
-        if known:
-            asked = sum(k for _, k in known)
-            said.append(
-                f"{labels[net]}: {sum(number for number, _ in known)} of {asked} asked places hold an object"
-            )
+    said = [
+        f"{labels[net]}: {number} of {asked} asked places hold an object"
+        for net, (number, asked) in shown.held().items()
+    ]
     return "In these pictures, " + "; ".join(said) + "."
 
 
@@ -123,15 +120,20 @@ def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, st
 
 
 def exact(found: Mapping[int, Mapping[str, Mapping[int, Interval]]]) -> str:
-    """Shares counted exactly, {pixels: {kind of images: {objects: share}}}, few and many objects apart."""
+    """Shares counted exactly, {pixels: {kind of images: {objects: share}}}, few and many objects apart, with
+    the half of their 95 % interval: half-widths of independent shares add in squares.
+    """
     head = ["pixels", "images", "exact, 1 to 6 objects", "exact, 7 to 12"]
     lines = []
     for side, kinds in found.items():
         for kind, of in kinds.items():
-            few, many = ([of[k].value for k in of if k in ks] for ks in (range(1, 7), range(7, 13)))
+            few, many = ([of[k] for k in of if k in ks] for ks in (range(1, 7), range(7, 13)))
 
-            def mean(values):
-                return f"{sum(values) / len(values):.3f}" if values else "–"
+            def mean(shares: Sequence[Interval]) -> str:
+                if not shares:
+                    return "–"
+                half = math.hypot(*((share.high - share.low) / 2 for share in shares)) / len(shares)
+                return f"{sum(share.value for share in shares) / len(shares):.3f} ± {half:.3f}"
 
             lines.append([side, kind, mean(few), mean(many)])
     return table(head, lines)

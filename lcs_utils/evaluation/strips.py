@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from lcs_utils import paths, plotting
+from lcs_utils import alt_text, paths, plotting
 from lcs_utils.evaluation import null_figures, placement
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.rows import Row, decode, of_net
@@ -37,7 +37,7 @@ class Strip(NamedTuple):
     def grid(self, labels: Sequence[str], cell: float = 0.95, beside: float = 0.0) -> Figure:
         """The strip as a figure, a label per row; `beside` as `plotting.image_grid`."""
         counted = any(any(words) for words in self.captions)
-        return plotting.image_grid(
+        figure = plotting.image_grid(
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
@@ -48,6 +48,26 @@ class Strip(NamedTuple):
             captions=self.captions if counted else None,
             beside=beside,
         )
+        alt_text.attach(figure, self.words(labels))
+        return figure
+
+    def words(self, labels: Sequence[str]) -> str:
+        """The strip in words: who drew, for how many objects, and how many asked places hold one."""
+        held, said = self.held(), "; ".join(labels)
+        if held and len(held) == len(labels):
+            counts = (f"{label} {number} of {of}" for label, (number, of) in zip(labels, held.values()))
+            said = f"asked places that hold an object: {', '.join(counts)}"
+        ks = ", ".join(map(str, self.ks))
+        return " ".join(f"Samples asked for {ks} objects, a row each: {said}.".split())
+
+    def held(self) -> dict[str, tuple[int, int]]:
+        """{net: (asked places that hold an object, all of them)} of its row; without what nobody counted."""
+        found = {}
+        for net, numbers in self.found.items():
+            known = [(number, k) for number, k in zip(numbers, self.ks, strict=True) if number is not None]
+            if known:
+                found[net] = (sum(number for number, _ in known), sum(k for _, k in known))
+        return found
 
     def numbers(self) -> dict:
         """What the strip says, for JSON."""
