@@ -24,6 +24,7 @@ from lcs_utils.theory import (
     blobs,
     cpc,
     distributions,
+    divergence,
     feature_cpc,
     feature_space,
     fitted_cpc,
@@ -210,7 +211,7 @@ TABLE = {
         },
     ),
     "kl": (
-        distributions.kl,
+        divergence.kl,
         {
             "p": (laws(2), [*NO_LAW, normal(0, 3)]),
             "q": (laws(2), [*NO_LAW, normal(0, 3)]),
@@ -792,5 +793,14 @@ def test_every_public_function_is_in_the_table():
         "two_layer_velocity_autograd",
     }
     compositions = (cpc, approximate_cpc, fitted_cpc, feature_cpc, lcs, lcs_alternatives)
-    others = (distributions, results, feature_space, blobs, local_denoiser, swing_by, two_concepts)
+    others = (
+        distributions,
+        divergence,
+        results,
+        feature_space,
+        blobs,
+        local_denoiser,
+        swing_by,
+        two_concepts,
+    )
     assert missing(TABLE, compositions + others, elsewhere) == (set(), set())
