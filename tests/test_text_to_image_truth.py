@@ -12,6 +12,7 @@ from lcs_utils.text_to_image import (
     adapter,
     captions,
     data,
+    loop,
     reader,
     scoring,
     standin,
@@ -108,10 +109,10 @@ def test_training_goes_on_after_a_kill_with_the_same_bytes(found, tmp_path, monk
     def run(folder, stops):
         for total in stops:
             pipeline = standin.untrained(TINY)
-            state = training.start(training.Speaker(pipeline), 0)
+            state = loop.start(training.Speaker(pipeline), 0)
             captioned = training.Captioned(latents, found.scenes, "all", pipeline)
             about = {"run": "t1", "seed": 0}
-            training.train(state, captioned, total, training.BATCH, 1e-3, folder, about, length=24)
+            loop.train(state, captioned, total, training.BATCH, 1e-3, folder, about, length=24)
         return state
 
     once, twice = run(tmp_path / "a", [24]), run(tmp_path / "b", [12, 24])
@@ -119,7 +120,7 @@ def test_training_goes_on_after_a_kill_with_the_same_bytes(found, tmp_path, monk
         assert one.equal(two)
     assert (tmp_path / "a" / "loss.csv").read_bytes() == (tmp_path / "b" / "loss.csv").read_bytes()
     with pytest.raises(ValueError, match="state of another run .seed 0 instead of 1."):
-        training.check_about(tmp_path / "a", {"run": "t1", "seed": 1})
+        loop.check_about(tmp_path / "a", {"run": "t1", "seed": 1})
 
 
 def test_the_vae_learns_a_step_and_keeps_its_latents_statistics(found, tmp_path, monkeypatch):

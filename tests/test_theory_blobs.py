@@ -10,6 +10,7 @@ import torch
 
 from lcs_utils import diffusion
 from lcs_utils.theory import blobs as toy
+from lcs_utils.theory.blob_scenes import enumerate_scenes
 from lcs_utils.theory.blobs import Blobs
 from lcs_utils.theory.distributions import GaussianMixture
 
@@ -47,7 +48,7 @@ def test_exp2_is_the_exact_posterior_mean(sigma, reading):
     """With one label both readings are the exact single-label model; with none, the unconditional one."""
     x, level, _ = noisy(TINY, 5, sigma)
     for label in (None, 4, 0):
-        exact = toy.enumerate_scenes(TINY, label).denoise(x, level)
+        exact = enumerate_scenes(TINY, label).denoise(x, level)
         grid = grid_of(TINY, [] if label is None else [label])
         ours = toy.denoiser(TINY, "one", reading=reading)(x, level, grid)
         torch.testing.assert_close(ours, exact, rtol=0, atol=1e-9)
@@ -65,7 +66,7 @@ def test_exp3_is_the_exact_posterior_mean_of_each_window(label):
         given = (
             [label] if label in near else [a for a in range(9) if a not in near]
         )  # seen, or known to be elsewhere
-        each = [toy.enumerate_scenes(TINY, a) for a in given]
+        each = [enumerate_scenes(TINY, a) for a in given]
         weights = torch.cat([e.weights / len(each) for e in each])
         scene = GaussianMixture(
             weights, torch.cat([e.means for e in each]), torch.cat([e.covs for e in each])

@@ -18,12 +18,14 @@ from contract import (
 from hypothesis import strategies as st
 
 from lcs_utils.swing_by import closed_form as swing_by
-from lcs_utils.swing_by import two_concepts
+from lcs_utils.swing_by import curves, disks, two_concepts
 from lcs_utils.theory import (
     approximate_cpc,
+    blob_scenes,
     blobs,
     cpc,
     distributions,
+    divergence,
     feature_cpc,
     feature_space,
     fitted_cpc,
@@ -210,7 +212,7 @@ TABLE = {
         },
     ),
     "kl": (
-        distributions.kl,
+        divergence.kl,
         {
             "p": (laws(2), [*NO_LAW, normal(0, 3)]),
             "q": (laws(2), [*NO_LAW, normal(0, 3)]),
@@ -579,7 +581,7 @@ TABLE = {
         },
     ),
     "enumerate_scenes": (
-        lambda blobs_, label: blobs.enumerate_scenes(blobs_, label).weights,
+        lambda blobs_, label: blob_scenes.enumerate_scenes(blobs_, label).weights,
         {
             "blobs_": (st.just(blobs.Blobs(grid_size=2, cell=1, count_law=(0.5, 0.5))), [blobs.Blobs()]),
             "label": (st.none() | st.integers(0, 3), [4, -1, 0.5, "0"]),
@@ -680,18 +682,18 @@ TABLE = {
         },
     ),
     "rise": (
-        swing_by.rise,
+        curves.rise,
         {"loss": (tensors(2, 5), [None, [1.0], torch.zeros(2, 0), torch.tensor([NAN]), torch.zeros(())])},
     ),
     "count_descents": (
-        swing_by.count_descents,
+        curves.count_descents,
         {
             "loss": (tensors(5), [None, [1.0], torch.zeros(0), torch.zeros(2, 2), torch.tensor([NAN])]),
             "tolerance": (st.floats(0.01, 9), [*NUMBER, 0.0, -1.0]),
         },
     ),
     "learning_times": (
-        lambda **k: swing_by.learning_times(**k).nan_to_num(posinf=0.0),
+        lambda **k: curves.learning_times(**k).nan_to_num(posinf=0.0),
         {
             "W": (tensors(2, 3, 3), [None, torch.eye(3), torch.zeros(3, 3, 3)]),
             "times": (st.just(torch.tensor([0.0, 1.0])), [None, torch.zeros(3), torch.tensor([-1.0, 0.0])]),
@@ -792,5 +794,6 @@ def test_every_public_function_is_in_the_table():
         "two_layer_velocity_autograd",
     }
     compositions = (cpc, approximate_cpc, fitted_cpc, feature_cpc, lcs, lcs_alternatives)
-    others = (distributions, results, feature_space, blobs, local_denoiser, swing_by, two_concepts)
+    toys = (blobs, blob_scenes, swing_by, curves, two_concepts, disks)
+    others = (distributions, divergence, results, feature_space, local_denoiser, *toys)
     assert missing(TABLE, compositions + others, elsewhere) == (set(), set())

@@ -5,7 +5,8 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import diffusion
-from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian, kl
+from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
+from lcs_utils.theory.divergence import kl
 
 SIGMAS = (0.01, 0.3, 2.0, 40.0)
 

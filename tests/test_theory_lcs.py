@@ -9,7 +9,8 @@ from lcs_utils import diffusion
 from lcs_utils.theory import results
 from lcs_utils.theory.approximate_cpc import coupled_family
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition as CPC
-from lcs_utils.theory.distributions import GaussianMixture, gaussian, kl
+from lcs_utils.theory.distributions import GaussianMixture, gaussian
+from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.fitted_cpc import fit_cpc
 from lcs_utils.theory.lcs import Subsets, lemma_1_subsets, local_conditional_denoiser, local_conditional_score
 from lcs_utils.theory.lcs_alternatives import (

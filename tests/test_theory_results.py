@@ -10,7 +10,8 @@ from lcs_utils import features
 from lcs_utils.theory import feature_space, results
 from lcs_utils.theory.approximate_cpc import approximate_cpc_errors, coupled_family
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
-from lcs_utils.theory.distributions import GaussianMixture, gaussian, kl
+from lcs_utils.theory.distributions import GaussianMixture, gaussian
+from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.feature_cpc import CouplingMap, FeatureCPC, LinearMap
 from lcs_utils.theory.lcs import lemma_1_subsets, local_conditional_score
 

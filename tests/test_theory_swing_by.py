@@ -7,7 +7,9 @@ import torch
 
 from lcs_utils import diffusion, paths, store
 from lcs_utils.swing_by import closed_form as sb
+from lcs_utils.swing_by import curves
 from lcs_utils.swing_by import two_concepts as tc
+from lcs_utils.swing_by.disks import NEITHER
 
 
 def seeded(seed=0):
@@ -113,7 +115,7 @@ def test_large_starts_shrink_and_do_not_overflow():
 def test_off_diagonal_entries_rise_before_the_smaller_concept_and_after_the_larger():
     a, times = torch.tensor([0.5, 2.0], dtype=torch.float64), torch.linspace(0, 12, 241, dtype=torch.float64)
     W = flow(0.03 * torch.tensor([[1.0, 0.9], [0.9, 1.0]]), a, times)
-    first, second = sb.learning_times(W, times, 2).tolist()
+    first, second = curves.learning_times(W, times, 2).tolist()
     peak = float(times[W[:, 0, 1].argmax()])
     assert second < peak < first
 
@@ -126,8 +128,8 @@ def test_swing_by_needs_a_positive_coupling(coupling, turns):
     times = torch.linspace(0, 12, 100, dtype=torch.float64)
     W = flow(W0, sim.rates, times)
     loss = sb.ood_loss(W @ sim.target, sim.target)
-    assert (float(sb.rise(loss)) > 1e-3) == turns
-    assert sb.count_descents(loss) == (2 if turns else 1)
+    assert (float(curves.rise(loss)) > 1e-3) == turns
+    assert curves.count_descents(loss) == (2 if turns else 1)
     assert float(loss[-1]) < 1e-3
 
 
@@ -137,11 +139,11 @@ def test_one_layer_error_turns_only_from_a_large_start(sim):
     """
     times = torch.linspace(0, 10, 200, dtype=torch.float64)
     small = sb.one_layer(0.01 * torch.ones(4, 4, dtype=torch.float64), sim.rates, times) @ sim.target
-    assert float(sb.rise(sb.ood_loss(small, sim.target))) == 0
+    assert float(curves.rise(sb.ood_loss(small, sim.target))) == 0
     lucky = torch.zeros(4, 4, dtype=torch.float64)
     lucky[0, 1], lucky[1, 1] = 0.5, 1.0  # f(x_b) = x_b although concept 1 is unknown
     outputs = sb.one_layer(lucky, sim.rates, times) @ sim.target
-    assert float(sb.rise(sb.ood_loss(outputs, sim.target))) > 0.02
+    assert float(curves.rise(sb.ood_loss(outputs, sim.target))) > 0.02
 
 
 def test_uncoupled_entries_are_logistic():
@@ -150,7 +152,7 @@ def test_uncoupled_entries_are_logistic():
     W = flow(torch.full((1, 1), w0, dtype=torch.float64), a, times)[:, 0, 0]
     expected = 1 / (1 + (1 / w0 - 1) * torch.exp(-2 * a * times))  # dw/dt = 2 a w (1 - w)
     assert (W - expected).abs().max() < 1e-4
-    half = sb.learning_times(W[:, None, None], times, 1)
+    half = curves.learning_times(W[:, None, None], times, 1)
     assert float(half[0]) == pytest.approx(math.log(1 / w0 - 1) / 1.4, abs=0.05)
 
 
@@ -160,17 +162,17 @@ def test_learning_order_follows_signal_and_diversity():
     for sigma in (0.05, 2.0):
         a = sb.Sim((1.0, 2.0), (sigma, 0.05), 2).rates
         W = flow(1e-3 * torch.eye(2, dtype=torch.float64), a, times)
-        order[sigma] = sb.learning_times(W, times, 2).argsort().tolist()
+        order[sigma] = curves.learning_times(W, times, 2).argsort().tolist()
     assert order == {0.05: [1, 0], 2.0: [0, 1]}
-    assert sb.learning_times(W[:2], times[:2], 2).isinf().all()
+    assert curves.learning_times(W[:2], times[:2], 2).isinf().all()
 
 
 def test_descents_and_rise_of_known_curves():
     falling, wave = torch.linspace(1, 0, 11), torch.tensor([1.0, 0.2, 0.6, 0.1, 0.5, 0.0])
-    assert (sb.count_descents(falling), float(sb.rise(falling))) == (1, 0.0)
-    assert sb.count_descents(wave) == 3 and float(sb.rise(wave)) == pytest.approx(0.4)
-    assert sb.count_descents(wave, tolerance=0.45) == 1  # rises below the tolerance are not turns
-    assert sb.count_descents(falling.flip(0)) == 0
+    assert (curves.count_descents(falling), float(curves.rise(falling))) == (1, 0.0)
+    assert curves.count_descents(wave) == 3 and float(curves.rise(wave)) == pytest.approx(0.4)
+    assert curves.count_descents(wave, tolerance=0.45) == 1  # rises below the tolerance are not turns
+    assert curves.count_descents(falling.flip(0)) == 0
 
 
 @pytest.mark.parametrize(
@@ -189,8 +191,11 @@ def test_descents_and_rise_of_known_curves():
         (lambda: flow(torch.ones(2, 2).triu(), torch.ones(2), torch.ones(1)), "symmetric"),
         (lambda: flow(torch.eye(1), torch.ones(1), torch.tensor([2.0, 1.0])), "times must increase"),
         (lambda: sb.random_starts(1, 2, 0.0, seeded()), "scale must be > 0"),
-        (lambda: sb.count_descents(torch.ones(2), 0.0), "tolerance must be > 0"),
-        (lambda: sb.learning_times(torch.eye(2).double()[None], torch.zeros(1).double(), 3), "1..2, got 3"),
+        (lambda: curves.count_descents(torch.ones(2), 0.0), "tolerance must be > 0"),
+        (
+            lambda: curves.learning_times(torch.eye(2).double()[None], torch.zeros(1).double(), 3),
+            "1..2, got 3",
+        ),
         (lambda: tc.Disks(pixels=10), "multiple of 4 and at least 8, got 10"),
         (lambda: tc.Disks(separation=0.0), "separation must be > 0 and <= 1, got 0.0"),
         (lambda: tc.Disks(diversity=0.5), "diversity must be >= 0 and <= 0.4, got 0.5"),
@@ -225,8 +230,8 @@ def test_the_classifier_can_say_neither():
         torch.randn(300, 3, 12, 12, generator=seeded()),
         2 * torch.rand(300, 3, 12, 12, generator=seeded()) - 1,
     ):
-        assert (disks.classify(image) == tc.NEITHER).all() and tc.accuracy(disks, image, (1, 1))["disk"] == 0
-    assert (disks.classify(-torch.ones(1, 3, 12, 12)) == tc.NEITHER).all()
+        assert (disks.classify(image) == NEITHER).all() and tc.accuracy(disks, image, (1, 1))["disk"] == 0
+    assert (disks.classify(-torch.ones(1, 3, 12, 12)) == NEITHER).all()
     # a small blue disk among so much scatter that only a third of the bright pixels are its own: as bright
     # as a large one
     image = disks.images(torch.tensor([[0.0, 1.0]]), seeded())
@@ -234,9 +239,9 @@ def test_the_classifier_can_say_neither():
     dark = (image[0] < -0.9).all(0).nonzero()
     for row, column in dark[torch.randperm(len(dark), generator=seeded())[: 2 * own]].tolist():
         image[0, 2, row, column] = 1.0
-    assert disks.classify(image).tolist() == [[tc.NEITHER, tc.NEITHER]]
+    assert disks.classify(image).tolist() == [[NEITHER, NEITHER]]
     between = disks.images(torch.tensor([[0.5, 1.0], [1.0, 0.5]]), seeded())
-    assert disks.classify(between).tolist() == [[tc.NEITHER, 1], [1, tc.NEITHER]]
+    assert disks.classify(between).tolist() == [[NEITHER, 1], [1, NEITHER]]
 
 
 def test_a_study_that_was_stopped_goes_on(tmp_path, monkeypatch):

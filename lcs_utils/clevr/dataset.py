@@ -176,9 +176,8 @@ def _fill(folder, settings, workers, part, progress) -> dict:
     twins = {job: shards.sibling(folder / shards.shard_name(*job[:2]), settings, job) for job in todo}
     missing = [job for job in todo if not twins[job]]
     _check_space(folder, settings, missing)
-    if not (
-        folder / MANIFEST
-    ).exists():  # every part writes the same bytes, so it does not matter which is first
+    if not (folder / MANIFEST).exists():
+        # every part writes the same bytes, so it does not matter which is first
         store.write_text(folder / "README.md", card(settings))
         store.write_json(folder / MANIFEST, {"settings": settings})
     _remove_leftovers(folder, part)
@@ -187,12 +186,7 @@ def _fill(folder, settings, workers, part, progress) -> dict:
             shards.link(twin, folder / twin.name)
     total, left = (sum(stop - start for _, start, stop in jobs) for jobs in (mine, missing))
     with tqdm(
-        total=total,
-        initial=total - left,
-        unit=" images",
-        smoothing=0.05,
-        mininterval=1,
-        disable=not progress,
+        total=total, initial=total - left, unit=" images", smoothing=0.05, mininterval=1, disable=not progress
     ) as bar:
         work = ((folder, settings, *job) for job in missing)
         for _, entry in pool.run(shards.write, work, max(min(workers, len(missing)), 1), folder):

@@ -24,14 +24,7 @@ from lcs_utils.checks import (
 )
 from lcs_utils.clevr import tracer
 from lcs_utils.clevr.grid import MAX_OBJECTS
-from lcs_utils.clevr.placement import (  # noqa: F401 (CLEVR's rules, read from here as well)
-    BEHIND,
-    MARGIN,
-    MIN_DISTANCE,
-    MIN_VISIBLE_PIXELS,
-    RIGHT,
-    place,
-)  # fmt: skip
+from lcs_utils.clevr.placement import BEHIND, MARGIN, MIN_DISTANCE, MIN_VISIBLE_PIXELS, RIGHT, place  # noqa: F401 (for others)
 from lcs_utils.clevr.world import (  # noqa: F401 (CLEVR's own values, read from here)
     CAMERA_LOCATION,
     CLEVR,

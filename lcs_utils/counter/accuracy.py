@@ -275,33 +275,18 @@ def targets(sizes: dict[str, dict]) -> list[dict]:
             ("right color, of all objects", 0.98, own["colored"]),
         ]
         for what, least, reached in asked:
-            value.append(
-                {
-                    "px": int(side),
-                    "what": what,
-                    "at_least": least,
-                    "reached": reached,
-                    "met": reached >= least,
-                }
-            )
+            row = {"px": int(side), "what": what, "at_least": least, "reached": reached}
+            value.append(row | {"met": reached >= least})
         for std in ("0.3", "0.5"):
             what, bias = f"bias under confetti of {std}", of["faults"]["confetti"][std]["bias"]
-            value.append(
-                {"px": int(side), "what": what, "at_most": 0.2, "reached": bias, "met": abs(bias) <= 0.2}
-            )
+            row = {"px": int(side), "what": what, "at_most": 0.2, "reached": bias}
+            value.append(row | {"met": abs(bias) <= 0.2})
         for name in NAMED:
             strongest = list(of["faults"][name].values())[-1]["plausible"] if name in of["faults"] else None
             if strongest is not None:
                 what = f"called plausible at the strongest {name}"
-                value.append(
-                    {
-                        "px": int(side),
-                        "what": what,
-                        "at_most": PASSING,
-                        "reached": strongest,
-                        "met": strongest <= PASSING,
-                    }
-                )
+                row = {"px": int(side), "what": what, "at_most": PASSING, "reached": strongest}
+                value.append(row | {"met": strongest <= PASSING})
     return value
 
 

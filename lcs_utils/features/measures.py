@@ -49,9 +49,8 @@ def resampling(draws: int, seed: int = 0) -> Float[Tensor, "resamples+1 draws"]:
     check_count("draws", draws, 1)
     check_count("seed", seed)
     picked = torch.randint(draws, (RESAMPLES, draws), generator=torch.Generator().manual_seed(seed))
-    counts = torch.zeros(RESAMPLES, draws, dtype=torch.float64).scatter_add_(
-        1, picked, torch.ones_like(picked, dtype=torch.float64)
-    )
+    ones = torch.ones_like(picked, dtype=torch.float64)
+    counts = torch.zeros(RESAMPLES, draws, dtype=torch.float64).scatter_add_(1, picked, ones)
     return torch.cat([torch.ones(1, draws, dtype=torch.float64), counts]) / draws
 
 
@@ -109,10 +108,8 @@ def cosines(sums: Sums, seed: int = 0) -> list[Measured]:
     found = []
     for kind, name in enumerate(KINDS):
         pairs = cosine_matrices(sums, weights, kind)[:, off]
-        found += [
-            measured("cosine", 1, name, pairs.mean(1)),
-            measured("cosine_abs", 1, name, pairs.abs().mean(1)),
-        ]
+        found.append(measured("cosine", 1, name, pairs.mean(1)))
+        found.append(measured("cosine_abs", 1, name, pairs.abs().mean(1)))
     return found
 
 
@@ -215,9 +212,8 @@ def basis(sums: Sums, seed: int = 0) -> list[Measured]:
     generator = torch.Generator().manual_seed(seed)
     d = sums.directions.float()
     value = basis_overlap(d)
-    turned = torch.tensor(
-        [basis_overlap(rotated(d, generator)) for _ in range(ROTATIONS)], dtype=torch.float64
-    )
+    overlaps = [basis_overlap(rotated(d, generator)) for _ in range(ROTATIONS)]
+    turned = torch.tensor(overlaps, dtype=torch.float64)
     control = measured("overlap", 1, "rotated", torch.cat([turned.mean()[None], turned]))
     return [Measured("overlap", 1, "", value, torch.nan, torch.nan), control]
 
@@ -279,9 +275,8 @@ def probe(sums: Sums, trained: int, ks: Sequence[int], seed: int = 0) -> list[Me
     for k in (k for k in ks if k < sums.n):
         samples = [_samples(sums, range(i, i + 1), {k}) for i in tested]
         for name, probes in models.items():
-            right = [
-                torch.stack([_balanced(probe, *sample) for probe in probes]).mean() for sample in samples
-            ]
+            each = [torch.stack([_balanced(probe, *sample) for probe in probes]) for sample in samples]
+            right = [accuracies.mean() for accuracies in each]
             found.append(measured("probe", k, name, weights @ torch.stack(right)))
     return found
 

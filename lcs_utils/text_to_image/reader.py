@@ -23,7 +23,7 @@ from lcs_utils.checks import check_count, check_tensor
 from lcs_utils.clevr.scenes import COLORS, SHAPES
 from lcs_utils.counter.corruptions import blur
 from lcs_utils.models.precision import dtype_on
-from lcs_utils.text_to_image import training
+from lcs_utils.text_to_image import loop, training
 from lcs_utils.text_to_image.captions import STYLES, Scene
 from lcs_utils.text_to_image.data import RESOLUTION, Renders, in_style, renders
 
@@ -155,7 +155,7 @@ def train(found: Renders, images: int, folder: Path, seed: int = 0) -> Reader:
         torch.manual_seed(seed)
         net = Reader().to(memory_format=torch.channels_last)
     about = {"run": "reader", "batch": BATCH, "seed": seed, "renders": len(found.images)}
-    training.train(training.start(net, seed), Shown(found), images, BATCH, PEAK, folder, about)
+    loop.train(loop.start(net, seed), Shown(found), images, BATCH, PEAK, folder, about)
     return net.eval()
 
 

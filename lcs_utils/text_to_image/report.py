@@ -45,7 +45,6 @@ SAMPLES = (
     Scene((("purple", "cube"),), "drawing"),
 )
 
-
 ALT = {  # what a figure shows, for those who hear it
     "text_to_image_samples": (
         "Two pictures for each of eight captions: objects on gray floors, dark blue ones at night, pale "
@@ -134,10 +133,8 @@ def plot_samples(
     drawn = denoiser.pipeline(told, guidance_scale=study.guidance, generator=generator, **settings).images
     grid = [[2 * drawn[i * each + j].float().cpu() - 1 for i in range(len(asked))] for j in range(each)]
     labels = [textwrap.fill(text + " (held out)" * (text in held), 14) for text in asked]
-    return image_grid(grid, column_labels=labels, cell=1.15), {
-        "captions": list(asked),
-        "guidance": study.guidance,
-    }
+    said = {"captions": list(asked), "guidance": study.guidance}
+    return image_grid(grid, column_labels=labels, cell=1.15), said
 
 
 def said_row(row: Row) -> dict[str, float]:
@@ -147,13 +144,12 @@ def said_row(row: Row) -> dict[str, float]:
 
 def success_numbers(rows: Sequence[Row]) -> dict[str, Any]:
     """Every rate of success beside its null."""
-    return {
-        f"{r.net}, {r.case}, guidance {r.guidance:g}, {r.measure}{', permuted' * bool(r.control)}": said_row(
-            r
-        )
-        for r in rows
-        if r.measure in WHATS
-    }
+    found = {}
+    for r in rows:
+        if r.measure in WHATS:
+            null = ", permuted" * bool(r.control)
+            found[f"{r.net}, {r.case}, guidance {r.guidance:g}, {r.measure}{null}"] = said_row(r)
+    return found
 
 
 def _told(row: Row) -> str:
@@ -189,13 +185,8 @@ def auc_numbers(rows: Sequence[Row], cases: dict[str, str]) -> dict[str, Any]:
 
 def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) -> str:
     """A table of AUCs at one noise level: T1, the other object, another caption, untrained."""
-    columns = [
-        ("t1", ""),
-        ("t1", "other object"),
-        ("t1", "shuffled"),
-        ("t1", "wrong caption"),
-        ("untrained", ""),
-    ]
+    columns = [("t1", control) for control in ("", "other object", "shuffled", "wrong caption")]
+    columns.append(("untrained", ""))
     lines = [f"AUC at σ = {sigma:g}, interval over scenes.", ""]
     lines += ["| map | T1 | other object's mask | shuffled | another caption | untrained |", "|---" * 6 + "|"]
     for case, label in cases.items():

@@ -12,9 +12,10 @@ from diffusers import StableDiffusionXLPipeline
 
 from lcs_utils import store
 from lcs_utils.text_to_image.data import folded
+from lcs_utils.text_to_image.loop import Log
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.reader import Accuracy
-from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, POLICY, VAE_BATCH, Log, folder_of
+from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, POLICY, VAE_BATCH, folder_of
 
 LARGEST = 6_000_000  # bytes of the folder
 KEPT = ("reader.safetensors", "reader.csv")  # already there, of another command

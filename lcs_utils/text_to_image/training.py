@@ -9,47 +9,29 @@ another --images it goes on with the learning rate of that length, and its row s
 """
 
 import argparse
-import copy
-import json
-import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from diffusers import AutoencoderKL, StableDiffusionXLPipeline
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_choice, check_count
-from lcs_utils.resumable import Resumable, remove_leftovers
 from lcs_utils.text_to_image import standin
 from lcs_utils.text_to_image.captions import STYLES, WORDS, Scene, allowed_styles, caption, training_scene
 from lcs_utils.text_to_image.data import RESOLUTION, Renders, cached_latents, folded, in_style, renders
+from lcs_utils.text_to_image.loop import PEAK, start, train
 
 SIZE = standin.Size(transformers=(1, 1, 2), latents=8, vae_attention=False, length=16, words=WORDS)
 POLICY = {"t1": "all", "t2": "one"}
 EACH, EACH_TOLD = 6000, 12000  # renders of one and of two objects: of the VAE, of captions
-PEAK, LAST_RATE, WARM_UP = 1e-3, 1e-5, 0.03
 VAE_BATCH, CROP, VAE_PEAK, LATENT_NOISE = 16, 32, 2e-3, 0.05
 BATCH = 32  # Choice: not 64, for more steps in the same time
 MIN_SNR = 5.0
 UNTOLD = 0.05  # share of zero embeddings, and again of empty captions
-AVERAGE = 0.999
-LOG_EVERY = 50
-SAVE_EVERY = 60.0  # seconds
-
-
-class Log(NamedTuple):
-    """LOG_EVERY steps: images seen, mean loss, learning rate."""
-
-    images: int
-    loss: float
-    lr: float
 
 
 class Speaker(nn.Module):
@@ -71,38 +53,6 @@ class Speaker(nn.Module):
 def picture_size(x: Tensor) -> Tensor:
     """SDXL's time_ids of pictures that were neither scaled nor cropped."""
     return x.new_tensor([RESOLUTION, RESOLUTION, 0, 0, RESOLUTION, RESOLUTION]).expand(len(x), -1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class State(Resumable):
-    """A run: the net, its average, optimizer, draws; `recent` holds the loss of steps since the curve's last
-    line."""
-
-    net: nn.Module
-    ema: nn.Module
-    recent: Tensor
-
-
-def learning_rate(seen: int, total: int, peak: float) -> float:
-    """A linear ramp, then a cosine to LAST_RATE."""
-    share = min(seen / total, 1.0)
-    low = min(LAST_RATE, peak)
-    return min(share / WARM_UP, 1.0) * (low + (peak - low) * (1 + math.cos(math.pi * share)) / 2)
-
-
-def start(net: nn.Module, seed: int) -> State:
-    """A fresh run of a net; draws from `seed`."""
-    net.train()
-    return State(
-        net=net,
-        ema=copy.deepcopy(net).eval().requires_grad_(False),
-        optimizer=torch.optim.AdamW(
-            net.parameters(), lr=PEAK, betas=(0.9, 0.99), weight_decay=0.01, fused=True
-        ),
-        generator=torch.Generator().manual_seed(seed),
-        seen=torch.zeros(2, dtype=torch.float64),
-        recent=torch.full((LOG_EVERY,), math.nan, dtype=torch.float64),
-    )
 
 
 def numpy_generator(generator: torch.Generator) -> np.random.Generator:
@@ -173,90 +123,6 @@ class Captioned:
         snr = alpha[:, 0, 0, 0] / (1 - alpha[:, 0, 0, 0])
         weight = snr.clamp_max(MIN_SNR) / snr
         return (weight * (said - eps).square().mean((1, 2, 3))).mean()
-
-
-def step(state: State, loss_of: Callable, total: int, batch: int, peak: float) -> tuple[float, float]:
-    """One step; (loss, learning rate). Raises FloatingPointError on a loss that is not finite."""
-    lr = learning_rate(int(state.seen[0]) + batch, total, peak)
-    for group in state.optimizer.param_groups:
-        group["lr"] = lr
-    loss = loss_of(state.net, state.generator)
-    value = float(loss.detach())
-    if not math.isfinite(value):
-        raise FloatingPointError(f"the loss is {value} after {int(state.seen[0]):,} images")
-    state.optimizer.zero_grad()
-    loss.backward()
-    nn.utils.clip_grad_norm_(state.net.parameters(), 1.0)
-    state.optimizer.step()
-    state.seen[0] += batch
-    steps = float(state.seen[0]) / batch
-    share = min(AVERAGE, (1 + steps) / (10 + steps))
-    with torch.no_grad():
-        for average, current in zip(state.ema.parameters(), state.net.parameters(), strict=True):
-            average.lerp_(current, 1 - share)
-    return value, lr
-
-
-def train(
-    state: State,
-    loss_of: Callable,
-    total: int,
-    batch: int,
-    peak: float,
-    folder: Path,
-    about: dict,
-    length: int | None = None,
-) -> list[Log]:
-    """Train until `total` images were seen, from the state in `folder` if there is one; the loss curve.
-
-    `length` are the images of the learning rate's schedule, where that is not `total`.
-
-    Raises ValueError for a broken state and for one of other settings than `about`.
-    """
-    remove_leftovers(folder)
-    path, rows = folder / "state.pt", []
-    if path.exists():
-        if store.read_rows(folder / "loss.csv", Log):
-            rows = store.read_rows(folder / "loss.csv", Log)
-        check_about(folder, about)
-        state.load(path)
-        rows = [row for row in rows if row.images <= int(state.seen[0])]
-    recent = [loss for loss in state.recent.tolist() if loss == loss]
-
-    def save():
-        store.write_json(folder / "about.json", about)
-        store.write_rows(folder / "loss.csv", about["run"], Log, rows)
-        state.recent.fill_(math.nan)
-        state.recent[: len(recent)] = torch.tensor(recent, dtype=torch.float64)
-        state.save(path)
-
-    clock = saved = time.time()
-    with tqdm(total=total, initial=int(state.seen[0]), unit="img", mininterval=10, desc=about["run"]) as bar:
-        while int(state.seen[0]) < total:
-            loss, lr = step(state, loss_of, length or total, batch, peak)
-            recent.append(loss)
-            now = time.time()
-            state.seen[1] += now - clock
-            clock = now
-            if len(recent) == LOG_EVERY:
-                rows.append(Log(int(state.seen[0]), float(np.mean(recent)), lr))
-                recent = []
-                bar.set_postfix(loss=f"{rows[-1].loss:.4f}")
-            bar.update(batch)
-            if now - saved > SAVE_EVERY:
-                save()
-                saved = time.time()
-    save()
-    return rows
-
-
-def check_about(folder: Path, about: dict) -> None:
-    """Raise ValueError, naming what differs, when `folder` holds the state of another run."""
-    then = json.loads((folder / "about.json").read_text())
-    differing = [name for name in about if then.get(name) != about[name]]
-    if differing:
-        told = ", ".join(f"{name} {then.get(name)!r} instead of {about[name]!r}" for name in differing)
-        raise ValueError(f"{folder.name} holds the state of another run ({told}); remove it to train anew")
 
 
 def folder_of(run: str) -> Path:

@@ -7,7 +7,8 @@ import torch
 
 from lcs_utils.theory.checks import check_conditions, check_count, check_number, check_sets, check_sigma
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
-from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian, kl
+from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
+from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.lcs import Conditions, Family, background_pixels, check_disjoint, law
 
 

@@ -16,7 +16,6 @@ Choice: the paper has no such toy; it is our closed-form stand-in for Figs. 1, 2
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import torch
 from einops import rearrange
@@ -93,9 +92,8 @@ class Blobs:
         check_count("grid_size", self.grid_size, 1)
         check_count("cell", self.cell, 1)
         check_number("noise", self.noise, 0, 1e6, above=True)
-        law = [
-            check_number("a chance in count_law", p, 0, 1) for p in check_list("count_law", self.count_law, 1)
-        ]
+        chances = check_list("count_law", self.count_law, 1)
+        law = [check_number("a chance in count_law", p, 0, 1) for p in chances]
         for color in check_list("palette", self.palette, 1):
             if len(check_list("a color", color)) != 3:
                 raise ValueError(f"a color must be three bytes, got {shown(color)}")
@@ -134,9 +132,8 @@ class Blobs:
     def to_image(self, cells: Float[Tensor, "batch cells d"]) -> Float[Tensor, "batch 3 h w"]:
         """The inverse of `to_cells`. Raises ValueError for other shapes."""
         check_tensor("cells", cells, (None, self.cells, 3 * self.cell**2))
-        return rearrange(
-            cells, "b (i j) (c p q) -> b c (i p) (j q)", i=self.grid_size, p=self.cell, q=self.cell
-        )
+        side, cell = self.grid_size, self.cell
+        return rearrange(cells, "b (i j) (c p q) -> b c (i p) (j q)", i=side, p=cell, q=cell)
 
     def evidence(
         self, x: Float[Tensor, "batch 3 h w"], sigma: Float[Tensor, "batch"]
@@ -320,31 +317,3 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
     if local:
         return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
     return (1 if reading == "any" else labeled) + extras
-
-
-def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
-    """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by
-    scene.
-
-    The slow twin of `denoiser`: one component per set of occupied cells and coloring, for tiny grids.
-    Raises ValueError for a label outside the grid and for more than 20,000 components.
-    """
-    if label is not None:
-        check_count("label", label, 0, blobs.cells - 1)
-    colors, most = len(blobs.palette), len(blobs.count_law)
-    if (total := sum(math.comb(blobs.cells, k) * colors**k for k in range(1, most + 1))) > 20_000:
-        raise ValueError(f"{total:,} scenes are too many to enumerate, at most 20,000 are")
-    weights, means = [], []
-    for k, p in enumerate(blobs.count_law, 1):
-        for J in combinations(range(blobs.cells), k):
-            if label is not None and label not in J:
-                continue
-            places = math.comb(blobs.cells, k) if label is None else math.comb(blobs.cells - 1, k - 1)
-            for colors in torch.cartesian_prod(*[torch.arange(len(blobs.palette))] * k).reshape(-1, k):
-                cells = blobs.means[0].repeat(blobs.cells, 1)
-                cells[list(J)] = blobs.means[1 + colors]
-                weights.append(p / places / len(blobs.palette) ** k)
-                means.append(blobs.to_image(cells[None]).flatten())
-    cov = blobs.noise**2 * torch.eye(3 * blobs.resolution**2, dtype=torch.float64)
-    chances = torch.tensor(weights, dtype=torch.float64)
-    return GaussianMixture(chances, torch.stack(means), cov.expand(len(means), -1, -1))

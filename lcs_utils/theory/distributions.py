@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -56,9 +56,8 @@ class GaussianMixture:
             raise ValueError(f"need at least one component in at least one dimension, got means {[k, n]}")
         if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
-        object.__setattr__(
-            self, "weights", self.weights / self.weights.sum()
-        )  # float32 input sums to 1 +- 1e-7
+        total = self.weights.sum()  # of float32 input 1 +- 1e-7
+        object.__setattr__(self, "weights", self.weights / total)
         shifted = self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)
         failed = torch.linalg.cholesky_ex(shifted).info
         symmetric = torch.isclose(self.covs, self.covs.mT, atol=1e-9).flatten(1).all(1)
@@ -89,11 +88,9 @@ class GaussianMixture:
         check_points(x, self.n, sigma)
         variances, axes = self._axes
         y = torch.einsum("bkn,knm->bkm", x.double()[:, None] - self.means, axes)
-        v = (
-            variances.expand(len(x), -1, -1)
-            if sigma is None
-            else variances + sigma.double()[:, None, None] ** 2
-        )
+        v = variances.expand(len(x), -1, -1)
+        if sigma is not None:
+            v = v + sigma.double()[:, None, None] ** 2
         return y, v, self.weights.log() - 0.5 * (y**2 / v + v.log() + LOG_2PI).sum(-1)
 
     def log_prob(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch"]:
@@ -135,10 +132,8 @@ class GaussianMixture:
 
     def noised(self, sigma: float) -> "GaussianMixture":
         """p_t = p * N(0, sigma^2 I), sigma >= 0 a standard deviation."""
-        variance = check_sigma(sigma) ** 2
-        return GaussianMixture(
-            self.weights, self.means, self.covs + variance * torch.eye(self.n, dtype=torch.float64)
-        )
+        noise = check_sigma(sigma) ** 2 * torch.eye(self.n, dtype=torch.float64)
+        return GaussianMixture(self.weights, self.means, self.covs + noise)
 
     def marginal(self, idx: Sequence[int]) -> "GaussianMixture":
         """The distribution of x[idx], coordinates in the order of idx."""
@@ -194,19 +189,15 @@ class Product:
 
     def __post_init__(self):
         blocks = [check_list("a block", block) for block in check_list("blocks", self.blocks, 1)]
-        factors = tuple(
-            check_distribution("a factor", factor) for factor in check_list("factors", self.factors)
-        )
+        factors = tuple(check_distribution("a factor", f) for f in check_list("factors", self.factors))
         if len(blocks) != len(factors):
             raise ValueError(
                 f"need one factor for each block, got {len(blocks)} blocks and {len(factors)} factors"
             )
-        most = (
-            sum(map(len, blocks)) + max((i for b in blocks for i in b if isinstance(i, int)), default=0) + 1
-        )
-        object.__setattr__(
-            self, "blocks", tuple(tuple(check_indices(b, most, "block indices")) for b in blocks)
-        )
+        largest = max((i for b in blocks for i in b if isinstance(i, int)), default=0)
+        most = sum(map(len, blocks)) + largest + 1
+        checked = tuple(tuple(check_indices(b, most, "block indices")) for b in blocks)
+        object.__setattr__(self, "blocks", checked)
         object.__setattr__(self, "factors", factors)
         flat = sorted(i for block in self.blocks for i in block)
         shared = sorted({a for a, b in zip(flat, flat[1:]) if a == b})
@@ -267,9 +258,8 @@ class Product:
     def marginal(self, idx: Sequence[int]) -> "Product":
         """The distribution of x[idx], coordinates in the order of idx."""
         position = {i: p for p, i in enumerate(check_indices(idx, self.n))}
-        kept = [
-            ([p for p, i in enumerate(b) if i in position], b, f) for b, f in zip(self.blocks, self.factors)
-        ]
+        parts = zip(self.blocks, self.factors)
+        kept = [([p for p, i in enumerate(b) if i in position], b, f) for b, f in parts]
         blocks = tuple(tuple(position[b[p]] for p in local) for local, b, _ in kept if local)
         factors = tuple(f if len(local) == len(b) else f.marginal(local) for local, b, f in kept if local)
         return Product(blocks, factors)
@@ -315,47 +305,6 @@ def check_distribution(name: str, value: Any, n: int | None = None) -> Distribut
     if n is not None and value.n != n:
         raise ValueError(f"{name} must live in R^{n}, got R^{value.n}")
     return value
-
-
-class Estimate(NamedTuple):
-    """A number and its standard error, 0 for a closed form."""
-
-    value: float
-    error: float
-
-
-def kl(
-    p: Distribution, q: Distribution, samples: int = 20_000, generator: torch.Generator | None = None
-) -> Estimate:
-    """KL(p || q) >= 0 in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo
-    with its error.
-
-    `samples` >= 2. Raises ValueError for different dimensions, and for a Monte Carlo estimate without a
-    generator.
-    """
-    check_distribution("p", p)
-    check_distribution("q", q)
-    check_count("samples", samples, 2)
-    if p.n != q.n:
-        raise ValueError(f"p lives in R^{p.n} and q in R^{q.n}")
-    if isinstance(p, Product) and isinstance(q, Product) and p.blocks == q.blocks:
-        parts = [kl(a, b, samples, generator) for a, b in zip(p.factors, q.factors)]
-        return Estimate(sum(e.value for e in parts), math.hypot(*(e.error for e in parts)))
-    if p.is_gaussian and q.is_gaussian:
-        return Estimate(max(0.0, float(gaussian_kl(p.mean, p.cov, q.mean, q.cov))), 0.0)
-    if generator is None:
-        raise ValueError("KL between mixtures is estimated from samples: pass a torch.Generator")
-    check_generator(generator)
-    x = p.sample(samples, generator)
-    ratio = p.log_prob(x) - q.log_prob(x)
-    return Estimate(float(ratio.mean()), float(ratio.std() / samples**0.5))
-
-
-def gaussian_kl(mean: Tensor, cov: Tensor, other_mean: Tensor, other_cov: Tensor) -> Tensor:
-    """KL(N(mean, cov) || N(other_mean, other_cov)) in closed form, differentiable."""
-    inverse, gap = torch.linalg.inv(other_cov), mean - other_mean
-    volumes = torch.logdet(other_cov) - torch.logdet(cov)
-    return (torch.trace(inverse @ cov) - len(mean) + gap @ inverse @ gap + volumes) / 2
 
 
 def check_mass(name: str, density: Float[Tensor, "points"], cell: float) -> None:

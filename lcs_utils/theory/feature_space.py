@@ -24,7 +24,8 @@ from lcs_utils.theory.checks import (
     check_sigma,
     shown,
 )
-from lcs_utils.theory.distributions import Distribution, GaussianMixture, check_distribution, gaussian, kl
+from lcs_utils.theory.distributions import Distribution, GaussianMixture, check_distribution, gaussian
+from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.feature_cpc import FeatureCPC, LinearMap, Transform
 from lcs_utils.theory.lcs import local_conditional_score
 from lcs_utils.theory.results import Sides, full_joint, relative_fisher_gaussian

@@ -40,9 +40,8 @@ from lcs_utils.theory.distributions import (
     Product,
     check_distribution,
     check_mass,
-    gaussian_kl,
-    kl,
 )
+from lcs_utils.theory.divergence import gaussian_kl, kl
 from lcs_utils.theory.fitted_cpc import fit_cpc
 from lcs_utils.theory.lcs import Family, Subsets, law, local_conditional_score
 from lcs_utils.theory.lcs_alternatives import window_subsets

@@ -16,7 +16,8 @@ from lcs_utils import diffusion, plotting
 from lcs_utils.theory import lcs, lcs_alternatives, results
 from lcs_utils.theory.approximate_cpc import coupled_family
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
-from lcs_utils.theory.distributions import gaussian, kl
+from lcs_utils.theory.distributions import gaussian
+from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.fitted_cpc import fit_cpc
 from lcs_utils.theory_examples.squares import SIDE, smooth_background, square_pixels, three_squares
 

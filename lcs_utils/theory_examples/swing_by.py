@@ -15,6 +15,7 @@ from torch import Tensor
 
 from lcs_utils import plotting
 from lcs_utils.swing_by import closed_form as sb
+from lcs_utils.swing_by import curves
 
 SETS = {"A": (1.0, 2.0), "B": (1.0, 1.5, 2.2), "C": (1.0, 1.5, 2.2, 2.7), "D": (0.7, 1.7, 3.0)}  # signals mu
 OWN_SIGMA = (0.05, 0.05, 0.05, 0.5)  # the source's diversities for up to four concepts (its App. E)
@@ -71,16 +72,16 @@ class Trajectories(NamedTuple):
     @property
     def rises(self) -> dict[str, float]:
         """By how much each error ever exceeds its running minimum."""
-        return {name: float(sb.rise(error)) for name, error in self.errors.items()}
+        return {name: float(curves.rise(error)) for name, error in self.errors.items()}
 
     @property
     def descents(self) -> dict[str, int]:
         """How many separate falls each error has."""
-        return {name: sb.count_descents(error) for name, error in self.errors.items()}
+        return {name: curves.count_descents(error) for name, error in self.errors.items()}
 
     def order(self, name: str) -> tuple[float, float, float]:
         """When w_22 is half learned, when w_12 is largest, and when w_11 is half learned."""
-        first, second = sb.learning_times(self.W[name], self.times, 2).tolist()
+        first, second = curves.learning_times(self.W[name], self.times, 2).tolist()
         return second, float(self.times[self.W[name][:, 0, 1].argmax()]), first
 
 
@@ -167,7 +168,7 @@ def order_of_concepts(sigmas: Sequence[float]) -> dict[float, tuple[float, float
     for sigma in sigmas:
         rates = sb.Sim(SETS["A"], (sigma, 0.05), 2).rates
         W = torch.stack(list(sb.two_layer_flow(start, rates, times)))
-        first, second = sb.learning_times(W, times, 2).tolist()
+        first, second = curves.learning_times(W, times, 2).tolist()
         found[sigma] = (first, second)
     return found
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from lcs_utils import plotting, store
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import two_concepts as tc
+from lcs_utils.swing_by.disks import NEITHER
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 HUES = {"00": "purple", "01": "sky", "10": "orange", "11": "vermilion"}
@@ -50,7 +51,7 @@ def null_reading(disks: tc.Disks, seed: int, count: int = 1000) -> Reading:
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(count, 3, disks.pixels, disks.pixels, generator=generator)
     nothing = -torch.ones(1, 3, disks.pixels, disks.pixels)
-    called = [float((disks.classify(x) != tc.NEITHER).double().mean()) for x in (noise, nothing)]
+    called = [float((disks.classify(x) != NEITHER).double().mean()) for x in (noise, nothing)]
     labels = torch.tensor(tc.LABELS).repeat(count // 4, 1)
     drawn = disks.images(disks.concepts(labels, generator), generator)
     return Reading(*called, float(disks.classify(drawn).eq(labels).all(1).double().mean()))

@@ -15,6 +15,7 @@ from torch import Tensor
 from lcs_utils import plotting
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import closed_form as sb
+from lcs_utils.swing_by.curves import count_descents, rise
 from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
 
 KINDS = ("normal", "positive")  # U normal, or its absolute value, which makes all couplings positive
@@ -37,8 +38,8 @@ class Starts(NamedTuple):
 
 
 def _count(curves: Float[Tensor, "starts times"]) -> Count:
-    falls = Counter(sb.count_descents(curve, FALL) for curve in curves)
-    rising, stays = (sb.rise(curves) > FALL).sum(), (curves[:, -1] > 0.05).sum()
+    falls = Counter(count_descents(curve, FALL) for curve in curves)
+    rising, stays = (rise(curves) > FALL).sum(), (curves[:, -1] > 0.05).sum()
     return Count(int(rising), [falls[k] for k in (1, 2, 3, 4)], int(stays))
 
 
@@ -58,10 +59,10 @@ def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
         curves = sb.ood_loss(torch.stack([W @ sim.target for W in flow], 1), sim.target)  # [start time]
         for kind, group in zip(KINDS, curves.split(starts), strict=True):
             counts[name, rate, kind] = _count(group)
-            triples += [curve for curve in group if sb.count_descents(curve, FALL) == 3]
+            triples += [curve for curve in group if count_descents(curve, FALL) == 3]
     if not triples:
         raise ValueError(f"none of the starts of seed {seed} descends three times")
-    return Starts(counts, max(triples, key=sb.rise))
+    return Starts(counts, max(triples, key=rise))
 
 
 def own_settings(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
