@@ -37,7 +37,7 @@ plotting.use_style()
 # %% [markdown]
 # ## Eq. (3): are the mean differences orthogonal?
 # Does $d_i=E[z\mid c_i]-E[z\mid\{\}]$ tell a composition? In a CPC all angles are right ones.
-# *Necessary*: spill shows. *Not sufficient*: under a shared light they are right as well, and the
+# *Necessary*: spill, which breaks it, shows. *Not sufficient*: under a shared light they are right as well, and the
 # blocks depend on each other. And it depends on the *feature space*: a CPC seen through a shear
 # fails it.
 
@@ -62,7 +62,9 @@ Markdown(
 
 # %%
 assert angles["shared light"] < 1e-12 and dependence > 0.1  # eq. (3) is not enough
-assert angles["spill"] > 0.2  # and it is necessary
+assert (
+    angles["CPC"] < 1e-12 and angles["spill"] > 0.2
+)  # what a CPC must have, and what shows that one is none
 
 # %% [markdown]
 # ## Corollary 1: the local score in features
@@ -149,8 +151,8 @@ assert exact_map < 1e-3  # and the time-dependent map at all levels
 
 # %% [markdown]
 # **What to look for.** A distribution can be compositional in features and in no pixel block; eq.
-# (3) can then say "no" in pixels and "yes" in features (the nets' features are looked at by
-# `lcs_utils.evaluation.net_features`).
+# (3) can then say "no" in pixels and "yes" in features (the nets' features are looked at in
+# 08b).
 #
 # **What differs from the paper.** Claim 2's formula is lost to us. The KL between the two laws
 # tends to that of $N(0,I)$ from $N(0,AA^T)$. The paper's conclusion holds here all the same: at

@@ -66,9 +66,10 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 # %% [markdown]
 # ## Does it length-generalize, and where does it fall short of the net?
 # Samples at each number of labels, counted like those of the nets (`python -m
-# lcs_utils.evaluation.training_free`), beside the trained Exp. 3, whose patches have radius 3.
-# Look at four labels, which no curve but the last loses, and at six, where labels stand two cells
-# apart.
+# lcs_utils.evaluation.training_free`), 24 a number, beside the trained Exp. 3, whose patches have radius
+# 3. The counter is the earlier one (A3) and there is no null: objects that stand anywhere fill cells,
+# too (A1), so that small differences say nothing. Look at four labels, where only whole images fall
+# far, and at six, where labels stand two cells apart.
 
 # %%
 filled = training_free_report.shares()
@@ -98,12 +99,12 @@ assert widest[6] < net[6] - 0.15  # at the net's radius the closed form falls sh
 assert abs(more[9] - wide[9]) < 0.2  # and four times the scenes do not help
 
 # %% [markdown]
-# **What to look for.** With radius 1 it fills most cells even at nine labels, more than the
-# trained net, but an object is wider than its window and comes out as a mosaic of several. With
-# radius 2 and 3 objects are whole; where a window holds labels that no training patch shows
-# together, objects are left out. More scenes do not cure that: none has two labels. With the same
-# radius the trained net goes further: it has learned to combine labels that it never saw
-# together. With radius 1 or 2 and up to four labels the closed form fills about as many cells as
-# the net, and its pixels, being copies, are sharper.
+# **What to look for.** With radius 1 it fills most cells even at nine labels, but an object is wider
+# than its window and comes out as a mosaic of several. With radius 2 and 3 objects are whole; where a
+# window holds labels that no training patch shows together, objects are left out. Four times the scenes
+# (of radius 2) do not cure that: none has two labels. With the same radius the trained net fills more at
+# six labels, as if it had learned to combine labels that it never saw together. With radius 1 or 2 and
+# up to four labels the closed form fills about as many cells as the net, and its pixels, being copies,
+# are sharper.
 #
 # **What differs from the paper.** The training-free Exp. 3 is ours.

@@ -12,8 +12,8 @@
 # **Claim** (Yang et al., *Swing-by dynamics in concept learning and compositional
 # generalization*, ICLR 2025, arXiv 2410.08309): training moves the answer to an unseen
 # combination first toward it, then away, back to a training cluster, and only later to the
-# combination. Two linear layers are enough; one is not. What decides it, we find, is the sign of
-# the couplings at the start. It matters to this project because length generalization, too, must
+# combination. Two linear layers are enough; one is not. What decides it, we find, is the start:
+# couplings must be positive, and not small. It matters to this project because length generalization, too, must
 # be measured *along* training and not at one checkpoint. A small diffusion model is asked the
 # same in notebook 11b.
 #
@@ -154,8 +154,9 @@ assert all((first < second) == (sigma > CROSSING) for sigma, (first, second) in 
 # %% [markdown]
 # ## Twenty starts, two rates, four sets of signals
 # How often does the error rise on its way? 16 dimensions, 20 random starts $W(0)=UU^\top$, with
-# $U$ normal, or its absolute value, which makes all couplings positive. A to D are signals $\mu$:
-# A is the pair above, B to D are the source's (its App. E). Look at the orange bars on the right.
+# $U$ normal, or its absolute value, which makes all couplings positive, and several times as large;
+# in the middle these with couplings shrunk to the size of the normal ones. A to D are signals $\mu$:
+# A is the pair above, B to D are the source's (its App. E). Is the sign enough?
 
 # %%
 starts = swing_by_starts.random_starts(seed)
@@ -163,8 +164,8 @@ counts = starts.counts
 
 # %%
 words = (
-    "Of twenty starts with random signs hardly any error rises; with positive couplings most do at "
-    "the rates a squared, and some at the rates a."
+    "Of twenty starts with random signs, or with small positive couplings, hardly any error rises; with "
+    "large positive ones most do at the rates a squared, and some at the rates a."
 )
 values = {" ".join(key): count._asdict() for key, count in counts.items()} | {"signals": SETS}
 figure = swing_by_starts.plot_starts(starts)
@@ -172,10 +173,13 @@ path = plotting.save_figure(figure, "fig_swing_by_starts", preset, values, seed,
 
 # %%
 gain = {name: counts[name, "a^2", "positive"].rising - counts[name, "a", "positive"].rising for name in SETS}
-normal = sum(counts[name, "a", "normal"].rising for name in SETS)
+normal, small = (
+    sum(counts[name, "a", kind].rising for name in SETS) for kind in ("normal", "small positive")
+)
 triples = sum(count.descents[2] for count in counts.values())
 Markdown(
-    f"Of {20 * len(SETS)} normal starts at the rates $a$ the error rises in {normal}; of the positive "
+    f"Of {20 * len(SETS)} normal starts at the rates $a$ the error rises in {normal}, of as many with small "
+    f"positive couplings in {small}; of the positive "
     "ones in more at $a^2$ than at $a$: by "
     + ", ".join(f"{more} ({name})" for name, more in gain.items())
     + f". {triples} starts descend three times, the clearest is drawn below."
@@ -183,7 +187,7 @@ Markdown(
 
 # %%
 assert min(gain.values()) >= 5 and triples >= 5  # a^2 turns more starts than a; three descents exist
-assert normal <= 8  # with random signs and the rates a it hardly happens
+assert max(normal, small) <= 8  # with random signs, or small couplings, and the rates a it hardly happens
 
 # %% [markdown]
 # ## Several descents, and the source's own settings
@@ -214,8 +218,9 @@ assert own["D", "a^2"].descents[2] > 0 and max(count.stays for count in own.valu
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **The sign decides.** Two layers swing by when the coupling $w_{12}(0)$ is positive and large
-#   enough. With random signs and the rates of the source's equation we found almost none.
+# - **Sign and size decide.** Two layers swing by when the coupling $w_{12}(0)$ is positive and large
+#   enough: with random signs, and with positive couplings no larger than those, hardly any start does
+#   at the rates of the source's equation.
 #   "Non-monotone" is a statement about starts as much as about data.
 # - **Where we contradict the source.** Its equation has the rates $a$; a rerun of its figures has
 #   $a^2$, and the two differ in how many starts turn (printed above). It shows D as a failure;

@@ -17,7 +17,7 @@ from lcs_utils import nets, paths, store
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.evaluation import against_null, changes, claims_64, sizes
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Verdict, say_interval
-from lcs_utils.evaluation.notebook_claims import decided
+from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import OUTSIDE, command_of, verdicts
 from lcs_utils.evaluation.rows import STANDARD, Row, by_k, read_rows, rows_path, seeds_of, told_path
@@ -184,23 +184,25 @@ def claim_lines(found: Sequence[Verdict], preset: str) -> list[str]:
 def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
     old, beside = verdicts(rows, claims_64.told(preset)), decided(preset)
+    of_nets, exact = of_nets_and_exact(beside)
     of_preset = "" if preset == "tiny" else f" --preset {preset}"
     lines = [
         "# Verdicts",
         "",
         f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from stored rows. Of "
-        f"{len(beside)} claims, exact, of 64 px nets or beside a null: {counted(beside)}. Of {len(old)} "
-        f"more, at {sizes.SIZES.get(preset, preset)} and without a null: {counted(old)}. Several lines rest "
-        "on the same nets.",
+        f"{len(of_nets)} claims about nets, of 64 px or beside a null: {counted(of_nets)}. Of {len(exact)} "
+        f"about exact distributions, which checks our formulas: {counted(exact)}. Of {len(old)} more, at "
+        f"{sizes.SIZES.get(preset, preset)} and without a null: {counted(old)}. Several lines rest on the "
+        "same nets.",
         *section(
             "Exact, of 64 px nets, or beside a null",
             "What nets draw is told by today's counter, of number and places, however the pictures look "
             "(how they look is a line of its own). The null is the net's own pictures that were asked for "
             "something else. Of Fig. 1, reproduced means K above the trained number and above its null, of "
             "Exp. 2 not above the trained number; of the tables, K within one of the paper's; of extras, at "
-            f"most {OUTSIDE:.0%} of the samples outside the paper's range. The three nets of Fig. 1 have a "
-            "line in the tables too. Numbers in brackets are 95 % bootstrap intervals over noise and, at "
-            "random cells, conditions; each net was trained once.",
+            f"most {OUTSIDE:.0%} of the samples outside the paper's range. Numbers in brackets are 95 % "
+            "bootstrap intervals over noise and, at "
+            "random cells, conditions, and over trainings where a net was trained more than once.",
             CLAIM_HEAD,
             claim_lines(beside, preset),
         ),

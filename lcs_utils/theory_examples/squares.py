@@ -177,12 +177,14 @@ def breaks(cpc: ConditionalProjectiveComposition, levels: int, seed: int) -> Bre
     x_t = diffusion.add_noise(cpc(J).sample(levels, generator), sigmas, generator)
     wrong = lcs_alternatives.inactive_block_subsets(cpc.M, cpc.n, J)
     gaps = [relative_gap(results.lemma_1(cpc, x_t, sigmas, J, subsets)) for subsets in (None, wrong)]
-    blocks, (start, stop) = cpc(J).blocks, cpc(J).noised(0.5).sample(2, generator)
+    blocks, p_t = cpc(J).blocks, cpc(J).noised(0.5)
+    start, stop = p_t.sample(2, generator)
 
     def local_score(v):
         return lcs.local_conditional_score(cpc, v, torch.full((len(v),), 0.5), cpc.subsets(J))
 
-    product = results.converse(local_score, blocks, start, stop, nodes=200)
+    log_ratio = float(p_t.log_prob(stop[None]) - p_t.log_prob(start[None]))  # by no score
+    product = results.converse(local_score, blocks, start, stop, nodes=200)._replace(left=log_ratio)
     lit = gaussian(cpc(J).mean, cpc(J).cov + 0.02).noised(0.5)
     pairs = zip(*lit.sample(32, generator).split(16), strict=True)
     light = max((results.converse(lit.score, blocks, *pair) for pair in pairs), key=lambda sides: sides.gap)

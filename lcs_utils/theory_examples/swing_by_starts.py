@@ -18,7 +18,8 @@ from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by.curves import count_descents, rise
 from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
 
-KINDS = ("normal", "positive")  # U normal, or its absolute value, which makes all couplings positive
+# U normal; its absolute value, which makes all couplings positive, and several times as large: shrunk, and not
+KINDS = ("normal", "small positive", "positive")
 FALL = 1e-3
 
 
@@ -43,12 +44,24 @@ def _count(curves: Float[Tensor, "starts times"]) -> Count:
     return Count(int(rising), [falls[k] for k in (1, 2, 3, 4)], int(stays))
 
 
+def shrunk(
+    positive: Float[Tensor, "starts dim dim"], normal: Float[Tensor, "starts dim dim"]
+) -> Float[Tensor, "starts dim dim"]:
+    """`positive` with couplings as large as those of `normal`, by their medians: a mean of it and of its
+    diagonal, and so a W = UU^T, too.
+    """
+    coupling = ~torch.eye(positive.shape[-1], dtype=torch.bool)
+    share = normal[:, coupling].abs().median() / positive[:, coupling].median()
+    return share * positive + (1 - share) * torch.diag_embed(positive.diagonal(dim1=-2, dim2=-1))
+
+
 def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
     """`starts` starts of each kind in `dim` dimensions, equal diversities 0.05, both rates, all four sets."""
-    kinds = [
-        sb.random_starts(starts, dim, 0.1, torch.Generator().manual_seed(seed), kind == "positive")
-        for kind in KINDS
-    ]
+    normal, positive = (
+        sb.random_starts(starts, dim, 0.1, torch.Generator().manual_seed(seed), sign)
+        for sign in (False, True)
+    )
+    kinds = [normal, shrunk(positive, normal), positive]
     counts, triples = {}, []
     for name, rate in progress([(name, rate) for name in SETS for rate in RATES], "settings"):
         mu, power = SETS[name], RATES[rate]
@@ -81,7 +94,7 @@ def own_settings(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
 
 def plot_starts(found: Starts) -> Figure:
     """Starts whose error rises, by set and rate, for both kinds of starts; the sets are named below."""
-    figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.4), sharey=True)
+    figure, axes = plt.subplots(1, len(KINDS), figsize=(9, 3.4), sharey=True)
     for axis, kind in zip(axes, KINDS, strict=True):
         for rate, offset, color in (("a", -0.2, "blue"), ("a^2", 0.2, "orange")):
             bars = [found.counts[name, rate, kind].rising for name in SETS]
