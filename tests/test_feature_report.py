@@ -7,6 +7,7 @@ import torch
 
 from lcs_utils.evaluation import (
     feature_figures,
+    feature_labels,
     feature_matrices,
     feature_predictions,
     feature_ranks,
@@ -179,12 +180,12 @@ def test_cosines_are_told_part_by_part(rows):
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     """Gray, after those of the paper, places and colors told apart by what they were trained on."""
     told = {"mine": Experiment("mine", (2, 4)), "yours": Experiment("yours", (1, 2), condition="color")}
-    known = feature_report.trained
-    monkeypatch.setattr(feature_report, "trained", lambda net: told[net] if net in told else known(net))
+    known = feature_labels.trained
+    monkeypatch.setattr(feature_labels, "trained", lambda net: told[net] if net in told else known(net))
     rows = feature_rows({"yours": (0.1, 0.5, 0.1), "mine": (0.9, 0.8, 0.2), "exp1": (0.9, 0.8, 0.2)})
     assert list(feature_report.labels(rows, kind="location")) == ["exp1", "mine"]
     (curve,) = feature_report.curves(rows, kind="color")
-    assert curve == ("yours", "yours", feature_report.GRAY, 2)
+    assert curve == ("yours", "yours", feature_labels.GRAY, 2)
     k = {"exp1": 7, "mine": 6, "yours": 2}
     values = feature_report.measures_of(rows, k)
     ranks = feature_ranks.correlations(values, {"K": k})

@@ -27,7 +27,7 @@ LEVELS = (
     {"provenance", "resumable", "clevr", "alt_text", "printing", "notebook_values"},
     {"notebook_outputs"},
     {"notebooks", "experiments", "lab"},
-    {"presets"},
+    {"presets", "figure_record"},
     {"theory", "models", "locality", "features", "nets"},
     {"plotting", "locality_profile"},
     {"checkpoints", "swing_by"},

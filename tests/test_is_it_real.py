@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from lcs_utils import plotting
+from lcs_utils import figure_record
 from lcs_utils.evaluation import families, is_it_real
 from lcs_utils.evaluation.hand_counts import HandCount, Shown
 from lcs_utils.evaluation.rows import STANDARD, Row, encode
@@ -49,7 +49,7 @@ def real(rows):
 
 
 def test_numbers_are_those_of_the_planted_nets_and_fit_into_json(real):
-    numbers = json.loads(json.dumps(plotting.plain(real.numbers())))
+    numbers = json.loads(json.dumps(figure_record.plain(real.numbers())))
     for family in ("spread", "test"):
         found = numbers["measured"][family]
         assert set(found) == {"obeys", "is deaf"}

@@ -16,7 +16,7 @@ from jupytext.compare import NotebookDifference, compare_notebooks
 from jupytext.config import load_jupytext_config
 
 from lcs_utils import notebook_outputs, notebook_values, notebooks, paths, provenance
-from lcs_utils.plotting import ROUNDING, differences
+from lcs_utils.figure_record import ROUNDING, differences
 
 NAMES = notebooks.names()
 every_notebook = pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ import pytest
 from lcs_utils import nets, paths, stats
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import against_null, families, placement, rules
+from lcs_utils.evaluation.judged import Judged, judge
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 
 CELL = 1 / 16
@@ -120,7 +121,7 @@ def test_rows_that_do_not_say_where_objects_are_are_refused():
     with pytest.raises(
         ValueError, match="no rows for net 'exp1' at K = 3, family spread; measure them: python -m"
     ):
-        against_null.judge([], "exp1", 3, "spread", 1)
+        judge([], "exp1", 3, "spread", 1)
 
 
 def test_a_row_judged_by_the_rules_of_rates_is_judged_within_the_tolerance():
@@ -228,7 +229,7 @@ def test_planted_numbers_of_objects_that_obey_come_back(family, truth, deaf):
             }
             own, pictures = rows[family], rows["spread"]
             null = placement.other_conditions(own, pictures)
-            judged = against_null.Judged(own, null, [], [], pictures)
+            judged = Judged(own, null, [], [], pictures)
             drawn = stats.weights([row.asked for row in own], 0)
             obeyed = against_null.obeyed(judged, tolerance, drawn, 0)
             errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
@@ -252,7 +253,7 @@ def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
         rows[0],
         rows[0]._replace(sample=1, asked=encode(decode(rows[0].asked) + CELL * np.array([1, 0]))),
     ]
-    judged = against_null.judge(again, "exp1", 2, "spread", 1)
+    judged = judge(again, "exp1", 2, "spread", 1)
     assert judged.null and against_null.obeyed(judged, 1, np.ones((1, 2)), 0) is None
 
 

@@ -17,8 +17,8 @@ from lcs_utils.evaluation.changes import CHANGES, split
 from lcs_utils.experiments import EXPERIMENTS, experiment
 from lcs_utils.presets import preset
 from lcs_utils.training import measures
+from lcs_utils.training.measured import COLOR_FAMILIES, COUNTED
 from lcs_utils.training.order import QUEUE
-from lcs_utils.training.queue import COLOR_FAMILIES, COUNTED
 
 
 def snakemake(runs, *words, profile="local"):

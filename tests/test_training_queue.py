@@ -25,7 +25,7 @@ from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.rows import STANDARD, Row, rows_path
 from lcs_utils.experiments import COLOR, EXPERIMENTS, experiment
 from lcs_utils.presets import preset
-from lcs_utils.training import command, loop
+from lcs_utils.training import command, loop, measured
 from lcs_utils.training import queue as training_queue
 from lcs_utils.training import run as training
 from lcs_utils.training.order import ON_A_GPU, QUEUE
@@ -45,9 +45,9 @@ def queue(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
     monkeypatch.setattr(paths, "COUNTS", tmp_path / "data" / "counts")
     monkeypatch.setattr(training_queue, "QUEUE", NETS)
-    monkeypatch.setattr(training_queue, "COUNTED", {"test": range(2)})
-    monkeypatch.setattr(training_queue, "LOCAL_COUNTED", {"test": range(2)})
-    monkeypatch.setattr(training_queue, "COLOR_FAMILIES", ("colors",))
+    monkeypatch.setattr(measured, "COUNTED", {"test": range(2)})
+    monkeypatch.setattr(measured, "LOCAL_COUNTED", {"test": range(2)})
+    monkeypatch.setattr(measured, "COLOR_FAMILIES", ("colors",))
     monkeypatch.setattr(training_queue, "load_data", lambda *_: tiny_data())
     monkeypatch.setattr(counting, "counter_hash", lambda *_: "counter")
     calls = []

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
+from lcs_utils.evaluation.judged import KS, Judged, by_picture, judge
 from lcs_utils.evaluation.placement import TOLERANCES
 from lcs_utils.evaluation.rates import measures
 from lcs_utils.evaluation.rows import Row, of_net
@@ -24,9 +25,6 @@ from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
 
-# whose pictures stand for a net that was asked for something else, the first there is
-MAPS = ("spread", "crowded", "orders")
-KS = range(1, 10)
 RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
 PRIOR = 0.5  # objects a sample; what unheeding objects are taken for where there are hardly any
@@ -79,65 +77,6 @@ class Found(NamedTuple):
 
     at: dict[int, At]
     k: Ks
-
-
-def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str) -> list[Row]:
-    """The net's samples that tell what it draws when it is asked for something else: of the family itself
-    where conditions differ.
-
-    Choice: at the paper's locations, in whatever order, those of another family, since orders share most of
-    their cells.
-    """
-    rows = list(rows)
-    for name in (family, *MAPS) if family in ("spread", "crowded") else MAPS:
-        found = [row for row in of_net(rows, net, name) if row.k == k]
-        if found:
-            return sorted(found, key=lambda row: row.sample)
-    return []
-
-
-class Judged(NamedTuple):
-    """One net's rows at one K: at their own conditions, its pictures asked for something else, at cells
-    never asked for.
-    """
-
-    own: list[Row]
-    null: list[Row]
-    elsewhere: list[Row]
-    others: list[Row]
-    pictures: list[Row]  # behind the null
-
-    @property
-    def paired(self) -> bool:
-        """Whether the null's pictures are the judged ones themselves."""
-        return bool(self.pictures) and self.pictures[0].family == self.own[0].family
-
-
-def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) -> Judged:
-    """A net's rows at K and all that stands beside them. Raises ValueError when there are none, or as
-    `placement.check`.
-    """
-    mine = sorted((row for row in of_net(rows, net, family) if row.k == k), key=lambda row: row.sample)
-    if not mine:
-        command = "python -m lcs_utils.evaluation.length_generalization"
-        raise ValueError(
-            f"no rows for net {net!r} at K = {k}, family {family}; measure them: {command} {net} --family "
-            f"{family}"
-        )
-    pictures = pictures_asked_otherwise(rows, net, k, family)
-    return Judged(
-        placement.own(mine, tolerance),
-        placement.permuted(mine, pictures, tolerance),
-        placement.elsewhere(mine, tolerance) if k <= max(KS) else [],
-        placement.others_of_the_list(mine, tolerance) if family in ("test", "orders") else [],
-        pictures,
-    )
-
-
-def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:
-    """The drawn_mean of the values of each picture, in the order of its sample number."""
-    samples, picture = np.unique([row.sample for row in rows], return_inverse=True)
-    return np.bincount(picture, values, len(samples)) / np.bincount(picture, minlength=len(samples))
 
 
 def obeyed(

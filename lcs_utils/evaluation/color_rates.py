@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lcs_utils.evaluation import color
-from lcs_utils.evaluation.against_null import RULES, Beside, beside, by_picture, largest_k_of
+from lcs_utils.evaluation.against_null import RULES, Beside, beside, largest_k_of
 from lcs_utils.evaluation.color import ColorRow, decode
+from lcs_utils.evaluation.judged import by_picture
 from lcs_utils.evaluation.placement import TIMES
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.evaluation.rows import of_net as rows_of_net

@@ -10,19 +10,16 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.evaluation.feature_labels import Curve, hue, label, of_colors
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.feature_report import (
     CAUSAL,
     PARTS,
-    Curve,
     Matrices,
     averaged,
     cause,
-    hue,
-    label,
-    of_colors,
     off_diagonal,
     pick,
 )

@@ -13,29 +13,15 @@ from torch import Tensor
 from lcs_utils.evaluation import against_null, color_rates, feature_matrices
 from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.color import ColorRow
+from lcs_utils.evaluation.feature_labels import Curve, curves, known, label, labels  # noqa: F401 (curves: for others)
 from lcs_utils.evaluation.feature_matrices import CosineRow, matrices
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
-from lcs_utils.nets import trained
-from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
 
 PARTS = ("encoder", "decoder", "denoiser")
-GRAY = "#777777"
-NAMES = {  # of the net without its size, and its color
-    "exp1": ("Exp. 1", "blue"),
-    "exp2": ("Exp. 2", "vermilion"),
-    "exp2/unit": ("Exp. 2, unit labels", "purple"),
-    "exp1_1": ("all places, 1 object", "orange"),
-    UNTRAINED: (UNTRAINED, "black"),
-    "color_1-3": ("all colors", "green"),
-    "color_single_1-3": ("one color", "sky"),
-    "color_1": ("all colors, 1 object", "orange"),
-    "color_1-5": ("all colors, 1-5", "purple"),
-    f"{UNTRAINED}_color": (f"{UNTRAINED}, colors", "black"),
-}
 CAUSAL = {
     "": "its direction $d_j$",
     "another": "another condition's",
@@ -164,62 +150,6 @@ def averaged(rows: Sequence[CosineRow], net: str, column: Matrices) -> Float[Ten
     """The mean of a column's matrices of one net."""
     found = matrices(rows, net, column.control)
     return torch.stack([found[layer] for layer in column.layers]).mean(0)
-
-
-class Curve(NamedTuple):
-    """One net of the additivity figure: its rows' name, its label and color, and the K that it was trained up
-    to (None: untrained).
-    """
-
-    net: str
-    label: str
-    color: str
-    trained: int | None
-
-
-def known(nets: Iterable[str]) -> list[str]:
-    """The nets of NAMES in its order, then your own among `nets`, without sizes."""
-    return [*NAMES, *sorted({bare(name) for name in nets} - set(NAMES))]
-
-
-def of_colors(net: str) -> bool:
-    """Whether a net is told colors, not places."""
-    return "color" in net if bare(net) in NAMES else trained(bare(net)).condition == "color"
-
-
-def label(name: str) -> str:
-    """A net in words, with its size where that is 64 px; one of your own by its name."""
-    net = bare(name)
-    return f"{NAMES[net][0] if net in NAMES else net}{name[len(net) :]}"
-
-
-def hue(name: str) -> str:
-    """A net's color; gray for one of your own."""
-    net = bare(name)
-    return PALETTE[NAMES[net][1]] if net in NAMES else GRAY
-
-
-def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: str = "") -> dict[str, str]:
-    """{net: its label} of the nets of a size that have rows, told of places ("location"), of colors ("color")
-    or of either, untrained ones after the others of their kind.
-    """
-    there = {row.net for row in rows if size_of(row.net) == size}
-    wanted = [net for net in known(there) if not kind or of_colors(net) is (kind == "color")]
-    names = [next((name for name in there if bare(name) == net), "") for net in wanted]
-    return {name: label(name) for name in names if name}
-
-
-def curves(rows: Iterable[FeatureRow], size: str = "32 px", kind: str = "") -> list[Curve]:
-    """A curve for each net, as `labels`."""
-    return [
-        Curve(
-            name,
-            words,
-            hue(name),
-            None if name.startswith(UNTRAINED) else trained(bare(name)).objects[1],
-        )
-        for name, words in labels(rows, size, kind).items()
-    ]
 
 
 def numbers(rows: Sequence[FeatureRow], of: Sequence[Curve], measure: str, ks: Sequence[int]) -> dict:
@@ -359,7 +289,7 @@ def by_noise(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def markdown(rows: Sequence[FeatureRow], curves: Sequence[Curve]) -> str:
+def markdown(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
     """F1 to F4 and F6 of every net as a Markdown table, its controls in brackets: labels permuted, random
     vectors; for the overlap the same vectors rotated; for the probe labels shuffled; the effect has none.
     """
@@ -375,7 +305,7 @@ def markdown(rows: Sequence[FeatureRow], curves: Sequence[Curve]) -> str:
         "| own share in D, K = 4 (permuted, random) | effect, K = 3 |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for curve in curves:
+    for curve in of:
         net, both = curve.net, ("permuted", "random")
         cells = [
             said(net, "cosine_abs", 1, "encoder", both),

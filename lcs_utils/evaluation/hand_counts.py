@@ -30,38 +30,12 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes, controls, families, sizes
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.hand_count_rows import COUNTS, HandCount, Shown, read_counts, record
 from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
 from lcs_utils.plotting import to_uint8
 
-COUNTS = paths.COUNTS / "hand_counts.csv"
 COLUMNS, ROWS, SIDE = 5, 4, 320  # of a sheet, and of a picture on it, px
-
-
-class Shown(NamedTuple):
-    """Which sample somebody looks at: the fields that find it among the rows."""
-
-    net: str
-    weights: str
-    k: int
-    sample: int
-    seed: int
-    solver: str
-    steps: int
-    family: str = "test"  # of `families.FAMILIES`
-
-
-class HandCount(NamedTuple):
-    """One sample counted by looking; `counted_by` says who or what looked."""
-
-    shown: Shown
-    count: int
-    plausible: int  # 1 or 0
-    counted_by: str
-
-
-# A line of the file: what was looked at, field by field, then what was seen.
-Line = NamedTuple("Line", [*Shown.__annotations__.items(), *list(HandCount.__annotations__.items())[1:]])
 
 
 def choose(
@@ -106,10 +80,8 @@ def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
     net, weights, k, seed, solver, steps, family = group
     if n > ACROSS or family != "test" or not sheet_path(net, preset).exists():
         return None
-    shown, about = (
-        read_sheet(net, preset),
-        {"weights": weights, "seed": seed, "solver": solver, "steps": steps},
-    )
+    shown = read_sheet(net, preset)
+    about = {"weights": weights, "seed": seed, "solver": solver, "steps": steps}
     same = all(shown.about[name] == value for name, value in about.items()) and k in shown.samples
     return list(from_uint8(shown.samples[k][:n])) if same else None
 
@@ -151,33 +123,6 @@ def sheet(images: list[Tensor], first: int, side: int = SIDE) -> Image.Image:
         draw.text((x, y), f"{first + i}", fill="black", font=font)
         page.paste(Image.fromarray(to_uint8(image)).resize((side, side), Image.BICUBIC), (x, y + head))
     return page
-
-
-def read_counts(path=COUNTS) -> list[HandCount]:
-    """The stored hand counts. Warns and raises as `store.read_rows`."""
-    n = len(Shown._fields)
-    return [HandCount(Shown(*line[:n]), *line[n:]) for line in store.read_rows(path, Line)]
-
-
-def write_counts(counts: list[HandCount], path=COUNTS) -> None:
-    """Write all hand counts, sorted, whole or not at all; the first line says how they came about."""
-    command = "python -m lcs_utils.evaluation.hand_counts record FOLDER ANSWERS --counted-by WHO"
-    store.write_rows(path, command, Line, [(*c.shown, *c[1:]) for c in counts])
-
-
-def record(new: list[HandCount], path=COUNTS) -> None:
-    """Add counts to the file at once; the same person's earlier count of the same sample is replaced.
-
-    Raises ValueError for a negative count or nobody.
-    """
-    for c in new:
-        if c.count < 0 or not c.counted_by:
-            raise ValueError(
-                f"a hand count needs a count >= 0 and who counted, got {c.count} and {c.counted_by!r}"
-            )
-    taken = {(c.shown, c.counted_by) for c in new}
-    with store.exclusive(path):
-        write_counts([c for c in read_counts(path) if (c.shown, c.counted_by) not in taken] + new, path)
 
 
 class Session(NamedTuple):
@@ -270,10 +215,8 @@ class Agreement(NamedTuple):
         for what in ("net", "k"):
             for value in sorted({getattr(hand.shown, what) for hand, _ in self.pairs}):
                 chosen = [getattr(hand.shown, what) == value for hand, _ in self.pairs]
-                part, right = (
-                    difference[chosen],
-                    sum(hand.plausible for (hand, _), here in zip(self.pairs, chosen) if here),
-                )
+                part = difference[chosen]
+                right = sum(hand.plausible for (hand, _), here in zip(self.pairs, chosen) if here)
                 same = (
                     f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}, {right} look right"
                 )
@@ -286,21 +229,10 @@ class Agreement(NamedTuple):
         figure, axes = plt.subplots(figsize=(0.3 * n + 1.2, 0.3 * n + 0.9))
         axes.imshow(np.sqrt(self.counts), cmap="Blues")  # roots, so that single samples are seen
         for i, j in np.argwhere(self.counts):
-            axes.text(
-                j,
-                i,
-                self.counts[i, j],
-                ha="center",
-                va="center",
-                fontsize=7,
-                color="w" if self.counts[i, j] > 15 else "k",
-            )
-        axes.set(
-            xlabel="objects, by the counter",
-            ylabel="objects, counted blind",
-            xticks=range(n),
-            yticks=range(n),
-        )
+            color = "w" if self.counts[i, j] > 15 else "k"
+            axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=7, color=color)
+        axes.set(xlabel="objects, by the counter", ylabel="objects, counted blind")
+        axes.set(xticks=range(n), yticks=range(n))
         axes.grid(False)
         return figure
 

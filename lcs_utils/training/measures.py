@@ -3,7 +3,7 @@
     python -m lcs_utils.training scenes exp1 --preset paper --part 1/8   # what its net is trained on
     python -m lcs_utils.training measure exp1 exp2/unit --preset paper   # counts, samples, locality, features
 
-Counts are of every K and family of locations (`training_queue.todo`); what was measured already is kept.
+Counts are of every K and family of locations (`measured.todo`); what was measured already is kept.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from lcs_utils.clevr.card import parse_counts, parse_part
 from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
 from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
 from lcs_utils.presets import Preset, preset
-from lcs_utils.training.queue import device, measure, todo
+from lcs_utils.training.measured import device, measure, todo
 from lcs_utils.training.rendered import render_scenes, verify_once
 
 ALONG = (range(1, 7), 32)  # K and samples of the nets along a training
