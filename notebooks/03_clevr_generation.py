@@ -25,6 +25,7 @@ scenes_per_count: int = 400
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython.display import Markdown
 from lcs_utils import notebooks, plotting, scene_figures
 from lcs_utils.clevr import conditions, fidelity, scenes
 from lcs_utils.clevr.render import render
@@ -122,6 +123,11 @@ figure = scene_figures.plot_centers(share)
 at_tests = [float(share[int(16 * y), int(16 * x)]) for x, y in conditions.TEST_LOCATIONS]
 values = {"share_at_test_locations": at_tests, "scenes": 3 * scenes_per_count, "uniform_share": 1 / 256}
 path = plotting.save_figure(figure, "object_centers", preset, values, seed)
+# %%
+times = [256 * share for share in at_tests]
+few = [i for i, of in enumerate(times, 1) if of < 1]
+said = ", ".join(f"{of:.1f}" for of in times)
+Markdown(f"Centers at the twelve, over those of a uniform law: {said}. Fewer than that: locations {few}.")
 # %% [markdown]
 # ## Twelve objects at the test locations
 # CLEVR's own rules reject most of these layouts at K = 3 (objects aligned), nearly all at K = 4 and all from K = 5 on: the test asks for more

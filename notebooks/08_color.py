@@ -14,10 +14,10 @@
 # trained on 1, 1-3 and 1-5 objects, by eye, on eight samples.
 #
 # **Here the number carries over, different colors do not**: nets of one to several objects draw about
-# as many as are asked for beyond training, in colors that are often not those, also at the three
-# that they saw: short trainings. Asked for objects of one color, they do go beyond training. Two nets draw less than one object from three
-# on, then noise: the control, told the color of one object in each image, and the net that only
-# ever saw one object. What the counter finds in that noise are no objects. So the number carries
+# as many as are asked for, up to about six, in colors that are often not those, also at the three
+# that they saw; why is open: twice the images changed little. Asked for objects of one color, they do go
+# beyond training. Two nets draw noise from five on, and less than one object before: the control, told the color of one object in each image, and the net that only
+# ever saw one object. What the counter finds in that noise, several from six on, are no objects (`looks`). So the number carries
 # over where it was told, and where it varied.
 #
 # A color tells nothing about places, so random objects meet many of the asked colors: chance and

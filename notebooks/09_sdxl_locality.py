@@ -9,17 +9,19 @@
 # %% [markdown]
 # # 9 · Where does a text-to-image model hear its words?
 #
-# **Claim** (section 5, Fig. 6, App. G): SDXL hears a word most where that word's object is drawn, so
-# text-to-image models compose locally, too. The paper cannot check it: nobody knows where SDXL's
-# objects are while they are noise.
+# **Claim** (section 5, Fig. 6, App. G; abstract of the last version): in SDXL's pixel space a place looks
+# at its neighborhood, but which words it hears is mostly no matter of where their objects are. The paper
+# cannot measure it: nobody knows where SDXL's objects are while they are noise.
 #
 # **Here it is checked** on a small model with SDXL's architecture, trained on captions of renders whose
 # objects, masks and captions are known: T1 was told all objects, T2 one of them, as Exp. 2 was. T1 draws
 # styles and one object mostly as told, also of pairs that it never saw; two seldom, T2 never. T1's words
-# act at objects, most of it at their own, T2's hardly more at their own than at the other: the failure shows
-# in locality, though a map like the paper's does not tell it. `model` may be
+# act at objects, and of that somewhat more at their own than at the other (*own part*; chance is one half),
+# T2's less: conditional locality is weak in pixels, as the paper has it, and weaker where composition fails.
+# A map like the paper's does not tell. `model` may be
 # `"stabilityai/stable-diffusion-xl-base-1.0"` (its download takes minutes and some gigabytes, its maps a GPU
-# or hours), or a folder. SDXL itself was not run here. Rows: `python -m lcs_utils.text_to_image.study`. Under
+# or hours), or a folder. SDXL itself was not run here: tables from rows, below, are of the small model whatever
+# `model` is. Rows: `python -m lcs_utils.text_to_image.study`. Under
 # a minute on two idle cores.
 
 # %% tags=["parameters"]
@@ -64,7 +66,8 @@ Markdown(report.success_words(rows))
 # %% [markdown]
 # ## Which word is heard where? (Fig. 6)
 # Eq. (10) with the words of a prompt as conditions, while it is sampled: a place has a word's color where
-# that word is heard at least twice as much as the next one.
+# that word is heard at least twice as much as the next one. Where two objects are told, hardly any place
+# has a color; the color of a single object is heard on the floor, too.
 
 # %%
 steps, at = report.STEPS, report.AT

@@ -10,8 +10,8 @@
 # # 10 · Do prompts compose in attention?
 #
 # **Claim** (section 5, Figs. 7, 13, App. G): differences of SDXL's cross-attention maps, a prompt's word
-# minus "", are nearly orthogonal between concepts, and a composite prompt's map at a word resembles
-# that of the single prompt: composition in feature space.
+# minus "", are alike within a kind of concept and less so between kinds, and a composite prompt's map at a
+# word resembles that of the single prompt: composition in feature space.
 #
 # **Here** the same on a small model with SDXL's architecture whose truth is known (notebook 09), beside
 # two corrections. The paper's baseline, "" at its end token, is in every difference and may make all of them
@@ -27,7 +27,7 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import figures, prompts, report, truth
+from lcs_utils.text_to_image import figures, kinds, prompts, report, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -37,7 +37,8 @@ rows, files = truth.read(), report.files(model)
 
 # %% [markdown]
 # ## What does a word's token get? (Fig. 7)
-# Attention to one word, mean over ten samples and the up blocks: minus that of "" at its end, as in the
+# Attention to one word, mean over ten samples and the up blocks, the finest (the paper: the mid block, which
+# has few places here and finds no object, below): minus that of "" at its end, as in the
 # paper, and minus the mean over prompts. Purple: more than the baseline, orange: less, each map to its
 # own largest value. The same is done once more from other noise, to see what chance in samples does.
 
@@ -53,8 +54,8 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# Blue and red off the diagonal are what orthogonal concepts would not have: styles attend alike, and which
-# other prompts do depends on the baseline. A signed mean hides both, as they cancel, and without the mean of
+# The paper has blocks: related words attend alike, others do not. So have we, as the second table says, beside
+# a net that learned nothing. Blue and red between kinds are what orthogonal concepts would not have. A signed mean hides both, as they cancel, and without the mean of
 # prompts it follows from their number alone if they are then of equal length: the absolute one stands beside.
 
 # %%
@@ -64,6 +65,9 @@ alt = report.ALT["fig13"]
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
 Markdown(report.cosine_words(said, len(study.singles)))
+# %%
+nets = {"model": found} | ({"untrained": kinds.of_untrained(study, seed)} if model == "standin" else {})
+Markdown(kinds.table(nets, study.singles))
 
 # %% [markdown]
 # ## Composite prompts at a word (App. G)

@@ -3,6 +3,8 @@ the stored rows beside their controls.
 """
 
 import json
+import shutil
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
@@ -10,7 +12,18 @@ import torch
 from diffusers import StableDiffusionXLPipeline
 
 from lcs_utils import store
-from lcs_utils.text_to_image import captions, data, figures, prompts, reader, report, ship, standin, truth
+from lcs_utils.text_to_image import (
+    captions,
+    data,
+    figures,
+    kinds,
+    prompts,
+    reader,
+    report,
+    ship,
+    standin,
+    truth,
+)
 
 TINY = standin.Size(
     (16, 16),
@@ -104,6 +117,26 @@ def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
         prompts.differences(found, next(iter(found))[0], "mid", "none")
     with pytest.raises(FileNotFoundError, match="neither 'standin', .* nor a folder with a model_index.json"):
         prompts.load(str(tmp_path))
+
+
+def test_a_folder_that_says_its_side_is_asked_as_sdxl(folder, tmp_path):
+    place = tmp_path / "large"
+    shutil.copytree(folder, place)
+    config = json.loads((place / "unet" / "config.json").read_text())
+    (place / "unet" / "config.json").write_text(json.dumps(config | {"sample_size": 64}))
+    denoiser, study = prompts.load(str(place))
+    assert study == replace(prompts.FULL, side=128) and denoiser.latent_shape == (6, 64, 64)
+
+
+def test_blocks_of_kinds_are_told_from_none():
+    """Maps that are a kind's own are alike within it and orthogonal between; without kinds nothing is told."""
+    singles, kinds_there = prompts.SMALL.singles, ("shape", "color", "style")
+    own = [torch.eye(4)[kinds_there.index(prompt.kind)].reshape(2, 2) for prompt in singles]
+    found = {(1.0, part): [*own, torch.zeros(2, 2)] for part in figures.PARTS}
+    assert kinds.within_and_between(found, singles, 1.0, "mid", "empty") == pytest.approx((1, 0))
+    assert "| planted | empty | mid | 1.00 / 0.00 |" in kinds.table({"planted": found}, singles)
+    with pytest.raises(ValueError, match="some prompts must share a kind and some not"):
+        kinds.within_and_between(found, [one._replace(kind="") for one in singles], 1.0, "mid", "empty")
 
 
 def test_a_prompt_is_itself_from_the_same_noise_and_not_from_chance():

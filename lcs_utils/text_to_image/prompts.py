@@ -2,7 +2,7 @@
 hears while it draws them (Figs. 6, 7, 13, App. G)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,11 +22,12 @@ FOLDER = paths.CHECKPOINTS / "text_to_image"
 
 
 class Prompt(NamedTuple):
-    """A prompt, the word in it that is looked at, and its shorthand in the figure."""
+    """A prompt, the word in it that is looked at, its shorthand in the figure, and the word's kind."""
 
     short: str
     text: str
     word: str
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Study:
 
 
 def _photograph(animal: str) -> Prompt:
-    return Prompt(animal, f"A {animal}, full body, highly detailed photograph.", animal)
+    return Prompt(animal, f"A {animal}, full body, highly detailed photograph.", animal, "animal")
 
 
 VAN_GOGH = "oil-painting in the style of Van Gogh."
@@ -53,11 +54,11 @@ FULL = Study(
     scenes=("a beautiful photograph with a horse in the middle, a dog on the left, and a cat on the right",),
     singles=(
         *map(_photograph, ("dog", "horse", "cat")),
-        Prompt("vangogh", f"An {VAN_GOGH}", "Gogh"),
-        Prompt("monet", "A watercolor-painting in the style of Monet.", "Monet"),
-        Prompt("hokusai", "A woodblock print in the style of Hokusai.", "Hokusai"),
-        Prompt("sushi", "Eating sushi with chopsticks, highly detailed photograph.", "sushi"),
-        Prompt("croissant", "Eating a croissant, highly detailed photograph.", "croissant"),
+        Prompt("vangogh", f"An {VAN_GOGH}", "Gogh", "style"),
+        Prompt("monet", "A watercolor-painting in the style of Monet.", "Monet", "style"),
+        Prompt("hokusai", "A woodblock print in the style of Hokusai.", "Hokusai", "style"),
+        Prompt("sushi", "Eating sushi with chopsticks, highly detailed photograph.", "sushi", "food"),
+        Prompt("croissant", "Eating a croissant, highly detailed photograph.", "croissant", "food"),
     ),
     composites=tuple(
         (Prompt(short, text, word), single)
@@ -83,14 +84,14 @@ SMALL = Study(
         "a brown cylinder",
     ),
     singles=(
-        Prompt("cube", "a cyan cube", "cube"),
-        Prompt("sphere", "a gray sphere", "sphere"),
-        Prompt("cylinder", "a red cylinder", "cylinder"),
-        Prompt("purple", "a purple sphere", "purple"),
-        Prompt("yellow", "a yellow cube", "yellow"),
-        Prompt("night", "a gray cube, at night", "night"),
-        Prompt("fog", "a red cylinder, in fog", "fog"),
-        Prompt("drawing", "a purple sphere, as a drawing", "drawing"),
+        Prompt("cube", "a cyan cube", "cube", "shape"),
+        Prompt("sphere", "a gray sphere", "sphere", "shape"),
+        Prompt("cylinder", "a red cylinder", "cylinder", "shape"),
+        Prompt("purple", "a purple sphere", "purple", "color"),
+        Prompt("yellow", "a yellow cube", "yellow", "color"),
+        Prompt("night", "a gray cube, at night", "night", "style"),
+        Prompt("fog", "a red cylinder, in fog", "fog", "style"),
+        Prompt("drawing", "a purple sphere, as a drawing", "drawing", "style"),
     ),
     composites=tuple(
         (Prompt(short, text, word), word)
@@ -109,7 +110,8 @@ def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
     """A model and what is asked of it: "standin", shipped and loaded in seconds; SDXL itself, downloaded once
     at a pinned revision (5 GB in half precision, 10 GB otherwise; a GPU of 12 GB, or hours); or a folder.
 
-    Raises FileNotFoundError with the command that makes the stand-in, ValueError as `load_sdxl`.
+    A folder whose net says for how many latents it was made is asked as SDXL is, at that side; else as the
+    stand-in. Raises FileNotFoundError with the command that makes the stand-in, ValueError as `load_sdxl`.
     """
     if model == SDXL:
         dtype = "float16" if device != "cpu" else "float32"
@@ -120,7 +122,10 @@ def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
             f"{model!r} is neither 'standin', {SDXL!r} nor a folder with a model_index.json; "
             "`python -m lcs_utils.text_to_image.ship` writes the stand-in"
         )
-    return PromptDenoiser(load_sdxl(str(folder), None, device), SMALL.side, SMALL.side), SMALL
+    pipeline = load_sdxl(str(folder), None, device)
+    latents = pipeline.unet.config.sample_size  # ours do not say
+    study = replace(FULL, side=latents * pipeline.vae_scale_factor) if latents else SMALL
+    return PromptDenoiser(pipeline, study.side, study.side), study
 
 
 class Moment(NamedTuple):

@@ -59,8 +59,9 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
-        "each place by the word heard there at least twice as much as the next one; most places have "
-        "none."
+        "each place by the word heard there at least twice as much as the next one: hardly any place where "
+        "two objects are told, most of the picture, floor included, for the color of one object, all of it "
+        "for night at the highest noise."
     ),
     "word_to_mask": (
         "How well the influence of a word finds its own object's mask, for four ways to take the word "
@@ -83,7 +84,8 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "fig13": (
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
-        "red among styles, paler red and blue elsewhere, more blue without the paper's baseline."
+        "red blocks within shapes, colors and styles, paler red and blue between them, more blue without the "
+        "paper's baseline."
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "

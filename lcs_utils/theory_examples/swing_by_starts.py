@@ -18,7 +18,7 @@ from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by.curves import count_descents, rise
 from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
 
-# U normal; its absolute value, which makes all couplings positive, and several times as large: shrunk, and not
+# U normal; its absolute value, which makes all couplings positive and larger: shrunk, and as they are
 KINDS = ("normal", "small positive", "positive")
 FALL = 1e-3
 
