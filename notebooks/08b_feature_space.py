@@ -176,8 +176,7 @@ Markdown(feature_ranks.markdown(*tables))
 # %% [markdown]
 # ## What was predicted, and what came
 # A composition in features asks for these. Which were reached, and which were missed? *The rest* is
-# what changes in the picture beside the one object, in objects; where the condition itself changes
-# much, as in Exp. 2, a direction that changes no more says little.
+# what changes in the picture beside the one object, in objects: more than one is none of its own.
 
 # %%
 tests = feature_predictions.of_features(rows, "exp1", "exp2")

@@ -129,7 +129,7 @@ def test_a_folder_that_says_its_side_is_asked_as_sdxl(folder, tmp_path):
 
 
 def test_blocks_of_kinds_are_told_from_none():
-    """Maps that are a kind's own are alike within it and orthogonal between; without kinds nothing is told."""
+    """Maps that are a kind's own are alike within it and orthogonal between kinds."""
     singles, kinds_there = prompts.SMALL.singles, ("shape", "color", "style")
     own = [torch.eye(4)[kinds_there.index(prompt.kind)].reshape(2, 2) for prompt in singles]
     found = {(1.0, part): [*own, torch.zeros(2, 2)] for part in figures.PARTS}

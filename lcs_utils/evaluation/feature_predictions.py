@@ -15,7 +15,7 @@ from lcs_utils.evaluation.tables import COLOR_PAPER, say
 
 ADDED, NOT_ADDED = 0.8, 0.3  # additivity of D at K = 3, of a net that composes and of its control
 OWN, NOT_OWN = 0.7, 0.4  # own share in D at K = 4
-CAUSES, LEAK = 0.5, 0.2  # of an object
+CAUSES, LEAK, REST = 0.5, 0.2, 1.0  # of an object
 RANKS = 0.7
 LAYERS = ("encoder", "decoder")
 
@@ -78,7 +78,8 @@ def of_features(
 
 def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> list[Prediction]:
     """F5 at the best of the layers: adding a direction draws its object, removing it takes it away, and
-    neither changes the rest much more than the condition itself does. Raises ValueError without rows.
+    neither changes the rest by more than an object or by much more than the condition itself does. Raises
+    ValueError without rows.
     """
     found = []
     for way, words in (
@@ -96,10 +97,11 @@ def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> li
         found.append(
             Prediction(
                 f"{net}: {words}",
-                f"≥ {CAUSES} of an object, controls less; the rest at most {LEAK} beyond the condition's",
+                f"≥ {CAUSES} of an object, controls less; the rest at most {REST:g}, and {LEAK} beyond the "
+                "condition's",
                 f"{best.value:.2f} at {best.layer.removesuffix('.scale')}, controls up to {max(others):.2f}, "
                 f"the rest {leak:.2f} (condition {own_leak:.2f})",
-                best.value >= CAUSES > max(others) and leak <= own_leak + LEAK,
+                best.value >= CAUSES > max(others) and leak <= min(REST, own_leak + LEAK),
             )
         )
     return found
