@@ -57,7 +57,7 @@ Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words
 
 # %% [markdown]
 # ## As numbers, beside chance
-# Each of 64 samples a K is asked for cells of its own, at random and at least three apart, where
+# Each of 64 samples a K and training is asked for cells of its own, at random and at least three apart, where
 # training scenes stand (family `spread`). A picture is right when an object stands within a cell of
 # each asked one and none elsewhere; beyond training one may be missing or extra. Objects fill cells
 # wherever they stand, so dotted is what the same pictures get at the cells of other samples.
@@ -70,7 +70,7 @@ names = {"exp1": "Exp. 1", "exp2": "Exp. 2"}
 colors = {words: plotting.EXPERIMENT_COLORS[net] for net, words in names.items()}
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
 found = {words: against_null.of_nets(stored, nets, "spread") for words, nets in trainings.items()}
-figure = null_figures.plot(found, colors, trained=3, title="64 px, random cells, 64 samples a K")
+figure = null_figures.plot(found, colors, trained=3, title="64 px, random cells, 64 samples a K and training")
 values = {words: as_dicts(of.at) for words, of in found.items()}
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
