@@ -164,8 +164,8 @@ counts = starts.counts
 
 # %%
 words = (
-    "Of twenty starts with random signs, or with small positive couplings, hardly any error rises; with "
-    "large positive ones most do at the rates a squared, and some at the rates a."
+    "Of twenty starts with random signs, or with small positive couplings, few errors rise; with large "
+    "positive ones most do at the rates a squared, and some at the rates a."
 )
 values = {" ".join(key): count._asdict() for key, count in counts.items()} | {"signals": SETS}
 figure = swing_by_starts.plot_starts(starts)

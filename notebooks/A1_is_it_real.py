@@ -35,9 +35,9 @@ seed = STANDARD.seed  # of the stored samples
 
 # %%
 labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local net")
-# a net each: of other trainings the weights are not kept, so there is no null
-nets = {words: seeds_of(stored, name) for words, name in zip(labels, ("exp1", "exp2", "exp3_r2"))}
 stored, hands = read_rows(rows_path("small")), hand_counts.read_counts()
+names = ("exp1", "exp2", "exp3_r2")
+nets = {words: seeds_of(stored, net) for words, net in zip(labels, names)}  # apart in their seed alone
 real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 
 # %% [markdown]
