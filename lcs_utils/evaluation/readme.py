@@ -123,7 +123,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "does not",
-            f"Six objects in training help (32 px, no null): K {say(many)}, within one "
+            f"Six objects in training help (32 px): K {say(many)}, within one "
             f"{one_off[1].value}, of three {one_off[0].value}; the paper's {paper}.",
             "A2",
         ),
