@@ -124,7 +124,7 @@ def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
         lw=1.3,
         label="looks right to the counter",
     )
-    words = f"K = {say(near.placed)}\nnull {say(near.placed_null)}"
+    words = f"K = {say(near.placed)}\nnull {say(near.placed_null)}".replace("= ≥", "≥")
     axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=8)
 
 
