@@ -78,7 +78,7 @@ def agreement(net):
     """Share of the kept samples that are counted the same in both precisions, and how many there are."""
     grids = [
         read_sheet(path.stem).samples.values()
-        for path in sorted((paths.DATA / "samples" / "tiny").glob("*.png"))
+        for path in sorted((paths.DATA / "samples" / "tiny").glob("*.webp"))
     ]
     images = from_uint8(np.concatenate([x for grid in grids for x in grid]))
     return float((net(images).count == half(lambda: net(images)).count).float().mean()), len(images)

@@ -14,7 +14,7 @@ from lcs_utils.evaluation import (
     feature_report,
     notebook_claims,
 )
-from lcs_utils.evaluation.claims import NO, PARTLY, YES
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.net_features import KS, REMOVALS, FeatureRow
 from lcs_utils.experiments import Experiment
@@ -171,10 +171,15 @@ def test_cosines_are_told_part_by_part(rows):
     with pytest.raises(ValueError, match="net_features exp9"):
         feature_report.cosines_by_part(mixed, "exp1", "exp9")
 
-    assert notebook_claims._orthogonal({"exp1": found})[1] == PARTLY
-    assert notebook_claims._orthogonal({"exp1": found[:1]})[1] == NO
-    said, verdict = notebook_claims._orthogonal({"exp1": found[1:2]})
-    assert verdict == YES and "decoder 0.10 [0.09, 0.11] against 0.20 [0.19, 0.21], smaller" in said
+    at_64 = {"exp1, 64 px": found}
+    for parts, verdict in (
+        (("encoder", "decoder", "denoiser"), PARTLY),
+        (("encoder",), NO),
+        (("decoder",), YES),
+    ):
+        said, of_parts = notebook_claims._orthogonal("exp1", parts)(at_64)
+        assert of_parts == verdict and "decoder 0.10 [0.09, 0.11] against 0.20 [0.19, 0.21]" in said
+    assert notebook_claims._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
 
 
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):

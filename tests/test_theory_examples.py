@@ -5,6 +5,7 @@ import torch
 from matplotlib import pyplot as plt
 
 from lcs_utils.progress import progress
+from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
 from lcs_utils.theory import results
 from lcs_utils.theory_examples import (
@@ -155,7 +156,7 @@ def test_the_classifier_needs_its_way_out(monkeypatch):
     disks = two_concepts.Disks(diversity=0.3)
     null = swing_by_diffusion.null_reading(disks, SEED, count=64)
     assert null.noise < 0.05 and null.nothing == 0 and null.disks > 0.95
-    monkeypatch.setattr(two_concepts, "UNEXPLAINED", float("inf"))
+    monkeypatch.setattr(disks_module, "UNEXPLAINED", float("inf"))
     assert swing_by_diffusion.null_reading(disks, SEED, count=64).noise > 0.4
 
 

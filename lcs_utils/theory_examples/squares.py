@@ -184,7 +184,7 @@ def breaks(cpc: ConditionalProjectiveComposition, levels: int, seed: int) -> Bre
         return lcs.local_conditional_score(cpc, v, torch.full((len(v),), 0.5), cpc.subsets(J))
 
     log_ratio = float(p_t.log_prob(stop[None]) - p_t.log_prob(start[None]))  # by no score
-    product = results.converse(local_score, blocks, start, stop, nodes=200)._replace(left=log_ratio)
+    product = results.converse(local_score, blocks, start, stop, nodes=800)._replace(left=log_ratio)
     lit = gaussian(cpc(J).mean, cpc(J).cov + 0.02).noised(0.5)
     pairs = zip(*lit.sample(32, generator).split(16), strict=True)
     light = max((results.converse(lit.score, blocks, *pair) for pair in pairs), key=lambda sides: sides.gap)
