@@ -66,8 +66,8 @@ Markdown(report.success_words(rows))
 # %% [markdown]
 # ## Which word is heard where? (Fig. 6)
 # Eq. (10) with the words of a prompt as conditions, while it is sampled: a place has a word's color where
-# that word is heard at least twice as much as the next one. Where two objects are told, hardly any place
-# has a color; the color of a single object is heard on the floor, too.
+# that word is heard at least twice as much as the next one. Of two objects' words some
+# are heard so at their objects, most nowhere; the color of a single object is heard on the floor, too.
 
 # %%
 steps, at = report.STEPS, report.AT

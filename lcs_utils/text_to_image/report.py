@@ -59,9 +59,9 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
-        "each place by the word heard there at least twice as much as the next one: hardly any place where "
-        "two objects are told, most of the picture, floor included, for the color of one object, all of it "
-        "for night at the highest noise."
+        "each place by the word heard there at least twice as much as the next one: where two objects are "
+        "told, some places at an object, for the color of one object most of the picture, floor included, "
+        "for night all of it at the highest noise."
     ),
     "word_to_mask": (
         "How well the influence of a word finds its own object's mask, for four ways to take the word "
