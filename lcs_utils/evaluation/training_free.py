@@ -4,12 +4,13 @@
     python -m lcs_utils.evaluation.training_free
 
 A finite set of scenes with 1-3 objects, one of them labeled, and `theory.local_denoiser` on it: no net,
-nothing fitted. Rows live in data/counts/training_free.csv. Samples are kept under runs/, so that a new
-counter needs no new samples.
+nothing fitted. Rows live in data/counts/training_free.csv.gz, at the paper's locations and, for their null,
+at random cells. Samples are kept under runs/, so that a new counter needs no new samples.
 """
 
 import argparse
 import hashlib
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -30,8 +31,9 @@ from lcs_utils.evaluation.length_generalization import keep_drawing, samples_pat
 from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
-ROWS = paths.COUNTS / "training_free.csv"
+ROWS = paths.COUNTS / "training_free.csv.gz"
 RESOLUTION = 32  # as the nets'
+FAMILIES = ("test", "spread")
 SETTINGS = ((1, 1500), (2, 1500), (3, 1500), (GRID_SIZE - 1, 1500), (2, 6000))  # (radius in cells, scenes)
 
 
@@ -59,8 +61,8 @@ def name(radius: int, n: int) -> str:
 
 
 def measure(radius: int, n: int, ks, samples: int, counter: ObjectCounter, seed: int = 0) -> list[Row]:
-    """Rows of the closed-form score at each K of `ks`, `samples` each; `weights` is the hash of its
-    training set.
+    """Rows of the closed-form score at each of FAMILIES and K of `ks`, `samples` each; `weights` is the hash
+    of its training set.
     """
     images, grids = training_scenes(n, seed)
     digest = hashlib.sha256(images.numpy().tobytes() + grids.numpy().tobytes()).hexdigest()[:12]
@@ -69,28 +71,12 @@ def measure(radius: int, n: int, ks, samples: int, counter: ObjectCounter, seed:
     key = dict(
         net=name(radius, n), weights=digest, counted_by=counter_hash(), seed=seed, solver=solver, steps=steps
     )
-    for k in tqdm(ks, desc=f"{name(radius, n)}: K", disable=None):
-        kept = samples_path(
-            name(radius, n), k=k, **{what: key[what] for what in ("seed", "solver", "steps", "weights")}
-        )
-        drawn = torch.cat(list(keep_drawing(kept, denoise, RESOLUTION, k, samples, seed, steps, solver)))
-        rows += count_rows(drawn, counter, k, **key)
+    for family, k in tqdm(list(product(FAMILIES, ks)), desc=name(radius, n), disable=None):
+        of = {what: key[what] for what in ("seed", "solver", "steps", "weights")}
+        kept = samples_path(name(radius, n), k=k, family=family, **of)
+        drawn = keep_drawing(kept, denoise, RESOLUTION, k, samples, seed, steps, solver, family)
+        rows += count_rows(torch.cat(list(drawn)), counter, k, family=family, **key)
     return rows
-
-
-def filled(rows: list[Row], net: str) -> dict[int, float]:
-    """Share of the conditioned cells that hold an object, by K, over one net's rows with K >= 1 at the test
-    locations.
-
-    Raises ValueError when there are none.
-    """
-    shares: dict[int, list[float]] = {}
-    for row in rows:
-        if row.net == net and row.k and row.family == "test":
-            shares.setdefault(row.k, []).append(row.placed / row.k)
-    if not shares:
-        raise ValueError(f"no rows for {net!r}; measure them: python -m lcs_utils.evaluation.training_free")
-    return {k: round(sum(values) / len(values), 4) for k, values in sorted(shares.items())}
 
 
 def write_rows(rows: list[Row], path: Path = ROWS) -> None:

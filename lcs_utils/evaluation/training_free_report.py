@@ -8,15 +8,23 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from torch import Tensor, cat
 
-from lcs_utils import plotting
+from lcs_utils import alt_text, plotting
 from lcs_utils.clevr import conditions
-from lcs_utils.evaluation import training_free
+from lcs_utils.evaluation import against_null, null_figures, training_free
+from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.length_generalization import draw_samples
-from lcs_utils.evaluation.rows import read_rows, told_path
+from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 REACH = {"local, radius 1": 1, "local, radius 2": 2, "local, radius 3": 3, "whole image": 15}
 TRAINED, MORE = "trained net, radius 3", "radius 2, four times the scenes"
+COLORS = {
+    reach: plotting.PALETTE[color]
+    for reach, color in zip((*REACH, TRAINED), ("sky", "blue", "purple", "vermilion", "green"), strict=True)
+}
+COLORS[MORE] = COLORS["local, radius 2"]
+TITLES = {"test": "the paper's locations", "spread": "random cells, three apart"}
+TOLD = (4, 6, 9)  # labels, in words and in the table
 PER_COUNT = 2  # samples drawn live at each number of labels
 
 
@@ -56,37 +64,71 @@ def show_samples(found: Drawn) -> Figure:
     return plotting.image_grid(rows, list(REACH), titles, cell=1.15, marks=[places] * len(rows))
 
 
-def shares(scenes: int = 1500) -> dict[str, dict[int, float]]:
-    """Share of the labeled cells that hold an object, by number of labels, from stored rows.
+def rates(scenes: int = 1500) -> dict[str, dict[str, Found]]:
+    """{family: {reach: rates by number of labels, each beside its null}}, from stored rows.
 
-    Of each reach, of the trained Exp. 3, and of radius 2 on four times the scenes.
+    Of each reach, of the trained Exp. 3, and of radius 2 on four times the scenes; all by Exp. 3's rule.
+    Raises ValueError for scenes that were not measured.
     """
-    nets = [row for row in read_rows(told_path()) if row.net == "exp3" and 1 <= row.k <= 9]
-    rows = read_rows(training_free.ROWS) + nets
-    names = {name: training_free.name(radius, scenes) for name, radius in REACH.items()}
-    names |= {TRAINED: "exp3", MORE: training_free.name(2, 4 * scenes)}
-    return {name: training_free.filled(rows, net) for name, net in names.items()}
+    trained = [row for row in read_rows(rows_path()) if row.net == "exp3"]
+    rows = read_rows(training_free.ROWS)
+    names = {reach: training_free.name(radius, scenes) for reach, radius in REACH.items()}
+    names[MORE] = training_free.name(2, 4 * scenes)
+    found = {
+        reach: [row._replace(net="exp3") for row in rows if row.net == net] for reach, net in names.items()
+    }
+    found[TRAINED] = trained
+    ks = {row.k for row in rows}
+    return {
+        family: {
+            reach: against_null.of_nets(of, ["exp3"], family, ks=sorted(ks)) for reach, of in found.items()
+        }
+        for family in training_free.FAMILIES
+    }
 
 
-def show_shares(filled: dict[str, dict[int, float]]) -> Figure:
-    """The shares against the number of labels, curves labeled at their ends; gray: as in training."""
-    styles = (
-        ("o-", "sky"),
-        ("s-", "blue"),
-        ("^-", "purple"),
-        ("v:", "vermilion"),
-        ("D--", "black"),
-        ("s", "blue"),
-    )
-    figure, axis = plt.subplots(figsize=(7.6, 3.6))
-    axis.axvspan(0.8, 3, color="0.93", lw=0)
-    axis.text(1.9, 0.04, "as in training", ha="center")
-    for (name, share), (style, color) in zip(filled.items(), styles, strict=True):
-        extra = {"mfc": "none", "ms": 10} if name == MORE else {}
-        axis.plot(list(share), list(share.values()), style, color=plotting.PALETTE[color], **extra)
-        words = "radius 2 (squares: four times the scenes)" if name == "local, radius 2" else name
-        if name != MORE:
-            axis.text(9.15, share[9], words, color=plotting.PALETTE[color], va="center")
-    axis.set(xlabel="labels", ylabel="labeled cells with an object", xlim=(0.8, 14.2), ylim=(0, 1.05))
-    axis.set_xticks(range(1, 10))
+def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
+    """Labeled cells filled, less what pictures of other labels fill, against the number of labels.
+
+    A panel per family, a line per reach with its 95 % band; hollow squares: four times the scenes.
+    """
+    figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.6), sharey=True)
+    for axes, (family, of) in zip(panels, found.items(), strict=True):
+        axes.set_ylim(-0.25, 1.02)
+        axes.axvspan(0.5, 3.5, color="0.93", lw=0)
+        axes.axhline(0, color="0.4", lw=0.7)
+        above = {
+            reach: {k: at.filled.above for k, at in rates.at.items() if at.filled.above}
+            for reach, rates in of.items()
+        }
+        more = above.pop(MORE)
+        null_figures.lines(axes, above, COLORS, named=axes is panels[1])
+        axes.plot(list(more), [at.value for at in more.values()], "s", ms=9, mfc="none", color=COLORS[MORE])
+        axes.set(title=TITLES[family], xlabel="labels")
+    panels[0].text(2, -0.2, "as in training", ha="center", fontsize=9)
+    panels[0].text(9.3, 0.02, "chance", ha="right", va="bottom", fontsize=9)
+    panels[0].set_ylabel("labeled cells filled, less chance")
+    alt_text.attach(figure, in_words(found))
     return figure
+
+
+def in_words(found: dict[str, dict[str, Found]]) -> str:
+    """Cells filled at the most of TOLD, the null in brackets."""
+    k = TOLD[-1]
+    said = (
+        f"{TITLES[family]}: "
+        + ", ".join(f"{r} {null_figures.said(of.at[k].filled)}" for r, of in each.items())
+        for family, each in found.items()
+    )
+    return f"Labeled cells filled at {k} labels (chance). " + "; ".join(said) + "."
+
+
+def markdown(found: dict[str, dict[str, Found]]) -> str:
+    """The same as a table at TOLD, for each family."""
+    heads = " | ".join(f"{k} labels" for k in TOLD)
+    lines = [f"| filled (chance) | | {heads} |", "|---" * (2 + len(TOLD)) + "|"]
+    for family, each in found.items():
+        for reach, of in each.items():
+            told = " | ".join(null_figures.said(of.at[k].filled) for k in TOLD)
+            lines.append(f"| {TITLES[family]} | {reach} | {told} |")
+    return "\n".join(lines) + "\n"

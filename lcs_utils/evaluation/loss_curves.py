@@ -1,0 +1,90 @@
+"""The denoising error along training, a panel for each size of net (App. E.1)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator, NullLocator, StrMethodFormatter
+
+from lcs_utils import alt_text, checkpoints, nets, plotting
+from lcs_utils.evaluation.sizes import SIZES
+from lcs_utils.experiments import FIGURE_1, FIGURE_4
+
+NETS = (*(e.name for e in FIGURE_1 + FIGURE_4), "exp3_r2")
+SEEDS = range(3)  # of training
+SMOOTH = 9  # entries of a log that a point is the mean of
+TICKS = {30_000: "30,000", 100_000: "100,000", 300_000: "300,000", 1_000_000: "1 million"}
+APART = 1.13  # ratio of two names' places
+
+Curve = dict[str, list[float]]  # as `checkpoints.loss_curve`
+
+
+def read(preset: str) -> dict[str, Curve]:
+    """{net: its training log} of NETS, in each training of the preset that left one. Raises
+    CheckpointError where none did.
+    """
+    names = [name + f"_seed{seed}" * (seed > 0) for name in NETS for seed in SEEDS]
+    found = {}
+    for name in names:
+        try:
+            found[name] = checkpoints.loss_curve(name, preset)
+        except nets.CheckpointError:
+            continue
+    if not found:
+        checkpoints.kept(NETS[0], preset)  # says what is missing
+    return found
+
+
+def said(name: str) -> str:
+    """A net's name as a reader knows it: `Exp. 3, r = 2`."""
+    net = nets.parse(name)
+    radius = net.experiment.radius
+    words = [
+        f"Exp. {name[3]}",
+        f"r = {radius}" if radius else "",
+        "one object" * (net.experiment.objects[1] == 1),
+    ]
+    return ", ".join(filter(None, words))
+
+
+def rounded(curve: Curve) -> Curve:
+    """A log to four digits, for JSON."""
+    return {key: [float(f"{v:.4g}") for v in of] for key, of in curve.items()}
+
+
+def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    ends = []
+    for name, curve in curves.items():
+        smooth = np.convolve(curve["error"], np.ones(SMOOTH) / SMOOTH, mode="valid")
+        seen = np.array(curve["images"][SMOOTH - 1 :])
+        dashed = nets.parse(name).experiment.objects[1] == 1
+        axes.plot(seen, smooth, color=plotting.color_of(name), ls="--" if dashed else "-", lw=1.3)
+        if not nets.parse(name).seed:
+            ends.append((smooth[-1], seen[-1], name))
+    axes.set(xlabel="training images", xscale="log", yscale="log")
+    axes.xaxis.set(major_locator=FixedLocator(list(TICKS)), minor_locator=NullLocator())
+    axes.xaxis.set_major_formatter(FixedFormatter(list(TICKS.values())))
+    axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    place = 0.0
+    for at, seen, name in sorted(ends):  # names keep clear of each other
+        place = max(at, place * APART)
+        look = {"color": plotting.color_of(name), "fontsize": 9, "va": "center", "annotation_clip": False}
+        axes.annotate(said(name), (seen, place), (4, 0), textcoords="offset points", **look)
+
+
+def plot(curves: Mapping[str, Mapping[str, Curve]]) -> Figure:
+    """A panel per preset, a line per training, named at its end; dashed: trained on one object.
+
+    Errors of patch nets (Exp. 3) are per patch and compare only with each other.
+    """
+    figure, panels = plt.subplots(1, len(curves), figsize=(4.6 * len(curves) + 0.6, 3.6), squeeze=False)
+    for axes, (preset, of) in zip(panels[0], curves.items(), strict=True):
+        _panel(axes, of)
+        axes.set_title(SIZES.get(preset, preset))
+    panels[0, 0].set_ylabel("weighted denoising error")
+    ends = (f"{said(name)} {of[name]['error'][-1]:.2g}" for of in curves.values() for name in of)
+    alt_text.attach(figure, f"Error along training, falling throughout. At its end: {', '.join(ends)}.")
+    return figure
