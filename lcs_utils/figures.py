@@ -119,18 +119,23 @@ def _boxed(
     return sheet.array()
 
 
-def fig12(first: Mapping[str, Profile | Look]) -> tuple[list, list[str]]:
+def fig12(
+    first: Mapping[str, Profile | Look], sides: Mapping[str, Float[np.ndarray, "images sigmas"]]
+) -> tuple[list, list[str], list[list[str]]]:
     """Two rows per net, its first image over noise: denoised, where the middle looks, with the 90 % square;
-    row labels (Fig. 12).
+    row labels; captions: the square's side here, and its mean over all images (Fig. 12).
     """
-    rows, labels = [], []
+    rows, labels, captions = [], [], []
     for net, look in first.items():
+        means = np.asarray(sides[net]).mean(0)
+        said = [f"{int(side)} px, mean {mean:.0f}" for side, mean in zip(look.windows, means, strict=True)]
+        captions += [[""] * len(said), said]
         rows += [
             list(look.x0_hat),
             [_image(_boxed(p[0].numpy(), int(side[0]))) for p, side in zip(look.pixels, look.windows)],
         ]
         labels += [f"{net}: denoised", "pixel influence"]
-    return rows, labels
+    return rows, labels, captions
 
 
 def middle_profiles(

@@ -93,12 +93,13 @@ def to_uint8(image: Any) -> np.ndarray:
     return np.repeat(array, 3 // array.shape[0], axis=0).transpose(1, 2, 0)
 
 
-def _strokes(cell: float, rings: bool, missing: bool) -> list[dict]:
+def _strokes(cell: float, rings: bool, found: bool | None) -> list[dict]:
     """How a mark is drawn on a picture of `cell` inches: a dot, a ring around what is there, or a cross."""
-    if not rings:
-        return [{"marker": "o", "ms": 3.6 * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
+    if not rings or found is None:
+        size = 2.4 if rings else 3.6
+        return [{"marker": "o", "ms": size * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
     # two colors, so that it is seen on light and dark
-    marker, size = ("x", 6) if missing else ("o", 11)
+    marker, size = ("o", 11) if found else ("x", 6)
     return [
         {"marker": marker, "ms": size * cell, "mfc": "none", "mec": color, "mew": thick}
         for color, thick in (("black", 2.4), ("white", 1.2))
@@ -121,9 +122,9 @@ def image_grid(
 
     `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to
     dot, or with `rings` to circle, such as the conditioned locations; crossed where a third entry of its
-    point says False. `groups` are headings of as many equal groups of columns, `captions[row][column]`
-    stand below pictures, `beside` is room in inches at the right, for axes of the caller's. Raises
-    ValueError when labels and images disagree in number, or groups and columns.
+    point says False, dotted where it says None. `groups` are headings of as many equal groups of columns,
+    `captions[row][column]` stand below pictures, `beside` is room in inches at the right, for axes of the
+    caller's. Raises ValueError when labels and images disagree in number, or groups and columns.
     """
     columns = max(len(row) for row in images)
     for what, labels, count in (("row", row_labels, len(images)), ("column", column_labels, columns)):
@@ -162,7 +163,7 @@ def image_grid(
             if image is not None:
                 axes.imshow(to_uint8(image), interpolation="nearest")
             for x, y, *found in marks[i][j] if marks is not None else ():
-                for stroke in _strokes(cell, rings, bool(found) and not found[0]):
+                for stroke in _strokes(cell, rings, found[0] if found else True):
                     axes.plot(x, y, ls="", **stroke)
             if captions is not None and captions[i][j]:
                 axes.set_xlabel(captions[i][j], fontsize=8, labelpad=1.5)

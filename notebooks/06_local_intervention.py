@@ -35,6 +35,7 @@ from lcs_utils.evaluation.length_generalization import draw_samples
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
+from lcs_utils.nets import trained
 from lcs_utils.stats import as_dicts
 
 # %%
@@ -68,13 +69,17 @@ rows = [pictures, [2 * grid - 1 for grid in grids]]
 figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # %% [markdown]
 # ## Fig. 1: three experiments, none of which saw more than three objects
-# A ring is where an object was asked for and the counter finds one, a cross where it finds none;
-# below each picture how many it finds. The curves beside are of all samples at the paper's locations.
+# A dot is where an object was asked for; the one that the counter finds within a cell of it wears a
+# ring; a cross is where it finds none. Below each picture how many it finds (fused ones are several). The curves beside are of all samples at the paper's locations.
 # Dotted is chance: the same net's pictures that were asked for something else. Which net leaves
 # crosses, from which K? Exp. 3's cells see two cells around; three are less (05, A6).
 
 # %%
-names = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", local: "Exp. 3: one, local"}
+names = {
+    "exp1": "Exp. 1: all labels",
+    "exp2": "Exp. 2: one label",
+    local: f"Exp. 3: one, r = {trained(local).radius}",
+}
 shown = strips.strip(list(names), range(1, 10), stored, size)
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
 of = {words[:6]: against_null.of_nets(stored, nets, "test") for words, nets in trainings.items()}
@@ -103,13 +108,16 @@ Markdown(null_figures.markdown(apart | alone) + "\n" + sentences.above_null(curv
 # far conditions. At 32 px, random cells; `lcs_utils.evaluation.changes`.
 
 # %%
-changes = {"exp2": "Exp. 2", "exp2/nearest": "nearest label", "exp2/near": "near labels", "exp3": "Exp. 3"}
+changes = {"exp2": "Exp. 2", "exp2/nearest": "nearest label", "exp2/near": "near labels (32)"}
+changes["exp3"] = "Exp. 3, r = 3 (8)"
 shades = ("vermilion", "orange", "sky", "green")
 colors = {words: plotting.PALETTE[shade] for words, shade in zip(changes.values(), shades)}
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
 small = read_rows(rows_path(little))
 changed = {words: against_null.of_nets(small, [net], "spread") for net, words in changes.items()}
-figure = null_figures.plot(changed, colors, trained=3, title="32 px, random cells")
+figure = null_figures.plot(
+    changed, colors, trained=3, title="32 px, random cells; 64 samples a K, or as many as a name says"
+)
 values = {words: as_dicts(each.at) for words, each in changed.items()}
 files = strips.behind(rows_path(little))
 path = plotting.save_figure(figure, "interventions", preset, values, seed, files)
@@ -123,16 +131,17 @@ Markdown(null_figures.markdown({words: {1: each} for words, each in changed.item
 #
 # ## Fig. 4: trained on ONE object
 # Neither net ever saw two objects in one image. Which of them places a second one? The pictures are at
-# the paper's cells, which lie in the middle; the table has random cells, too. What ours of the whole
-# image does at the first four of the paper's, it does nowhere else.
+# the paper's cells, which lie in the middle; curves and table are at random cells, too. What ours of the
+# whole image does at the first four of the paper's, it does nowhere else: compare the curves.
 
 # %%
-ones = {"exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object"}
+ones = {"exp1_1": "Exp. 1: one object", "exp3_1": "Exp. 3: one object"}
 single = strips.strip(list(ones), range(1, 8), stored, size)
-figure = single.grid([words.replace(", ", ",\n") for words in ones.values()], cell=1.1)
 files = strips.behind(rows_path(size), *(sheet_path(name, size) for name in ones))
-told = {words: [net] for net, words in ones.items()}
+told = {words[:6]: [net] for net, words in ones.items()}
 one, listed = (against_null.along_k(stored, told, family) for family in ("spread", "test"))
+curves_1 = {words: {k: at.filled for k, at in each[1].at.items()} for words, each in one.items()}
+figure = strips.figure_1(single, ones, curves_1, trained=1, where="random")
 values = single.numbers() | {"rates": {words: as_dicts(each[1].at) for words, each in one.items()}}
 path = plotting.save_figure(figure, "fig04", preset, values, seed, files)
 # %%
@@ -172,7 +181,7 @@ Markdown(sentences.adding(sums, added))
 # %%
 told_all, told_one, with_patches = (each[1] for each in apart.values())
 assert min(told_all.k.placed.low, with_patches.k.placed.low) > 3 >= told_one.k.placed.high
-local_one, whole_one = one["Exp. 3, one object"][1], one["Exp. 1, one object"][1]
+local_one, whole_one = one["Exp. 3"][1], one["Exp. 1"][1]
 assert local_one.k.placed.low > max(whole_one.k.placed.high, local_one.k.placed_null.high)
 print("of one object, at the paper's cells:", {words: of[1].k.placed.value for words, of in listed.items()})
 plain, nearest = changed["Exp. 2"], changed["nearest label"]

@@ -77,7 +77,8 @@ explorer
 levels = explorer.maps.sigmas
 grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.closest(levels, (0.2, 5.0)))
 titled = [net.replace(": ", "\n") for net in explorer.maps.nets]
-figure = plotting.image_grid(grid, titled, columns, cell=1.63)
+key = "red: the target; white square: 90 % of what it looks at; disc: share of what it hears"
+figure = plotting.image_grid(grid, titled, columns, key, cell=1.63)
 path = plotting.save_figure(figure, "fig02", preset, numbers, seed, used[:3])
 # %%
 Markdown(sentences_locality.nearby(numbers))
@@ -138,7 +139,7 @@ trainings = (*experiments.TABLE_1, *experiments.TABLE_2, experiments.NORMALIZED,
 points = [net for exp in trainings for net in seeds_of(counted, exp.name)]
 found = locality_rates.against_k(counted, points, preset)
 rho = found.rank_correlations()
-figure = locality_figures.plot_against_k(found, rho["cells filled"])
+figure = locality_figures.plot_against_k(found, rho)
 values = found.numbers() | {"spearman": rho}
 alt = alt_texts.thesis(found, rho)
 path = plotting.save_figure(figure, "locality_against_k", preset, values, seed, used + rows, alt)
@@ -171,8 +172,8 @@ if cifar:  # on its own samples, for it knows no CLEVR
     sides["CIFAR-10"], looks["CIFAR-10"] = figures.middle_sides(profiles), profiles[0]
 
 # %%
-grid, labels = figures.fig12(looks)
-figure = plotting.image_grid(grid, labels, [f"σ = {s:g}" for s in steps], cell=1.0)
+grid, labels, captions = figures.fig12(looks, sides)
+figure = plotting.image_grid(grid, labels, [f"σ = {s:g}" for s in steps], cell=1.0, captions=captions)
 files = strips.behind(middle.path(), middle.maps_path())
 path = plotting.save_figure(figure, "fig12", preset, {"sigmas": steps, "sides": sides}, seed, files)
 # %%

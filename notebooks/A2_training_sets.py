@@ -55,7 +55,7 @@ path = plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K":
 # %%
 words = [f"trained on {of.cell.trained_on}" for of in ranges]
 shares = {"filled": "cells filled", "within_one": "K-1 to K+1 objects"}
-figure = table_figures.plot_rows(ranges, words, shares, "share, K = 7 to 9")
+figure = table_figures.plot_rows(ranges, words, shares, "share, K = 7 to 9\n(earlier counter, no null)")
 numbers = {of.cell.net: of._asdict() for of in ranges}
 path = plotting.save_figure(figure, "fig08", preset, numbers, seed, counts, alt_texts.shares(ranges))
 # %% [markdown]
@@ -90,7 +90,7 @@ doses = training_sets.by_labels(stored)
 share = [experiment(of.cell.net).labeled_share for of in doses]
 names = {of.cell.net: f"{of.cell.trained_on}: {of.cell.column}" for of in doses}
 words = [f"{name}\n({part:.0%} of objects labeled)" for name, part in zip(names.values(), share)]
-title = "share, at one to three more\nobjects than in training"
+title = "share, one to three more objects\nthan in training (no null)"
 shares = {"filled": "cells filled", "success": "samples that succeed"}
 figure = table_figures.plot_rows(doses, words, shares, title, gaps=[4])
 

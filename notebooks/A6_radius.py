@@ -71,7 +71,9 @@ bare = [of._replace(cell=of.cell._replace(paper=None)) for of in radii]  # the p
 line = (tables.PAPER["exp3"].k, "the paper's\nExp. 3")
 rows = [label.replace("\n", " ") for label in words]
 shares = {"filled": "cells filled", "success": "samples that succeed"}
-figure = table_figures.plot_rows(bare, rows, shares, "share, K = 4 to 6", line=line)
+figure = table_figures.plot_rows(
+    bare, rows, shares, "share, K = 4 to 6\n(earlier counter, no null)", line=line
+)
 numbers = {of.cell.net: of._asdict() for of in radii}
 path = plotting.save_figure(
     figure, "k_against_radius", preset, numbers, seed, counts, alt_texts.shares(radii)

@@ -59,7 +59,7 @@ Markdown(more_training.markdown(found))
 # One sample of each at the paper's locations; a cross is where the counter finds no object.
 
 # %%
-ks = (1, 2, 3, 5, 6, 7, 9)
+ks = range(1, 10)
 shown = [strips.strip(["exp1"], ks, read_rows(rows_path(name)), name) for name in SIZES]
 strip = shown[0]._replace(
     images=[row for one in shown for row in one.images],
@@ -82,7 +82,7 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # %%
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low\nnoise apart"}
 large = read_rows(rows_path("small"))
-mended = strips.strip(list(ends), (1, 2, 3, 5, 6), large, "small")
+mended = strips.strip(list(ends), range(1, 7), large, "small")
 heads = [f"K = {k}" for k in mended.ks]
 figure = plotting.image_grid(mended.images, list(ends.values()), heads, cell=1.5)  # no marks on objects
 files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in ends))

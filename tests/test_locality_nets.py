@@ -280,14 +280,14 @@ def thesis(locality):
 def test_the_thesis_is_drawn_with_its_correlation_and_every_name(monkeypatch):
     monkeypatch.setitem(EXPERIMENTS, "mine", Experiment("mine", objects=(2, 4), labels="random"))
     found = thesis({"exp1": 0.6, "exp1_seed1": 0.55, "exp2": 0.3, "mine": 0.45, "exp3": 0.8})
-    figure = locality_figures.plot_against_k(found, 0.93)
+    figure = locality_figures.plot_against_k(found, {"cells filled": 0.93, "K": 0.58})
     axes = figure.axes[0]
-    assert "rank correlation 0.93 over the 4 nets" in axes.get_title()
+    assert "rank correlation 0.93 over 4 trainings" in axes.get_title()
     words = [text.get_text() for text in axes.texts]
     assert words.count("1-3") == 3 and "mine" in words and "exp1_seed1" not in words
     drawn = sorted(line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "None", None))
     assert drawn == pytest.approx([0.3, 0.45, 0.55, 0.6, 0.8])
-    falling = locality_figures.plot_against_k(found, -0.5).axes[0].get_title()
+    falling = locality_figures.plot_against_k(found, {"cells filled": -0.5}).axes[0].get_title()
     assert falling.startswith("Locality and composition:") and "-0.50" in falling
 
 

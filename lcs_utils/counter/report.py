@@ -122,6 +122,18 @@ def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dic
             panel.fill_between(list(of), low, high, color=PALETTE[color], alpha=0.15, lw=0)
             panel.axhline(found[words][CLEAN][0.0].value, color=PALETTE[color], lw=1, ls="--")
             panel.axhline(PASSING, color="0.5", lw=1, ls=":")
+    panels[-1].text(
+        0.98, PASSING + 0.02, "a tenth", ha="right", fontsize=8, transform=panels[-1].get_yaxis_transform()
+    )
+    panels[-1].text(
+        0.98,
+        0.94,
+        "dashed: clean renders",
+        ha="right",
+        va="top",
+        fontsize=8,
+        transform=panels[-1].get_yaxis_transform(),
+    )
     panels[0].set(ylabel="share called plausible", ylim=(0, 1.02), xlim=(0, None))
     figure.supxlabel("change of some 3×3 pixels that the fault made, at least (0.1: 13 of 256 gray levels)")
     lines = {words: line for line, words in zip(*panels[0].get_legend_handles_labels(), strict=True)}

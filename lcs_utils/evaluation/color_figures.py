@@ -17,6 +17,7 @@ from lcs_utils.clevr.scenes import COLORS, sample_scene
 from lcs_utils.evaluation.color import Ceiling, ColorRow, found_colors, placed, rendered, scene_counts
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.family_grids import HELD_OUT
+from lcs_utils.evaluation.feature_labels import hue
 from lcs_utils.evaluation.rows import of_net
 from lcs_utils.evaluation.sheets import read_sheet
 from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
@@ -28,14 +29,9 @@ if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
 
 SHADES = {
-    "color_1": PALETTE["orange"],
-    "color_1-3": PALETTE["sky"],
-    "color_1-5": PALETTE["green"],
-    "color_single_1-3": PALETTE["orange"],
-    "color_1-3, 64 px": PALETTE["blue"],
-    "color_single_1-3, 64 px": PALETTE["vermilion"],
-    "color_1, 64 px": PALETTE["purple"],
-    "color_1-5, 64 px": PALETTE["black"],
+    "color_1-3": PALETTE["black"],  # the one that is also drawn at 64 px
+    **{f"{net}, 64 px": hue(net) for net in ("color_1-3", "color_single_1-3", "color_1", "color_1-5")},
+    **{net: hue(net) for net in ("color_single_1-3", "color_1", "color_1-5")},
 }
 WORDS = {
     "color_1": "all colors told, 1 object",

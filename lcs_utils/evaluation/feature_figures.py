@@ -153,7 +153,7 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
             if i == 0:
                 axes.set_title("$d_j$ added, j not told" if way == "add" else "$d_j$ removed, j told")
             if i == len(nets) - 1:
-                axes.set_xlabel("effect, in objects")
+                axes.set_xlabel("effect: share of the condition's own change\n(colors: objects, counted)")
         panels[i, 0].set_ylabel(words.replace(", ", "\n"), fontsize=9)
     keys = [plt.Line2D([], [], color=shade, marker=marker, ms=6.5) for shade, marker in kinds]
     figure.legend(keys, list(CAUSAL.values()), loc="outside lower center", ncols=3, fontsize=9)

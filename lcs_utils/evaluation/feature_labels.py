@@ -15,7 +15,7 @@ NAMES = {  # of the net without its size, and its color
     "exp1": ("Exp. 1", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
     "exp2/unit": ("Exp. 2, unit labels", "purple"),
-    "exp1_1": ("all places, 1 object", "orange"),
+    "exp1_1": ("Exp. 1, one object", "orange"),
     UNTRAINED: (UNTRAINED, "black"),
     "color_1-3": ("all colors", "green"),
     "color_single_1-3": ("one color", "sky"),

@@ -1,6 +1,6 @@
 """Locality against composition as one picture: a point per trained net, named where it stands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib import pyplot as plt
@@ -24,6 +24,7 @@ KINDS = dict(zip(("all", "random", "drop_one", "single"), COLOR_OF))
 KNOWN = {e.name: e for e in (*TABLE_1, *TABLE_2, *RADIUS_SWEEP, NORMALIZED, LONGER)}
 SEED, NEUTRAL = "0.6", "0.25"
 SIZE, FONT = (7.6, 5.0), 8.5
+NONE: Mapping[str, float] = {}
 
 
 class Point(NamedTuple):
@@ -84,11 +85,11 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
             taken.append((x + dx, y + dy - FONT / 2, x + dx + wide, y + dy + FONT / 2))
 
 
-def plot_against_k(found: AgainstK, rho: float | None = None) -> Figure:
+def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     """Cells filled beyond training against conditional locality at high noise, one point per net: the thesis.
 
-    `rho`, their rank correlation over the nets that see the whole image, stands in the title. Any net is
-    drawn; what is not one of ours by a neutral marker and its name.
+    `rho`, rank correlations over the nets that see the whole image (`rank_correlations`), stand in the title.
+    Any net is drawn; what is not one of ours by a neutral marker and its name.
     """
     figure, axes = plt.subplots(figsize=SIZE)
     shares = [share.value for share in found.locality.values()]
@@ -104,8 +105,9 @@ def plot_against_k(found: AgainstK, rho: float | None = None) -> Figure:
         points.append((share.value, filled.value, point))
     for chance in sorted(set(found.chance.values())):
         words = "hears all alike" if chance == chance_locality(None) else "hears all in its window alike"
-        axes.axvline(chance, color="0.6", lw=1, ls="--", zorder=0)
-        axes.text(chance + 0.006, 0.02, words, rotation=90, va="bottom", fontsize=8, color="0.4")
+        shade = "0.5" if chance == chance_locality(None) else COLOR_OF["Exp. 3: one label, local net"]
+        axes.axvline(chance, color=shade, lw=1, ls="--", zorder=0)
+        axes.text(chance + 0.006, 0.02, words, rotation=90, va="bottom", fontsize=8, color=shade)
     _name_points(axes, points, [(share.low, share.high) for share in found.locality.values()], limits)
     used = {point.kind for *_, point in points}
     lines = [(kind, color) for kind, color in COLOR_OF.items() if kind in used]
@@ -122,8 +124,10 @@ def plot_against_k(found: AgainstK, rho: float | None = None) -> Figure:
     axes.set_ylabel("composition: cells filled, K = 4 to 6")
     whole = sum(trained(net).radius is None for net in found.locality)
     said = "Locality and composition"
-    if rho is not None:
-        said = "The more locally a net listens, the more asked cells it fills" if rho > 0.5 else said
-        said += f":\nrank correlation {rho:.2f} over the {whole} nets that see the whole image"
-    axes.set_title(said)
+    filled = rho.get("cells filled")
+    if filled is not None:
+        said = "The more locally a net listens, the more asked cells it fills" if filled > 0.5 else said
+        said += f":\nrank correlation {filled:.2f} over {whole} trainings that see the whole image"
+        said += f", with K {min(rho.values()):.2f} at least" if len(rho) > 1 else ""
+    axes.set_title(said, fontsize=10)
     return figure

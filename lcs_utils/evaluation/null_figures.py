@@ -1,6 +1,7 @@
 """Rates along K as curves beside their null, and as a table (App. E.2)."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -27,14 +28,21 @@ QUARTER = PLACES_RULE.threshold
 
 
 def lines(
-    axes: Axes, own: Mapping[str, Mapping[int, Interval]], colors: Mapping[str, str], named: bool = True
+    axes: Axes,
+    own: Mapping[str, Mapping[int, Interval]],
+    colors: Mapping[str, str],
+    named: bool = True,
+    trained: int = 0,
 ) -> None:
-    """Values against K, a line per label with its 95 % band, and its name at the end."""
+    """Values against K, a line per label with its 95 % band, and its name at the end; no line leads from
+    `trained` to one more, where what is asked for changes.
+    """
     ends = []
     for label, of in own.items():
-        value, low, high = (np.array(v) for v in zip(*of.values(), strict=True))
-        axes.plot(list(of), value, "o-", ms=4, color=colors[label])
-        axes.fill_between(list(of), low, high, color=colors[label], alpha=0.18, lw=0)
+        for part in apart(of, trained):
+            value, low, high = (np.array(v) for v in zip(*part.values(), strict=True))
+            axes.plot(list(part), value, "o-", ms=4, color=colors[label])
+            axes.fill_between(list(part), low, high, color=colors[label], alpha=0.18, lw=0)
         ends.append((value[-1], label))
     last = max(k for of in own.values() for k in of)
     bottom, top = axes.get_ylim()
@@ -45,15 +53,26 @@ def lines(
     axes.set(xlabel="K, locations asked for", xticks=range(1, last + 1), xlim=(0.5, last + 0.4))
 
 
+def apart(of: Mapping[int, Any], trained: int) -> list[dict[int, Any]]:
+    """Values by K up to `trained`, and those beyond; parts without any are left out."""
+    parts = [{k: v for k, v in of.items() if (k > trained) is beyond} for beyond in (False, True)]
+    return [part for part in parts if part]
+
+
 def beside(
-    axes: Axes, curves: Mapping[str, Mapping[int, Beside]], colors: Mapping[str, str], named: bool = True
+    axes: Axes,
+    curves: Mapping[str, Mapping[int, Beside]],
+    colors: Mapping[str, str],
+    named: bool = True,
+    trained: int = 0,
 ) -> None:
-    """Shares against K, a line per label, its null dotted."""
+    """Shares against K, a line per label, its null dotted; parted as `lines`."""
     axes.set_ylim(0, 1.02)
-    lines(axes, {label: {k: at.own for k, at in of.items()} for label, of in curves.items()}, colors, named)
+    own = {label: {k: at.own for k, at in of.items()} for label, of in curves.items()}
+    lines(axes, own, colors, named, trained)
     for label, of in curves.items():
-        null = {k: at.null.value for k, at in of.items() if at.null}
-        axes.plot(list(null), list(null.values()), ":", lw=1.4, color=colors[label])
+        for part in apart({k: at.null.value for k, at in of.items() if at.null}, trained):
+            axes.plot(list(part), list(part.values()), ":", lw=1.4, color=colors[label])
 
 
 def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, title: str = "") -> Figure:
@@ -73,7 +92,7 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
         of = {label: values for label, values in of.items() if values}
         right = axes in panels[:, 1]
         if measure in ("placed", "filled"):
-            beside(axes, of, colors, named=right)
+            beside(axes, of, colors, named=right, trained=trained if measure == "placed" else 0)
         else:
             axes.plot([0, max(KS) + 1], [0, max(KS) + 1], color="0.6", lw=1, ls="--")
             axes.set_ylim(0, max(KS) + 1.5)
@@ -83,10 +102,19 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
         if axes in panels[0]:
             axes.set_xlabel("")
     panels[1, 0].text(
-        trained / 2 + 0.5, max(KS) + 1, "in training", ha="center", va="top", fontsize=8, color="0.35"
+        trained / 2 + 0.5,
+        max(KS) + 1,
+        "in training",
+        ha="center",
+        va="top",
+        fontsize=8,
+        color="0.35",
+        rotation=90 * (trained < 2),
     )
     panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
-    panels[0, 0].text(max(KS), 0.9, "dotted: chance", ha="right", fontsize=8, color="0.35")
+    panels[0, 0].text(max(KS) + 0.2, QUARTER + 0.01, "K counts above", ha="right", fontsize=8, color="0.35")
+    panels[0, 0].set_title(f"{MEASURES['placed']}:\nall up to {trained}, beyond all but one", fontsize=11)
+    panels[0, 1].text(0.7, 0.02, "dotted: chance", fontsize=8, color="0.35")
     if title:
         figure.suptitle(title, fontsize=10)
     alt_text.attach(figure, f"{title}. {in_words(found, 2 * trained)}".lstrip(". "))

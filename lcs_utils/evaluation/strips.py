@@ -1,8 +1,8 @@
 """Strips of samples for figures: one row per net, one column per K, a mark at every asked location.
 
-It is a ring where today's counter finds an object that is assigned to it (App. E.2), else a cross; the
-number of objects drawn stands under each picture. Rows of the earlier counter do not say where objects are;
-with them locations are dots and nothing is said under the picture.
+It is a dot where today's counter finds an object that is assigned to it (App. E.2), which wears a ring, else
+a cross; the number of objects drawn stands under each picture. Rows of the earlier counter do not say where
+objects are; with them locations are dots and nothing is said under the picture.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Strip(NamedTuple):
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            "ring: asked for, and an object is found there; cross: none is" if counted else "",
+            "dot: asked for; ring: the object found within a cell of it; cross: none is" if counted else "",
             cell,
             self.marks,
             rings=counted,
@@ -74,14 +74,20 @@ class Strip(NamedTuple):
         return {"K": self.ks, "drawn": self.drawn, "found": self.found}
 
 
-def ringed(row: Row, size: int) -> list[tuple[float, float, bool]]:
-    """The asked locations of a row in pixels of a `size` x `size` image, and whether an object is assigned
-    to each, one to one and within one cell. Raises ValueError as `placement.check`."""
+def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
+    """The marks of a row in pixels of a `size` x `size` image: at every asked location a dot (None) where an
+    object is assigned to it, one to one and within one cell, else a cross (False); at that object a ring
+    (True). Raises ValueError as `placement.check`.
+    """
     placement.check([row])
-    where = decode(row.asked)
-    pairs = placement.assigned(where, decode(row.centers))
-    met = set(pairs[:, 0].tolist())
-    return [((size - 1) * x, (size - 1) * y, i in met) for i, (x, y) in enumerate(where.tolist())]
+    where, centers = decode(row.asked), decode(row.centers)
+    met = dict(placement.assigned(where, centers).tolist())
+    marks: list[tuple[float, float, bool | None]] = []
+    for i, (x, y) in enumerate((size - 1) * where):
+        marks.append((float(x), float(y), None if i in met else False))
+        if i in met:
+            marks.append((*((size - 1) * centers[met[i]]).tolist(), True))
+    return marks
 
 
 def strip(
@@ -121,8 +127,10 @@ def figure_1(
     labels: Mapping[str, str],
     curves: Mapping[str, Mapping[int, Beside]],
     trained: int,
+    where: str = "",
 ) -> Figure:
-    """Fig. 1: the strip, and beside it the share of asked cells that hold an object, each over its null.
+    """Figs. 1, 4: the strip, and beside it the share of asked cells that hold an object, each over its null;
+    `where` these are, if elsewhere than in the pictures.
 
     `labels` {net: words}, the words that `curves` is keyed by come before their colon; the nets saw up to
     `trained` objects.
@@ -130,11 +138,19 @@ def figure_1(
     room = 3.7
     figure = shown.grid([words.replace(": ", ":\n") for words in labels.values()], cell=0.92, beside=room)
     width, height = figure.get_size_inches()
-    axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.8 / height))
+    axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.95 / height))
     names = [words.partition(":")[0] for words in labels.values()]
     colors = {name: plotting.color_of(net) for name, net in zip(names, labels, strict=True)}
     null_figures.beside(axes, curves, colors)
     axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
-    axes.text(trained / 2 + 0.5, 0.02, "in training", ha="center", fontsize=8, color="0.35")
-    axes.set_title("asked cells that hold an object\n(dotted: chance)", fontsize=10, pad=4)
+    axes.text(
+        trained / 2 + 0.5,
+        0.02,
+        "in training",
+        ha="center",
+        fontsize=8,
+        color="0.35",
+        rotation=90 * (trained < 2),
+    )
+    axes.set_title(f"{where} asked cells that hold\nan object (dotted: chance)".lstrip(), fontsize=10, pad=4)
     return figure

@@ -17,6 +17,16 @@ KEYS = (
     Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, with its 95 % interval"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, 8 samples by eye"),
 )
+TOLERANT = Line2D(
+    [],
+    [],
+    marker="o",
+    ms=10,
+    lw=0,
+    mfc="none",
+    mec=OURS,
+    label="ours, one missing or extra is allowed at every K",
+)
 
 
 def say_missing(axes: Axes, at: float, k: float, words: str) -> None:
@@ -107,6 +117,7 @@ def plot_rows(
     figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=(1.25, 1))
     for height, of in zip(heights, found, strict=True):
         dumbbell(left, height, of.cell)
+        left.plot(of.tolerant.value, height, "o", mfc="none", mec=OURS, ms=10, zorder=2)
     for (field, label), color, marker in zip(shares.items(), ("green", "purple"), "os"):
         value, low, high = zip(*(getattr(of, field) for of in found), strict=True)
         right.hlines(heights, low, high, color=PALETTE[color], lw=2.4, alpha=0.7)
@@ -120,6 +131,6 @@ def plot_rows(
         left.axvline(line[0], color="0.4", lw=1.2, ls="--", zorder=0)
         left.text(line[0] + 0.15, heights[-1] + 0.45, line[1], fontsize=8, color="0.3", va="bottom")
     papers = any(of.cell.paper for of in found)
-    handles = [*KEYS[: 1 + papers], *right.get_legend_handles_labels()[0]]
+    handles = [*KEYS[: 1 + papers], TOLERANT, *right.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9)
     return figure

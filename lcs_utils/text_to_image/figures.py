@@ -17,7 +17,7 @@ from lcs_utils.text_to_image.data import decode
 from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, other_seeds
 from lcs_utils.text_to_image.truth import Row
 
-HUES = [PALETTE[name] for name in ("vermilion", "blue", "green", "purple", "orange", "sky", "black")]
+HUES = [PALETTE[name] for name in ("blue", "vermilion", "green", "purple", "orange", "sky", "black")]
 NONE = "#E8E8E8"
 Baselined = dict[str, dict[str, dict[str, float]]]
 Parted = dict[str, Baselined]
@@ -107,7 +107,7 @@ def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
     for i, (part, title) in enumerate(PARTS.items()):
         for j, (baseline, sigma) in enumerate(columns):
             ax, matrix = axes[i, j], cosines(found, sigma, part, baseline)
-            image = ax.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+            image = ax.imshow(matrix, cmap="PuOr", vmin=-1, vmax=1)
             ax.set(xticks=range(len(names)), yticks=range(len(names)))
             ax.set_xticklabels(names if i == len(PARTS) - 1 else [], rotation=90)
             ax.set_yticklabels(names if j == 0 else [])
@@ -237,7 +237,10 @@ def plot_success(
     axes[0, 0].set(yticks=range(len(whats)), yticklabels=whats, ylim=(len(whats) - 0.5, -0.5))
     for ax in axes[-1]:
         ax.set_xlabel("share of pictures")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    handles.append(Line2D([], [], color="gray", ls="", marker="o", mfc="white", ms=7))
+    names.append("hollow: judged by another caption")
+    figure.legend(handles, names, loc="outside lower center", ncols=3)
     return figure
 
 

@@ -18,7 +18,7 @@ from lcs_utils.swing_by import two_concepts as tc
 from lcs_utils.swing_by.disks import NEITHER
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
-HUES = {"00": "purple", "01": "sky", "10": "orange", "11": "vermilion"}
+HUES = {"00": "orange", "01": "sky", "10": "vermilion", "11": "blue"}  # reds and blues, the large darker
 FALL = 0.25  # of a share of 64 samples: four standard errors
 
 
