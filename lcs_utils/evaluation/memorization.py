@@ -4,8 +4,9 @@ them alone.
     python -m lcs_utils.evaluation.memorization exp1 exp2 exp3 --k 1-3
 
 A sample is a copy when it lies half as far from a training image as from the next one: an empty image is
-near to many, a copy to one. Held-out renders are looked at in the same way. Needs the training images under
-runs/data; the rows in data/counts/memorization.csv and the scenes they name do not.
+near to many, a copy to one. Held-out renders are looked at in the same way, and copies as the first net would
+draw them, with its own grain, which must be found. Needs the training images under runs/data; the rows in
+data/counts/memorization.csv and the scenes they name do not.
 """
 
 import argparse
@@ -21,13 +22,14 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from lcs_utils import checkpoints, nets, paths, plotting, store
+from lcs_utils import nets, paths, plotting, store
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.card import parse_counts
+from lcs_utils.clevr.conditions import location_grid
 from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
-from lcs_utils.diffusion import from_uint8
+from lcs_utils.diffusion import Denoiser, final, from_uint8, karras_sigmas, sample
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.family_grids import HELD_OUT, LARGEST_K
 from lcs_utils.evaluation.hand_counts import Shown, images_of
@@ -39,6 +41,8 @@ ROWS = paths.COUNTS / "memorization.csv"
 RATIO = 0.5  # a copy's distance from its original, as a share of that from the second nearest image
 CHUNK = 4096  # training images compared at a time
 REAL = "held-out renders"
+PLANTED = "planted copies"  # training images, drawn again from a little noise
+PLANTED_SIGMA = 0.3  # objects stay, the net's own grain comes in
 
 
 class Near(NamedTuple):
@@ -46,7 +50,7 @@ class Near(NamedTuple):
     pixels in [-1, 1].
     """
 
-    net: str  # or REAL
+    net: str  # or REAL, or PLANTED
     weights: str  # first 12 digits of their SHA-256
     k: int
     sample: int
@@ -87,6 +91,21 @@ def held_out(k: int, n: int, resolution: int) -> Float[Tensor, "n 3 height width
     return from_uint8(render(scenes, resolution).transpose(0, 3, 1, 2).copy())
 
 
+def planted(
+    denoise: Denoiser,
+    images: Float[Tensor, "n 3 height width"],
+    cond: Float[Tensor, "n cells"],
+    seed: int = HELD_OUT,
+) -> Float[Tensor, "n 3 height width"]:
+    """What a net that remembers `images` would draw of them, grain and all: each sampled to the end from
+    itself with noise of PLANTED_SIGMA.
+    """
+    levels = karras_sigmas(STANDARD.steps)
+    levels = levels[levels <= PLANTED_SIGMA]
+    noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(seed))
+    return final(sample(denoise, images / levels[0] + noise, levels, cond, STANDARD.solver))
+
+
 def training_image(near: Near, resolution: int) -> Tensor:
     """The nearest training image [3 resolution resolution] in [-1, 1], rendered again from its scene's
     number.
@@ -103,7 +122,7 @@ class Memorized(NamedTuple):
 
 
 def memorized(rows: Iterable[Near], ratio: float = RATIO) -> dict[tuple[str, int], Memorized]:
-    """{(net, K): Memorized}, held-out renders among them."""
+    """{(net, K): Memorized}, held-out renders and planted copies among them."""
     found: dict[tuple[str, int], list[bool]] = {}
     for row in sorted(rows):
         found.setdefault((row.net, row.k), []).append(row.distance < ratio * row.second)
@@ -121,20 +140,26 @@ def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
 
 
 def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = ROWS) -> None:
-    """Nearest training images of the first `samples` samples of each net at each K, and of as many held-out
-    renders.
+    """Nearest training images of the first `samples` samples of each net at each K, and of 100 or as many
+    held-out renders and copies planted with the first net.
     """
     if samples < 1 or not ks or not 0 <= min(ks) <= max(ks) <= LARGEST_K:
         raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {samples} and {list(ks)}")
     most = max(trained(net).objects[1] for net in nets)
-    resolution = checkpoints.load(changes.split(nets[0])[0]).config.resolution
+    denoise, resolution = changes.denoiser(nets[0])
     if most < 1:
         raise ValueError(f"a net trained on the empty floor has one training image; got {', '.join(nets)}")
     folder = dataset.default_folder(resolution, range(1, 4) if most <= 3 else range(1, 7))
-    training = ShardDataset(folder, range(1, most + 1)).column("images")
+    scenes = ShardDataset(folder, range(1, most + 1))
+    training, locations = scenes.column("images"), torch.from_numpy(scenes.column("locations")).float()
     per_count = len(training) // most
     weights = {net: changes.weights(net) for net in nets}
-    groups = [(REAL, k, held_out(k, max(samples, 100), resolution)) for k in ks]
+    many = max(samples, 100)
+    groups = [(REAL, k, held_out(k, many, resolution)) for k in ks]
+    for k in range(1, most + 1):
+        first = slice((k - 1) * per_count, (k - 1) * per_count + many)
+        cond = location_grid(locations[first], locations[first][..., 0] >= 0)
+        groups.append((PLANTED, k, planted(denoise, from_uint8(training[first]), cond)))
     for net in nets:
         for k in ks:
             shown = [Shown(net, weights[net], k, i, *STANDARD) for i in range(samples)]
@@ -148,7 +173,9 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
             rows.append(Near(net, weights.get(net, ""), k, i, objects, index, *near))
             at += 1
     with store.exclusive(path):
-        kept = [r for r in read_near(path) if r.net not in nets and (r.net != REAL or r.k not in ks)]
+        kept = [
+            r for r in read_near(path) if r.net not in (*nets, PLANTED) and (r.net != REAL or r.k not in ks)
+        ]
         write_near(kept + rows, path)
     for (net, k), m in memorized(rows).items():
         print(f"{net} K = {k}: {m.copies} copies among {m.samples}")
@@ -205,11 +232,14 @@ def plot(
 
 
 def plot_histogram(axes: Axes, rows: Iterable[Near], nets: Iterable[str]) -> None:
-    """Shares of all samples of `nets` and of held-out renders by `likeness`, with the threshold of a copy."""
+    """Shares of all samples of `nets`, of held-out renders and of planted copies by `likeness`, with the
+    threshold of a copy.
+    """
     rows = list(rows)
     groups = {
         "samples of our nets": ([likeness(row) for row in rows if row.net in set(nets)], "vermilion"),
         "renders that no net saw": ([likeness(row) for row in rows if row.net == REAL], "blue"),
+        "copies, planted": ([likeness(row) for row in rows if row.net == PLANTED], "orange"),
     }
     bins = np.linspace(0, 1, 41)
     for name, (values, color) in groups.items():
@@ -220,7 +250,7 @@ def plot_histogram(axes: Axes, rows: Iterable[Near], nets: Iterable[str]) -> Non
         )
     axes.axvspan(0, RATIO, color="gray", alpha=0.15, lw=0)
     top = axes.get_ylim()[1]
-    axes.text(RATIO / 2, 0.5 * top, "a copy\nwould lie here", ha="center", va="center", fontsize=10)
+    axes.text(RATIO / 2, 0.7 * top, "called\na copy", ha="center", va="center", fontsize=10)
     axes.set(xlim=(0, 1.02), ylim=(0, 1.25 * top), ylabel="share of images")
     axes.set_xlabel("distance from the nearest training image\nas a share of that from the next nearest")
     axes.legend(loc="upper left", fontsize=9)

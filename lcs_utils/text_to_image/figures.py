@@ -7,10 +7,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from lcs_utils.clevr.scenes import COLOR_RGB
 from lcs_utils.plotting import PALETTE, to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
@@ -41,17 +43,25 @@ def plot_words(
         picture = decode(denoiser.pipeline.vae, latents[None].to(denoiser.pipeline.vae.dtype))[0]
         row[0].imshow(to_uint8(picture.float().cpu()), interpolation="nearest")
         words = list(heard[0].maps)
+        shades = word_colors(words)
         for ax, moment in zip(row[1:], heard, strict=False):
             names = dominant(moment.maps)
-            shown = [
-                [HUES[words.index(name) % len(HUES)] if name else NONE for name in line] for line in names
-            ]
-            ax.imshow([[plt.matplotlib.colors.to_rgb(one) for one in line] for line in shown])
+            shown = [[to_rgb(shades[name]) if name else to_rgb(NONE) for name in line] for line in names]
+            ax.imshow(shown)
             ax.set_title(f"σ = {moment.sigma:.2g}", fontsize=11)
         row[0].set_title(textwrap.fill(prompt, 24), fontsize=9)
-        handles = [Patch(color=HUES[i % len(HUES)], label=word) for i, word in enumerate(words)]
+        seen = {name for moment in heard for line in dominant(moment.maps) for name in line}
+        handles = [Patch(color=shades[word], label=word) for word in words if word in seen]
         row[-1].legend(handles=[*handles, Patch(color=NONE, label="none")], loc="center left", fontsize=10)
     return figure
+
+
+def word_colors(words: Sequence[str]) -> dict[str, Any]:
+    """A color for each word: its own for one of CLEVR's colors, one that stands apart for others."""
+    own = {word: tuple(channel / 255 for channel in COLOR_RGB[word]) for word in words if word in COLOR_RGB}
+    rest = [word for word in words if word not in own]
+    free = ["black", *(PALETTE[name] for name in ("orange", "purple", "sky", "green"))]
+    return own | {word: free[i % len(free)] for i, word in enumerate(rest)}
 
 
 def words_numbers(
