@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from PIL import Image, PngImagePlugin
 
 from lcs_utils import plotting
-from lcs_utils.compact_png import UNSEEN, compact
+from lcs_utils.compact_png import UNSEEN, compact, unseen
 
 
 def png(array, **options):
@@ -34,6 +34,19 @@ def test_lines_get_a_palette_and_photographs_keep_every_pixel():
     assert compact(drawn.getvalue()) == small == compact(small)
     noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
     assert (pixels(compact(png(noise))) == noise).all()
+
+
+def test_a_small_photograph_on_white_keeps_its_colors():
+    page = np.full((400, 600, 3), 255, np.uint8)
+    page[20:60, 20:60] = np.random.default_rng(0).integers(0, 256, (40, 40, 3))  # 0.7 % of the page
+    few = np.asarray(Image.fromarray(page).quantize(256, Image.Quantize.MEDIANCUT, dither=0).convert("RGB"))
+    assert np.abs(few.astype(int) - page).mean() < UNSEEN and not unseen(
+        few, page
+    )  # seen, but not in the mean
+    assert (pixels(compact(png(page))) == page).all()
+    near = page.copy()
+    near[::7, ::7] ^= 3
+    assert unseen(near, page)
 
 
 def test_what_shows_through_stays_and_other_files_are_named():

@@ -64,6 +64,23 @@ def test_rows_survive_their_file(tmp_path):
         m.read_near(tmp_path / "near.csv")
 
 
+def test_planted_copies_are_called_copies_and_fresh_images_are_not():
+    seen = training()
+
+    def remembers(x_t, sigma, cond):  # the posterior mean over all that was seen, with a grain of its own
+        far = (x_t[:, None] - to_float(seen)).square().sum((2, 3, 4))
+        mean = (-far / (2 * sigma[:, None] ** 2)).softmax(1) @ to_float(seen).flatten(1)
+        grain = 0.03 * torch.randn(x_t.shape, generator=torch.Generator().manual_seed(1))
+        return mean.view_as(x_t) + grain
+
+    drawn = m.planted(remembers, to_float(seen[:5]), torch.zeros(5, 256))
+    place, distance = m.nearest(drawn, seen)
+    assert place[:, 0].tolist() == [0, 1, 2, 3, 4] and (distance[:, 0] < m.RATIO * distance[:, 1]).all()
+    assert (distance[:, 0] > 0.01).all()  # with its grain, and not the image itself
+    _, fresh = m.nearest(to_float(training(5, seed=1)), seen)
+    assert (fresh[:, 0] > m.RATIO * fresh[:, 1]).all()
+
+
 def test_the_figure_shows_the_likest_samples_and_all_in_the_histogram():
     rows = m.read_near()
     shown = sorted(m.likeness(row) for row in rows if row.net == "exp1" and row.sample < ACROSS)

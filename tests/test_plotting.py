@@ -50,6 +50,10 @@ def test_a_grid_draws_every_image_at_its_place():
     assert {line.get_markerfacecolor() for line in ringed.axes[1].lines} == {
         "none"
     }  # what is below stays visible
+    points = [(1, 2, None), (1, 2, True), (3, 1, False)]  # asked for, found there, not found
+    marked = plotting.image_grid(images, marks=[[[], points], [[], []]], rings=True).axes[1].lines
+    assert [line.get_marker() for line in marked] == ["o", "o", "o", "x", "x"]
+    assert marked[0].get_markersize() < marked[1].get_markersize()
     plt.close("all")
     with pytest.raises(ValueError, match="1 row labels for 2 rows"):
         plotting.image_grid(images, ["a"])

@@ -142,11 +142,13 @@ def test_copies_are_counted_in_the_sentence():
 
 def test_a_place_is_found_where_an_object_is_assigned():
     asked = np.array(TEST_LOCATIONS[:3])
-    row = made("exp1", ks=(3,), n=1, asked=encode(asked), centers=encode(asked[:2]))[0]
+    aside = asked[:2] + [0.03, 0]  # half a cell
+    row = made("exp1", ks=(3,), n=1, asked=encode(asked), centers=encode(aside))[0]
     row = row._replace(count=2, placed=2)
     points = strips.ringed(row, 32)
-    assert [found for *_, found in points] == [True, True, False]
-    assert points[0][:2] == pytest.approx((31 * asked[0][0], 31 * asked[0][1]), abs=0.05)
+    assert [found for *_, found in points] == [None, True, None, True, False]  # a dot, its ring, ..., a cross
+    assert points[0][:2] == pytest.approx(31 * asked[0], abs=0.05)
+    assert points[1][:2] == pytest.approx(31 * aside[0], abs=0.05)  # where the object is
     with pytest.raises(ValueError, match="rows of an earlier counter do not"):
         strips.ringed(row._replace(asked="", centers=""), 32)
 

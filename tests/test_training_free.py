@@ -5,8 +5,10 @@ composes.
 import pytest
 import torch
 
+from lcs_utils import alt_text
 from lcs_utils.evaluation import training_free
-from lcs_utils.evaluation.rows import Row, read_rows
+from lcs_utils.evaluation import training_free_report as report
+from lcs_utils.evaluation.rows import read_rows
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 
@@ -29,24 +31,31 @@ def test_scenes_have_one_label_each_where_an_object_is():
 def test_the_stored_rows_say_where_it_composes_and_where_not():
     rows = read_rows(training_free.ROWS)
     assert {row.net for row in rows} == {training_free.name(*setting) for setting in training_free.SETTINGS}
-    near, wide, whole = (
-        training_free.filled(rows, training_free.name(radius, 1500)) for radius in (1, 3, 15)
-    )
-    assert near[4] > 0.9 and near[9] > 0.65  # never saw two labels
-    assert wide[9] < 0.5 * near[9] and whole[4] < 0.5  # windows with several labels, and the whole image
+    assert {row.family for row in rows} == set(training_free.FAMILIES)
+    found = report.rates()
+    assert set(found) == set(training_free.FAMILIES) == set(report.TITLES)
+
+    def above(family, reach, k):
+        return found[family][reach].at[k].filled.above
+
+    for reach in ("local, radius 1", "local, radius 2"):  # a window of theirs holds one random cell
+        assert above("spread", reach, 6).low > above("spread", "whole image", 6).high + 0.1
+    for family in found:
+        assert above(family, "whole image", 6).high < 0.15  # composes nothing
+    assert above("test", "local, radius 3", 9).value < above("test", "local, radius 1", 9).value - 0.1
 
 
-def test_filled_averages_cells_at_the_test_locations():
-    row = Row("a", "w", "c", 0, "heun", 3, k=4, sample=0, count=4, placed=3, plausibility=1.0)
-    rows = [
-        row,
-        row._replace(sample=1, placed=1),
-        row._replace(k=0, placed=0),
-        row._replace(family="scene", placed=0),
-    ]
-    assert training_free.filled(rows, "a") == {4: 0.5}
-    with pytest.raises(ValueError, match="no rows for 'b'.*training_free"):
-        training_free.filled(rows, "b")
+def test_rates_are_drawn_over_chance_and_told():
+    found = report.rates()
+    figure = report.show_rates(found)
+    assert [axes.get_title() for axes in figure.axes] == list(report.TITLES.values())
+    assert {text.get_text() for text in figure.axes[1].texts} == {*report.REACH, report.TRAINED}
+    drawn = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2]
+    near = found["test"]["local, radius 1"].at
+    assert list(drawn[0].get_ydata()) == [at.filled.above.value for at in near.values()]
+    table = report.markdown(found)
+    assert table.count("\n") == 2 + 2 * (len(report.REACH) + 2)
+    assert alt_text.given(figure).startswith("Labeled cells filled at 9 labels (chance). the paper's")
 
 
 @pytest.mark.parametrize("arguments", [["--samples", "0"], ["--k", "13"]])

@@ -66,8 +66,9 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     hands, looked_at = hand_counts.read_counts(), by_eye.rows()
     k = {}
     for name, net in nets.items():
-        eye, counted = by_eye.largest_of(hands, looked_at, f"{net}, 64 px").eye, at[net].k.placed
-        by = f"K {say(eye)} by eye; " if eye else ""
+        counted = at[net].k.placed
+        eyes = [by_eye.largest_of(hands, looked_at, f"{one}, 64 px").eye for one in seeds_of(large, net)]
+        by = f"K {', '.join(map(say, filter(None, eyes)))} by eye; " if any(eyes) else ""
         right = at[net].at[SIX].placed
         beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
         k[name] = f"{by}random cells {say(counted).partition(' [')[0]}, {beside}"

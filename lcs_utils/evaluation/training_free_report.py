@@ -94,7 +94,7 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
     """
     figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.6), sharey=True)
     for axes, (family, of) in zip(panels, found.items(), strict=True):
-        axes.set_ylim(-0.25, 1.02)
+        axes.set_ylim(-0.1, 1.02)
         axes.axvspan(0.5, 3.5, color="0.93", lw=0)
         axes.axhline(0, color="0.4", lw=0.7)
         above = {
@@ -105,8 +105,8 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
         null_figures.lines(axes, above, COLORS, named=axes is panels[1])
         axes.plot(list(more), [at.value for at in more.values()], "s", ms=9, mfc="none", color=COLORS[MORE])
         axes.set(title=TITLES[family], xlabel="labels")
-    panels[0].text(2, -0.2, "as in training", ha="center", fontsize=9)
-    panels[0].text(9.3, 0.02, "chance", ha="right", va="bottom", fontsize=9)
+    panels[0].text(2, 0.03, "as in training", ha="center", fontsize=9)
+    panels[0].text(9.3, -0.02, "chance", ha="right", va="top", fontsize=9)
     panels[0].set_ylabel("labeled cells filled, less chance")
     alt_text.attach(figure, in_words(found))
     return figure

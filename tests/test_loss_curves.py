@@ -1,0 +1,27 @@
+"""Loss curves: each training of both sizes, named once, and what has none is said."""
+
+import pytest
+
+from lcs_utils import alt_text, nets
+from lcs_utils.evaluation import loss_curves
+
+
+def test_every_training_that_left_a_log_is_drawn_and_each_experiment_named_once():
+    curves = {preset: loss_curves.read(preset) for preset in ("tiny", "small")}
+    assert {"exp1", "exp1_seed1", "exp2", "exp3_r2"} <= set(curves["small"])
+    figure = loss_curves.plot(curves)
+    assert [axes.get_title() for axes in figure.axes] == ["32 px", "64 px"]
+    for axes, of in zip(figure.axes, curves.values(), strict=True):
+        assert len(axes.lines) == len(of)
+        named = [text.get_text() for text in axes.texts]
+        assert sorted(named) == sorted(loss_curves.said(name) for name in of if not nets.parse(name).seed)
+    assert "Exp. 3, r = 2 0.27" in alt_text.given(figure)
+
+
+def test_a_preset_without_logs_says_what_makes_them():
+    with pytest.raises(nets.CheckpointError, match="python -m lcs_utils.training exp1 --preset paper"):
+        loss_curves.read("paper")
+
+
+def test_a_log_keeps_four_digits():
+    assert loss_curves.rounded({"error": [0.123456, 2.0]}) == {"error": [0.1235, 2.0]}
