@@ -32,7 +32,7 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import figures, prompts, report, truth
+from lcs_utils.text_to_image import figures, prompts, report, structure, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -112,11 +112,13 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 # ## How far does a place look? (eq. (9))
 # The full Jacobian of the denoiser, all latents by all latents: the side of the square around a place that
 # holds nine tenths of what it depends on. The picture has sixteen latents a side, and a square, centered on
-# its place, may reach over the border; what an untrained net looks at is its architecture.
+# its place, may reach over the border; what an untrained net looks at is its architecture. Dashed: a place
+# that depends on all latents alike. Four pictures. Do background and objects look equally far?
 
 # %%
 label = "side in latents"
-figure = figures.plot_by_noise(rows, "side", report.SIDES, report.NETS, report.SIGMAS, label)
+alike = structure.side_of_all_alike(16)
+figure = figures.plot_by_noise(rows, "side", report.SIDES, report.NETS, report.SIGMAS, label, alike)
 said, alt = report.numbers(rows, "side"), report.ALT["text_to_image_jacobian"]
 path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, report.stored(), alt=alt)
 # %%

@@ -346,3 +346,11 @@ def test_rows_replace_those_of_the_same_net_and_measure(tmp_path):
     truth.write([truth.mean_row("t2", "AUC", "eq. (10), word", "", 1.0, [0.4, 0.4])], path)
     truth.write([truth.mean_row("t1", "AUC", "eq. (10), word", "", 1.0, [0.9, 0.9])], path)
     assert Counter((row.net, row.value) for row in truth.read(path)) == {("t1", 0.9): 1, ("t2", 0.4): 1}
+
+
+def test_a_place_that_depends_on_all_alike_has_a_side_larger_than_its_picture():
+    assert structure.side_of_all_alike(1) == 1
+    assert structure.side_of_all_alike(3) == pytest.approx(
+        (1 * 3 + 4 * 5 + 4 * 5) / 9
+    )  # middle, edges, corners
+    assert structure.side_of_all_alike(16) > 16

@@ -84,8 +84,8 @@ ALT = {  # what a figure shows, for those who hear it
     ),
     "fig13": (
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
-        "red blocks within shapes, colors and styles, paler red and blue between them, more blue without the "
-        "paper's baseline."
+        "purple blocks within shapes, colors and styles, paler purple and orange between them, more orange "
+        "without the paper's baseline."
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "

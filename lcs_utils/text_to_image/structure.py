@@ -118,3 +118,10 @@ def jacobian_rows(
             yield truth.mean_row(net, "side", f"eq. (9), {where}", "", sigma, values)
         for control, values in scores(list(zip(chosen, maps, strict=True)), "AUC", seed).items():
             yield truth.mean_row(net, "AUC", "eq. (9)", control, sigma, values)
+
+
+def side_of_all_alike(latents: int) -> float:
+    """The mean side, over all places of a picture, where a place depends on all latents alike: no locality."""
+    places = [(row, column) for row in range(latents) for column in range(latents)]
+    alike = torch.ones(len(places), latents, latents)
+    return float(locality.locality_window(alike, places).double().mean())
