@@ -55,9 +55,9 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
 # The paper has blocks: related words attend alike, others less. So have we; but under either baseline part of
-# that is there before any training (second table). Purple and orange between kinds are what orthogonal concepts
-# would not have. A signed mean hides both, as they cancel, and without the mean of prompts it follows from
-# their number alone if they are then of equal length: the absolute one stands beside.
+# that is there before any training (second table). Purple and orange between kinds are what orthogonal
+# concepts would not have. A signed mean hides both, as they cancel, and without the mean of prompts it
+# follows from their number alone if they are then of equal length: the absolute one stands beside.
 
 # %%
 figure = figures.plot_cosines(found, study.singles)

@@ -121,7 +121,7 @@ def jacobian_rows(
 
 
 def side_of_all_alike(latents: int) -> float:
-    """The mean side, over all places of a picture, where a place depends on all latents alike: no locality."""
+    """Mean side over all places of a picture, each of which depends on all latents alike: no locality."""
     places = [(row, column) for row in range(latents) for column in range(latents)]
     alike = torch.ones(len(places), latents, latents)
     return float(locality.locality_window(alike, places).double().mean())
