@@ -136,7 +136,7 @@ def test_copies_are_counted_in_the_sentence():
         Near(REAL, "", 1, 0, 1, 0, 0.3, 0.4)
     ]
     said = sentences.copies(near, {"exp1": "Exp. 1"})
-    assert "0 of 3; among renders that no net saw: 0 of 1" in said and "has 0.75;" in said
+    assert "0 of 3; among renders that no net saw: 0 of 1" in said and "has 0.75; what is" in said
     assert "1 of 3" in sentences.copies([near[0]._replace(distance=0.1), *near[1:]], {"exp1": "Exp. 1"})
 
 

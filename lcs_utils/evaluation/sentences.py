@@ -11,7 +11,7 @@ from lcs_utils.evaluation import row_claims
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
-from lcs_utils.evaluation.memorization import RATIO, REAL, Near, likeness, memorized
+from lcs_utils.evaluation.memorization import PLANTED, RATIO, REAL, Near, likeness, memorized
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
@@ -188,9 +188,14 @@ def copies(rows: Sequence[Near], nets: Mapping[str, str]) -> str:
 
     nearest = min(likeness(row) for row in rows if row.net in nets)
     ours, others = total(of(nets)), total(of([REAL]))
+    planted = [f"{m.copies} of {m.samples} at K = {k}" for (net, k), m in found.items() if net == PLANTED]
+    caught = f"; of copies that were planted it calls so {', '.join(planted)}" if planted else ""
+    likest = max((likeness(row) for row in rows if row.net == PLANTED), default=None)
+    least = "" if likest is None else f", the least copy-like planted copy {likest:.2f}"
     return (
         f"Copies among the samples of {listed(list(nets.values()))}: {ours}; among renders that no net saw: "
-        f"{others}. The most copy-like sample has {nearest:.2f}; a copy has less than {RATIO:g}."
+        f"{others}{caught}. The most copy-like sample has {nearest:.2f}{least}; what is "
+        f"called a copy less than {RATIO:g}."
     )
 
 
