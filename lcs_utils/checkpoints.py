@@ -4,6 +4,7 @@ hashes.
 data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  README.md
 """
 
+import argparse
 import csv
 import gzip
 import io
@@ -192,5 +193,9 @@ def data_index() -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m lcs_utils.checkpoints",
+        description="Keep what is kept of nets without their weights, and write data/README.md.",
+    ).parse_args()
     record()
     store.write_text(paths.DATA / "README.md", data_index())

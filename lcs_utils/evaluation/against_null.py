@@ -7,7 +7,7 @@ samples'; at the paper's list they are the same net's samples of family `spread`
 training seeds, then conditions, then samples.
 
     found = along_k(rows, {"Exp. 1": ["exp1"]}, "spread")
-    print(markdown(found))
+    print(null_figures.markdown(found))
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lcs_utils import nets, store
+from lcs_utils.checks import check_tensor
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.counter import loading, shipped
 from lcs_utils.diffusion import from_uint8
@@ -38,6 +39,8 @@ def count_rows(
         if takes(images.shape[-1])
         else torch.full((len(images),), Row._field_defaults["cleanness"])
     )
+    if where is not None:
+        check_tensor("where", where, (len(images), k, 2), False, "float")
     where = (
         family_grids.locations(key.get("family", "test"), k, len(images), key["seed"])
         if where is None

@@ -24,7 +24,7 @@ def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str)
     their cells.
     """
     rows = list(rows)
-    for name in (family, *MAPS) if family in ("spread", "crowded") else MAPS:
+    for name in MAPS if family in ("test", "orders") else (family, *MAPS):
         found = [row for row in of_net(rows, net, name) if row.k == k]
         if found:
             return sorted(found, key=lambda row: row.sample)

@@ -4,6 +4,7 @@ Every number in it comes from the shipped rows and figures when the page is buil
 does not say yet is left out.
 """
 
+import argparse
 import base64
 import gzip
 import hashlib
@@ -201,6 +202,7 @@ def write(folder: Path) -> str | None:
 
 def preview() -> None:
     """Write the front page's sources alone to a temporary folder and say where, for work on its scripts."""
+    argparse.ArgumentParser(prog="python -m lcs_utils.live.page", description=preview.__doc__).parse_args()
     folder = Path(tempfile.mkdtemp(prefix="live_page"))
     print(write(folder) or "with nets", folder)
 

@@ -145,37 +145,48 @@ class Lemma2(NamedTuple):
 
 
 def lemma_2(
-    family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable, Js: Iterable[Iterable] | None = None
+    family: Family,
+    M: Mapping[Any, tuple[int, ...]],
+    J: Iterable,
+    Js: Iterable[Iterable] | None = None,
+    **sampling: Any,
 ) -> Lemma2:
     """Lemma 2: KL(p(.|c_J) || p*(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS; suprema over `Js`
     (default: J).
 
     Behind it is the identity KL(p || prod q_k) = KL(p || prod p_k) + sum_k KL(p_k || q_k), returned too.
+    Exact for Gaussians; mixtures need `sampling`, samples= and generator=, as `kl`.
     """
     J = check_conditions(J, M)
-    errors = approximate_cpc_errors(family, M, [J] if Js is None else [*check_sets(Js), J])
-    e1, e2, e3 = cpc_errors_at(family, M, J)
-    divergence = kl(full_joint(law(family, J)), full_joint(ideal(family, M, J))).value
+    errors = approximate_cpc_errors(family, M, [J] if Js is None else [*check_sets(Js), J], **sampling)
+    e1, e2, e3 = cpc_errors_at(family, M, J, **sampling)
+    divergence = kl(full_joint(law(family, J)), full_joint(ideal(family, M, J)), **sampling).value
     return Lemma2(divergence, e1 + sum(e2) + e3, errors.e1 + len(J) * errors.e2 + errors.e3, errors)
 
 
 def lemma_3(
-    family: Family, M: Mapping[Any, tuple[int, ...]], Js: Iterable[Iterable], sigmas: Iterable[float]
+    family: Family,
+    M: Mapping[Any, tuple[int, ...]],
+    Js: Iterable[Iterable],
+    sigmas: Iterable[float],
+    **sampling: Any,
 ) -> Float[Tensor, "levels 3"]:
     """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at increasing noise; each strictly decreases unless it
-    is zero.
+    is zero. `sampling` as `lemma_2`.
     """
     Js, sigmas = check_sets(Js), check_list("sigmas", sigmas, 1)
     return torch.tensor(
-        [approximate_cpc_errors(family, M, Js, sigma) for sigma in sigmas], dtype=torch.float64
+        [approximate_cpc_errors(family, M, Js, sigma, **sampling) for sigma in sigmas], dtype=torch.float64
     )
 
 
-def independent_blocks_divergence(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> float:
+def independent_blocks_divergence(
+    family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable, **sampling: Any
+) -> float:
     """KL(p(.|c_J) || its own blocks made independent), eq. (4) at one J: zero for a CPC, whatever eq. (3)
-    says.
+    says. `sampling` as `lemma_2`.
     """
-    return kl(law(family, check_conditions(J)), blockwise(family, M, J)).value
+    return kl(law(family, check_conditions(J)), blockwise(family, M, J), **sampling).value
 
 
 def fitted_errors(

@@ -36,11 +36,14 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     Raises ValueError for an unknown name, CheckpointError for a net that is missing or altered.
     """
     base, change = changes.split(net)
-    exp = nets.trained(base)
+    exp = nets.trained(base, size.name)
     counted = color_generalization if exp.condition == "color" else length_generalization
     if ks is None and samples is None and not change:
         measure(exp, net, size)
     else:
+        largest = max((max(usual) for usual, _ in todo(exp).values()), default=0)
+        if ks is not None and todo(exp) and not 0 <= min(ks) <= max(ks) <= largest:
+            raise ValueError(f"{net} is measured at 0 to {largest} locations, got {', '.join(map(str, ks))}")
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
             if not change or family == "test":

@@ -8,8 +8,9 @@ import torch
 from lcs_utils import paths, store
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.loading import ShardDataset
+from lcs_utils.clevr.manifest import read_settings
 from lcs_utils.experiments import Experiment, scene_counts
-from lcs_utils.presets import Preset, is_trial
+from lcs_utils.presets import PRESETS, Preset
 from lcs_utils.training.data import Data
 from lcs_utils.training.images import ImagesOnDisk, within
 
@@ -57,11 +58,11 @@ def _checked(mark: Path) -> dict[str, list[int]]:
 
 
 def scenes_folder(size: Preset, counts) -> Path:
-    """Where the scenes of a preset and some object counts are: runs/data; of a trial its own folder, since
-    it has fewer scenes.
+    """Where the scenes of a preset and some object counts are: runs/data; of a trial or a preset of your own
+    a folder of its own, since it has another number of scenes.
     """
     folder = dataset.default_folder(size.resolution, counts)
-    return paths.RUNS / size.name / "data" / folder.name if is_trial(size.name) else folder
+    return folder if PRESETS.get(size.name) == size else paths.RUNS / size.name / "data" / folder.name
 
 
 def render_scenes(exp: Experiment, size: Preset, workers: int, part: tuple[int, int] = (1, 1)) -> Path:
@@ -75,9 +76,12 @@ def render_scenes(exp: Experiment, size: Preset, workers: int, part: tuple[int, 
 
 
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
-    """The experiment's rendered scenes; renders what is missing first, and checks what nobody has checked."""
+    """The experiment's rendered scenes; renders what is missing first, and checks what nobody has checked.
+
+    Raises ValueError, naming both, for a folder of scenes that were rendered with other settings.
+    """
     folder, here = scenes_folder(size, scene_counts(exp)), range(exp.objects[0], exp.objects[1] + 1)
-    if not verified(folder, here):
+    if not (verified(folder, here) and read_settings(folder)["settings"]["per_count"] == size.per_count):
         render_scenes(exp, size, workers)
         verify_once(folder, here)
     scenes = ShardDataset(folder, here, check=False)
