@@ -10,7 +10,7 @@ from lcs_utils.checks import check_kind
 
 # Mean change over the picture, in gray levels of 255, and over any TILE x TILE pixels of it. Lines and text
 # stay far below; photographs and scales of colors do not, even small ones on much white, and keep all colors.
-UNSEEN, UNSEEN_ANYWHERE, TILE = 0.3, 5.0, 6
+UNSEEN, UNSEEN_ANYWHERE, TILE = 0.35, 10.0, 6
 
 
 def compact(png: bytes) -> bytes:
@@ -33,9 +33,12 @@ def compact(png: bytes) -> bytes:
     if "A" in picture.getbands() and picture.getchannel("A").getextrema()[0] < 255:
         return png  # something shows through
     full = picture.convert("RGB")
-    few = full.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    written = io.BytesIO()
-    kept = few if unseen(np.asarray(few.convert("RGB")), np.asarray(full)) else full
+    written, kept = io.BytesIO(), full
+    for rounds in (0, 3):  # of k-means, which makes a better palette and takes longer
+        few = full.quantize(256, Image.Quantize.MEDIANCUT, rounds, dither=Image.Dither.NONE)
+        if unseen(np.asarray(few.convert("RGB")), np.asarray(full)):
+            kept = few
+            break
     kept.save(written, "PNG", optimize=True, pnginfo=about, dpi=picture.info.get("dpi", (100, 100)))
     return written.getvalue()
 

@@ -91,6 +91,8 @@ def test_conditions_and_places_of_your_own(monkeypatch):
         count=torch.ones(2, dtype=torch.long), centers=centers, plausibility=torch.ones(2)
     )
     rows = counting.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 1, where=where, net="mine")
+    with pytest.raises(ValueError, match="where must have shape"):
+        counting.count_rows(torch.zeros(2, 3, 16, 16), lambda images: counts, 2, where=where, net="mine")
     assert [row.placed for row in rows] == [1, 0] and rows[0].solver == "dpmpp_2m"
     assert [row.asked for row in rows] == ["200 300", "699 800"] and placement.own(
         rows

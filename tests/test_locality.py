@@ -234,3 +234,20 @@ def test_wrong_use_says_what_is_wrong():
         locality.locality_window(torch.full((1, 3, 3), float("nan")), [(1, 1)])
     with pytest.raises(ValueError, match="grid_size"):
         locality.conditional_locality(torch.ones(1, 4, 4), [0], 3, 1)
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Dropout(0.1), torch.nn.BatchNorm2d(3)])
+def test_a_net_in_training_mode_is_refused_where_its_answer_would_not_be_its_own(layer):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x_t, sigma, cond):
+            return self.layer(x_t)
+
+    net, x_t = Net(), torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match=f"training mode and has a {type(layer).__name__}; call its eval"):
+        locality.pixel_influence(net.train(), x_t, 1.0, None, [(1, 1)])
+    heard = locality.pixel_influence(net.eval(), x_t, 1.0, None, [(1, 1)])
+    assert float(heard[0, 1, 1]) > 0 and int((heard > 0).sum()) == 1  # its own pixel alone

@@ -212,6 +212,13 @@ TRUTHS = {
 }
 
 
+def test_a_family_of_your_own_has_the_null_of_its_other_conditions():
+    rows = [row._replace(family="mine") for row in planted("spread", 4, lambda rng: 4)]
+    known = against_null.of_nets([row._replace(family="spread") for row in rows], ["exp1"], "spread").at[4]
+    mine = against_null.of_nets(rows, ["exp1"], "mine").at[4]
+    assert mine.filled.null == known.filled.null and mine.obeyed == known.obeyed is not None
+
+
 @pytest.mark.parametrize("family", ["spread", "test"])
 @pytest.mark.parametrize(
     ("truth", "deaf"),

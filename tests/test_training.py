@@ -153,6 +153,10 @@ def test_a_local_net_is_trained_for_as_long_as_the_preset_says(tmp_path):
         ({"condition": "shape"}, "condition must be one of location, color"),
         ({"condition": "color", "radius": 3}, "radius >= 1 cells, with location conditions"),
         ({"radius": 0}, "radius >= 1"),
+        ({"name": "a/b"}, "names folders and, with a seed, nets; got 'a/b'"),
+        ({"name": ".."}, "got '..'"),
+        ({"name": "x@3"}, "got 'x@3'"),
+        ({"name": "abl_seed3"}, "ends in no _seed1.*got 'abl_seed3'"),
         ({"objects": (3, 2)}, "objects are .lowest, highest. >= 0, got .3, 2."),
     ],
 )
@@ -168,7 +172,22 @@ def test_scenes_of_any_number_of_objects_have_a_folder(tmp_path, monkeypatch):
         data = rendered.load_data(
             replace(EXP1, name="mine", objects=(low, high)), size, torch.device("cpu"), 1
         )
-        assert len(data.images) == 2 * (high - low + 1) and (tmp_path / "data" / name).exists()
+        assert len(data.images) == 2 * (high - low + 1)
+        assert (tmp_path / size.name / "data" / name).exists()  # not where the shipped presets' scenes are
+
+
+def test_scenes_of_another_preset_are_not_taken_for_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    few = replace(preset("tiny"), name="few", per_count=2)
+    exp, cpu = replace(EXP1, name="one", objects=(1, 1)), torch.device("cpu")
+    assert len(rendered.load_data(exp, few, cpu, 1).images) == 2
+    more = replace(few, name="more", per_count=4)
+    assert len(rendered.load_data(exp, more, cpu, 1).images) == 4  # in a folder of its own
+    shipped = preset("tiny")
+    longer = replace(shipped, images=10 * shipped.images)  # the same scenes for longer
+    assert rendered.scenes_folder(longer, [1]) == rendered.scenes_folder(shipped, [1])
+    with pytest.raises(ValueError, match="4.*2|2.*4"):
+        rendered.load_data(exp, replace(more, per_count=2), cpu, 1)  # nor are they taken as they are
 
 
 def test_fewer_images_than_a_state_has_seen_are_refused(tmp_path):

@@ -62,7 +62,8 @@ def scenes_folder(size: Preset, counts) -> Path:
     a folder of its own, since it has another number of scenes.
     """
     folder = dataset.default_folder(size.resolution, counts)
-    return folder if PRESETS.get(size.name) == size else paths.RUNS / size.name / "data" / folder.name
+    ours = size.name in PRESETS and PRESETS[size.name].per_count == size.per_count
+    return folder if ours else paths.RUNS / size.name / "data" / folder.name
 
 
 def render_scenes(exp: Experiment, size: Preset, workers: int, part: tuple[int, int] = (1, 1)) -> Path:
