@@ -10,7 +10,7 @@ from lcs_utils.checks import check_kind
 
 # Mean change over the picture, in gray levels of 255, and over any TILE x TILE pixels of it. Lines and text
 # stay far below; photographs and scales of colors do not, even small ones on much white, and keep all colors.
-UNSEEN, UNSEEN_ANYWHERE, TILE = 0.35, 10.0, 6
+UNSEEN, UNSEEN_ANYWHERE, TILE = 0.4, 16.5, 6
 
 
 def compact(png: bytes) -> bytes:

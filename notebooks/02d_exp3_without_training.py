@@ -76,7 +76,10 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 found = training_free_report.rates()
 files = strips.behind(training_free.ROWS, rows_path())
 figure = training_free_report.show_rates(found)
-said = {family: {reach: as_dicts(of.at) for reach, of in each.items()} for family, each in found.items()}
+said = {
+    family: {reach: as_dicts({k: at.filled for k, at in of.at.items()}) for reach, of in each.items()}
+    for family, each in found.items()
+}
 path = plotting.save_figure(figure, "theory_patches_counts", preset, said, seed, files)
 
 # %%

@@ -24,4 +24,5 @@ def test_a_preset_without_logs_says_what_makes_them():
 
 
 def test_a_log_keeps_four_digits():
-    assert loss_curves.rounded({"error": [0.123456, 2.0]}) == {"error": [0.1235, 2.0]}
+    log = {"images": [3200.0, 6400.0], "error": [0.123456, 2.0], "lr": [0.1, 0.2]}
+    assert loss_curves.rounded(log) == {"images": [3200, 6400], "error": [0.1235, 2.0]}

@@ -50,8 +50,8 @@ def said(name: str) -> str:
 
 
 def rounded(curve: Curve) -> Curve:
-    """A log to four digits, for JSON."""
-    return {key: [float(f"{v:.4g}") for v in of] for key, of in curve.items()}
+    """What is drawn of a log, to four digits, for JSON: images seen and the error."""
+    return {key: [float(f"{v:.4g}") for v in curve[key]] for key in ("images", "error")}
 
 
 def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
