@@ -150,7 +150,8 @@ def record() -> None:
     """
     for preset in paths.SHIPPED:
         for path in sorted((paths.RUNS / preset / "checkpoints").glob("*/row.json")):
-            keep(path.parent.name, preset)
+            if folder(path.parent.name, preset).is_relative_to(paths.RUNS):  # no shipped net of that name
+                keep(path.parent.name, preset)
 
 
 def keep(name: str, preset: str) -> None:

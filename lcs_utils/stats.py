@@ -53,7 +53,7 @@ def resampled(
     check_count("seed", seed)
     check_count("resamples", resamples, 1)
     size = len(values) if size is None else check_count("size", size, 1)
-    return how_often(len(values), size, resamples, seed) @ values / size
+    return how_often(len(values), size, resamples, seed) @ values.astype(float) / size
 
 
 def bounded(

@@ -62,7 +62,7 @@ def test_rates_are_drawn_over_chance_and_told():
 def test_impossible_settings_are_refused(arguments, capsys):
     with pytest.raises(SystemExit):
         training_free.main(arguments)
-    assert "within 0-12" in capsys.readouterr().err
+    assert "within 0-9" in capsys.readouterr().err
 
 
 def test_no_scenes_is_an_error():

@@ -4,7 +4,8 @@
 The null of a net is the net: its own pictures that were asked for something else, judged at these
 conditions (`placement.permuted`). Where conditions differ between samples those pictures are the other
 samples'; at the paper's list they are the same net's samples of family `spread`. Intervals resample
-training seeds, then conditions, then samples.
+training seeds, then conditions, then samples: of these few trainings, which share conditions and noise, and
+so too narrow for trainings in general.
 
     found = along_k(rows, {"Exp. 1": ["exp1"]}, "spread")
     print(null_figures.markdown(found))

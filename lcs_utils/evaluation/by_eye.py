@@ -136,7 +136,8 @@ def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
     """
     found, random = compare(hands), rows("spread")
     for name, label in NETS.items():
-        mine = [hand for hand in hands if (hand.shown.net, hand.shown.family) == (name, "spread")]
+        at = (name, "spread", LOOKER)
+        mine = [hand for hand in hands if (hand.shown.net, hand.shown.family, hand.counted_by) == at]
         if mine:
             found = found._replace(seen=found.seen | compare(mine, {name: f"{label}, {RANDOM}"}, random).seen)
     return found

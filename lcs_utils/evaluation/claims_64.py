@@ -45,9 +45,10 @@ def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[st
 
     def judge(found: Mapping[str, Found]) -> tuple[str, str]:
         most, k = trained(net).objects[1], found[net].k
-        null = k.placed_null.high if k.placed_null else 0
-        above = k.placed.low > max(most, null)
         said = f"K = {say(k.placed)} on random cells, null {say(k.placed_null)}"
+        if k.placed_null is None:
+            return said, OPEN  # no number without its null
+        above = k.placed.low > max(most, k.placed_null.high)
         return said.replace("= ≥", "≥"), holds_if(above if beyond else k.placed.high <= most)
 
     return judge

@@ -3,7 +3,7 @@ counter's own ceiling.
 
 A condition is a multiset of colors. Objects placed are those that match it, sum_c min(n_c, asked_c); extras
 are all others. So rows have the numbers of `evaluation.rows.Row`, and `needed`, the rules and K of
-`evaluation.rates` hold as they are.
+`evaluation.rules` hold as they are.
 
 Choice: an object whose center lies outside the image counts neither as asked nor as found: no counter can see
 it, and the location condition leaves it out too. `scene_counts(..., outside=True)` counts it, as

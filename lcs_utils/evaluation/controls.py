@@ -45,7 +45,7 @@ def way() -> tuple[str, int, str, int]:
 def images(name: str, k: int, n: int) -> Float[Tensor, "n 3 side side"]:
     """The first `n` pictures of a control with `k` objects, at CLEVR's distances, in [-1, 1].
 
-    The i-th spoiled one has the i-th of FAULTS, going on to the next where that fault changes nothing
+    Spoiled ones have the FAULTS in turn, going on to the next where that fault changes nothing
     visible. Raises ValueError for another name, size or count.
     """
     kind = check_choice("a control", sizes.bare(name), CONTROLS)

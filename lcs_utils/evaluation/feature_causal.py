@@ -124,6 +124,10 @@ def measure(
     those of LAYERS that it has, unless rows of the same weights are there. Raises as `subject` and
     `causal_rows`.
     """
+    if alpha != 1 and file is None:
+        raise ValueError(
+            f"rows do not say alpha: those of alpha {alpha:g} want a file of their own, --rows FILE"
+        )
     of, file = subject(net, preset, device), file or path(preset)
     there = find_layers(of.module, "MCScale")
     if layers is None:

@@ -70,6 +70,6 @@ def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) ->
 
 
 def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:
-    """The drawn_mean of the values of each picture, in the order of its sample number."""
+    """The mean of the values of each picture, in the order of its sample number."""
     samples, picture = np.unique([row.sample for row in rows], return_inverse=True)
     return np.bincount(picture, values, len(samples)) / np.bincount(picture, minlength=len(samples))

@@ -152,7 +152,7 @@ def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
     denoise, resolution = changes.denoiser(net, preset, device, "float32")
     weights = changes.weights(net, preset)
     mine = [row for row in read(preset) if (row.net, row.weights) == (net, weights)]
-    if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window) for row in mine):
+    if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window_1) for row in mine):
         return
     images, color = test_scenes(K, IMAGES, resolution), trained(net, preset).condition == "color"
     rows = list(

@@ -129,7 +129,10 @@ def _color_ks(found: Mapping[str, ColorFound]) -> tuple[str, str]:
 
 
 def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
-    of = found[_largest(found, "color_1-3")]
+    name = _largest(found, "color_1-3")
+    if name is None:
+        return "not trained", OPEN
+    of = found[name]
     return f"K = {say(of.k)} after 1-3 objects, its null {say(of.k_null)}", holds_if(of.k.low > 3)
 
 

@@ -67,8 +67,11 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     k = {}
     for name, net in nets.items():
         counted = at[net].k.placed
-        eyes = [by_eye.largest_of(hands, looked_at, f"{one}, 64 px").eye for one in seeds_of(large, net)]
-        by = f"K {', '.join(map(say, filter(None, eyes)))} by eye; " if any(eyes) else ""
+        looks = [by_eye.largest_of(hands, looked_at, f"{one}, 64 px").eye for one in seeds_of(large, net)]
+        eyes = [eye for eye in looks if eye]
+        values = ", ".join(str(eye.value) for eye in eyes)  # a number for each training, what covers all
+        covers = f"[{min(e.low for e in eyes)}, {max(e.high for e in eyes)}]" if eyes else ""
+        by = f"K {values} {covers} by eye; " if eyes else ""
         right = at[net].at[SIX].placed
         beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
         k[name] = f"{by}random cells {say(counted).partition(' [')[0]}, {beside}"
@@ -95,7 +98,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     whole = measured_nets(old, preset)
     ranks = against_k(old, whole, preset).rank_correlations()
     return [
-        Finding(held["exp1"], f"Exp. 1 (told all) composes: {k['exp1']}.", "05 A7"),
+        Finding(held["exp1"], f"Exp. 1 (all) composes: {k['exp1']}.", "05 A7"),
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),
         Finding(

@@ -20,13 +20,14 @@ from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
 from lcs_utils.clevr.annotations import labels
-from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, choose_labels, location_grid
+from lcs_utils.clevr.conditions import GRID_SIZE, choose_labels, location_grid
 from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.counting import count_rows, counter_hash
+from lcs_utils.evaluation.families import LARGEST_K
 from lcs_utils.evaluation.length_generalization import keep_drawing, samples_path
 from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
@@ -93,8 +94,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--k", type=int, nargs="+", default=[1, 2, 3, 4, 6, 9], help="numbers of locations")
     parser.add_argument("--output", type=Path, default=ROWS)
     options = parser.parse_args(arguments)
-    if options.samples < 1 or not all(0 <= k <= len(TEST_LOCATIONS) for k in options.k):
-        most = len(TEST_LOCATIONS)
+    most = min(LARGEST_K[family] for family in FAMILIES)
+    if options.samples < 1 or not all(0 <= k <= most for k in options.k):
         parser.error(f"need --samples >= 1 and --k within 0-{most}; got {options.samples} and {options.k}")
     counter = ObjectCounter.from_pretrained()
     rows = [row for radius, n in SETTINGS for row in measure(radius, n, options.k, options.samples, counter)]

@@ -3,7 +3,8 @@ probe.
 
 Every measure comes with its controls: labels permuted over samples, random vectors of the same dimension. The
 third, an untrained net, is the same measures of another net (`evaluation.net_features`). Intervals are
-bootstraps over draws.
+bootstraps over the draws of the second half, with the directions of the first half as they are, and so too
+narrow for other first halves.
 """
 
 from collections.abc import Sequence

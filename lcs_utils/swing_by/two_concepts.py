@@ -191,7 +191,7 @@ def accuracies(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOIN
 
 
 def stored(disks: Disks, seed: int) -> list[Accuracy]:
-    """`measure`, kept below runs/ once it is done, so that a study that was stopped goes on; another code
+    """`accuracies`, kept below runs/ once it is done, so that a study that was stopped goes on; another code
     measures anew.
     """
     files = "".join(store.sha256(Path(__file__).with_name(name)) for name in ("disks.py", "two_concepts.py"))

@@ -1,6 +1,6 @@
 """Swing-by in linear models (Yang et al., ICLR 2025, arXiv 2410.08309), as notebook 11 shows it.
 
-Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. `theory.swing_by` holds the
+Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. `lcs_utils.swing_by` holds the
 equations. Rates are a_p of the source's equation, or a_p^2, which its figures show when they are rerun.
 """
 
