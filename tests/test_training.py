@@ -330,7 +330,7 @@ def test_images_on_disk_are_those_of_the_folder_and_move_to_the_device_where_the
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     size = replace(TINY, resolution=16, per_count=3)
     data = rendered.load_data(EXP1, size, torch.device("cpu"), 1)
-    arrays = load(dataset.default_folder(16, range(1, 4)))
+    arrays = load(rendered.scenes_folder(size, range(1, 4)))
     assert np.array_equal(data.locations, arrays["locations"], equal_nan=True) and np.array_equal(
         data.colors, arrays["colors"]
     )

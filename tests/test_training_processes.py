@@ -151,7 +151,7 @@ def test_scenes_are_hashed_once_and_again_when_they_were_written(tmp_path, monke
 
     load(), load()
     assert hashed.count(True) == 1
-    shard = next(dataset.default_folder(16, scene_counts(EXP1)).glob("*.npz"))
+    shard = next(rendered.scenes_folder(size, scene_counts(EXP1)).glob("*.npz"))
     data = bytearray(shard.read_bytes())
     data[-200] ^= 1
     whole = shard.read_bytes()
