@@ -5,6 +5,7 @@ imports torch, since scenes and tables do without it.
 """
 
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -228,3 +229,23 @@ def as_array(name: str, value: Any, shape: Shape | None = None, finite: bool = T
             f"{shown(array.tolist())}"
         )
     return array.astype(np.float64, copy=False)
+
+
+def check_name(name: str, value: str) -> str:
+    """A text that can name a folder and, with a seed, nets; ValueError for another."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", check_text(name, value)) or re.search(r"_seed\d+$", value):
+        allowed = "letters, digits, `_`, `-` and `.`, and ends in no _seed1"
+        raise ValueError(f"{name} is {allowed}: it names folders and, with a seed, nets; got {value!r}")
+    return value
+
+
+def check_steady(name: str, denoise: Any) -> None:
+    """Raise TypeError for what cannot be called, ValueError for a net in training mode whose answer is then
+    chance, or another image's doing: dropout, batch norm.
+    """
+    check_call(name, denoise)
+    for module in denoise.modules() if hasattr(denoise, "modules") else ():
+        kinds = {kind.__name__ for kind in type(module).__mro__}
+        if module.training and kinds & {"_DropoutNd", "_BatchNorm"}:
+            kind = type(module).__name__
+            raise ValueError(f"{name} is in training mode and has a {kind}; call its eval() before")

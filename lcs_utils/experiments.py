@@ -2,7 +2,6 @@
 sets the size.
 """
 
-import re
 from dataclasses import dataclass, replace
 
 from lcs_utils.checks import (
@@ -11,14 +10,13 @@ from lcs_utils.checks import (
     check_counts,
     check_flag,
     check_kind,
+    check_name,
     check_number,
-    check_text,
 )
 from lcs_utils.clevr.grid import MAX_OBJECTS
 from lcs_utils.clevr.labels import LABEL_POLICIES
 
 CONDITIONS = ("location", "color")
-NAME = r"[A-Za-z0-9][\w.-]*"  # of an experiment
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,7 @@ class Experiment:
     sigmas: tuple[float, float] | None = None
 
     def __post_init__(self):
-        check_text("an experiment's name", self.name)
-        if not re.fullmatch(NAME, self.name) or re.search(r"_seed\d+$", self.name):
-            raise ValueError(
-                f"an experiment's name is letters, digits, `_`, `-` and `.`, and ends in no _seed1: it names "
-                f"folders and, with a seed, nets; got {self.name!r}"
-            )
+        check_name("an experiment's name", self.name)
         check_kind(f"{self.name}: objects", self.objects, tuple, "(lowest, highest)")
         numbers = check_counts(f"{self.name}: objects", self.objects, 0, MAX_OBJECTS)
         if len(numbers) != 2 or numbers[0] > numbers[1]:

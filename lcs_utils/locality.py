@@ -13,18 +13,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lcs_utils.checks import (
-    check_call,
     check_count,
     check_counts,
     check_kind,
     check_list,
     check_number,
+    check_steady,
     check_tensor,
     check_tuple,
 )
 from lcs_utils.diffusion import Denoiser
 
-UNSTEADY = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._BatchNorm)
 CHUNK = 16  # target pixels, or removed conditions, in one pass: bounds the memory whatever their number
 Targets = Sequence[tuple[int, int]]  # (row, column)
 
@@ -48,14 +47,8 @@ def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "tar
 
 
 def check_point(denoise: Denoiser, x_t: Tensor, sigma: float) -> None:
-    """Raise TypeError or ValueError unless these are a denoiser, one image and one noise level > 0; also for
-    a net in training mode whose answer is then chance, or another image's doing: dropout, batch norm.
-    """
-    check_call("denoise", denoise)
-    for module in denoise.modules() if isinstance(denoise, torch.nn.Module) else ():
-        if module.training and isinstance(module, UNSTEADY):
-            name = type(module).__name__
-            raise ValueError(f"the denoiser is in training mode and has a {name}; call its eval() before")
+    """Raise TypeError or ValueError unless these are a denoiser, one image and one noise level > 0."""
+    check_steady("denoise", denoise)
     check_tensor("x_t", x_t, ("channels", "height", "width"), False, "float")
     check_number("sigma", sigma, 0, above=True)
 

@@ -37,8 +37,8 @@ def test_lines_get_a_palette_and_photographs_keep_every_pixel():
 
 
 def test_a_small_photograph_on_white_keeps_its_colors():
-    page = np.full((400, 600, 3), 255, np.uint8)
-    page[20:60, 20:60] = np.random.default_rng(0).integers(0, 256, (40, 40, 3))  # 0.7 % of the page
+    page = np.full((800, 1200, 3), 255, np.uint8)
+    page[20:100, 20:100] = np.random.default_rng(0).integers(0, 256, (80, 80, 3))  # 0.7 % of the page
     few = np.asarray(Image.fromarray(page).quantize(256, Image.Quantize.MEDIANCUT, dither=0).convert("RGB"))
     assert np.abs(few.astype(int) - page).mean() < UNSEEN and not unseen(
         few, page

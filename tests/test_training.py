@@ -15,7 +15,6 @@ import torch
 from accelerate import Accelerator
 
 from lcs_utils import checkpoints, nets, paths
-from lcs_utils.clevr import dataset
 from lcs_utils.clevr.loading import load
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, experiment
 from lcs_utils.models.magnitude_preserving import MPConv

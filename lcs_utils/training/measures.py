@@ -42,7 +42,12 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
         measure(exp, net, size)
     else:
         largest = max((max(usual) for usual, _ in todo(exp).values()), default=0)
-        if ks is not None and todo(exp) and exp.condition == "location" and not 0 <= min(ks) <= max(ks) <= largest:
+        if (
+            ks is not None
+            and todo(exp)
+            and exp.condition == "location"
+            and not 0 <= min(ks) <= max(ks) <= largest
+        ):
             raise ValueError(f"{net} is measured at 0 to {largest} locations, got {', '.join(map(str, ks))}")
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
