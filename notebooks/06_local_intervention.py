@@ -119,8 +119,7 @@ figure = null_figures.plot(
     changed, colors, trained=3, title="32 px, random cells; 64 samples a K, or as many as a name says"
 )
 values = {words: as_dicts(each.at) for words, each in changed.items()}
-files = strips.behind(rows_path(little))
-path = plotting.save_figure(figure, "interventions", preset, values, seed, files)
+path = plotting.save_figure(figure, "interventions", preset, values, seed, strips.behind(rows_path(little)))
 # %%
 Markdown(null_figures.markdown({words: {1: each} for words, each in changed.items()}))
 
