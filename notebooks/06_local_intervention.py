@@ -75,11 +75,8 @@ figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # crosses, from which K? Exp. 3's cells see two cells around; three are less (05, A6).
 
 # %%
-names = {
-    "exp1": "Exp. 1: all labels",
-    "exp2": "Exp. 2: one label",
-    local: f"Exp. 3: one, r = {trained(local).radius}",
-}
+third = f"Exp. 3: one, r = {trained(local).radius}"
+names = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", local: third}
 shown = strips.strip(list(names), range(1, 10), stored, size)
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
 of = {words[:6]: against_null.of_nets(stored, nets, "test") for words, nets in trainings.items()}
