@@ -8,9 +8,11 @@ from PIL import Image, PngImagePlugin
 
 from lcs_utils.checks import check_kind
 
-# Mean change over the picture, in gray levels of 255, and over any TILE x TILE pixels of it. Lines and text
-# stay far below; photographs and scales of colors do not, even small ones on much white, and keep all colors.
-UNSEEN, UNSEEN_ANYWHERE, TILE = 0.4, 16.5, 6
+# Mean change of the most changed of 255 levels, over any TILE x TILE pixels. A mean over the whole picture would
+# be diluted by what is white: small photographs and scales of colors would lose theirs.
+UNSEEN, TILE = 6.0, 6
+# of `Image.quantize`, and rounds of k-means after it: one that serves lines, one that keeps what is rare
+PALETTES = ((Image.Quantize.MEDIANCUT, 0), (Image.Quantize.MEDIANCUT, 3), (Image.Quantize.MAXCOVERAGE, 3))
 
 
 def compact(png: bytes) -> bytes:
@@ -34,20 +36,19 @@ def compact(png: bytes) -> bytes:
         return png  # something shows through
     full = picture.convert("RGB")
     written, kept = io.BytesIO(), full
-    for rounds in (0, 3):  # of k-means, which makes a better palette and takes longer
-        few = full.quantize(256, Image.Quantize.MEDIANCUT, rounds, dither=Image.Dither.NONE)
-        if unseen(np.asarray(few.convert("RGB")), np.asarray(full)):
+    for method, rounds in PALETTES:
+        few = full.quantize(256, method, rounds, dither=Image.Dither.NONE)
+        if change(np.asarray(few.convert("RGB")), np.asarray(full)) < UNSEEN:
             kept = few
             break
     kept.save(written, "PNG", optimize=True, pnginfo=about, dpi=picture.info.get("dpi", (100, 100)))
     return written.getvalue()
 
 
-def unseen(one: UInt8[np.ndarray, "h w 3"], other: UInt8[np.ndarray, "h w 3"]) -> bool:
-    """Whether nobody sees that two pictures differ: neither in the mean nor in any small part."""
-    change = np.abs(one.astype(float) - other.astype(float)).max(-1)
-    height, width = (-(-side // TILE) for side in change.shape)
+def change(one: UInt8[np.ndarray, "h w 3"], other: UInt8[np.ndarray, "h w 3"]) -> float:
+    """The mean difference of two pictures over the TILE x TILE pixels where they differ most, in levels."""
+    levels = np.abs(one.astype(float) - other.astype(float)).max(-1)
+    height, width = (-(-side // TILE) for side in levels.shape)
     tiles = np.zeros((height * TILE, width * TILE))
-    tiles[: change.shape[0], : change.shape[1]] = change
-    largest = tiles.reshape(height, TILE, width, TILE).mean((1, 3)).max()
-    return bool(change.mean() < UNSEEN and largest < UNSEEN_ANYWHERE)
+    tiles[: levels.shape[0], : levels.shape[1]] = levels
+    return float(tiles.reshape(height, TILE, width, TILE).mean((1, 3)).max())

@@ -99,11 +99,11 @@ listed, random = (of["local, radius 2"] for of in above.values())
 assert listed[4].low > random[6].high > random[6].low > listed[6].value
 
 # %% [markdown]
-# **What to look for.** Over chance radius 1 fills most at nine labels, but an object is wider than its
-# window and comes out as a mosaic of several. With radius 2 and 3 objects are whole; where a window
-# holds labels that no training patch shows together, objects are left out: radius 2 falls from four of
-# the paper's labels to six more than at random cells, where its windows hold one. Four times the scenes
-# do not cure that: none has two labels. The trained net fills more cells at six than the closed form of
+# **What to look for.** Over chance radius 1 fills more than the others at nine labels, but an object is
+# wider than its window and comes out as a mosaic of several. With radius 2 and 3 objects are whole; where
+# a window holds labels that no training patch shows together, objects are left out: radius 2 falls from
+# four of the paper's labels to six more than at random cells, where its windows hold one. Four times the
+# scenes do not cure that: none has two labels. The trained net fills more cells at six than the closed form of
 # its radius, but so do its pictures of other labels: over chance the two are not told apart.
 #
 # **What differs from the paper.** The training-free Exp. 3 is ours.

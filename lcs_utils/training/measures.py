@@ -41,14 +41,10 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     if ks is None and samples is None and not change:
         measure(exp, net, size)
     else:
-        largest = max((max(usual) for usual, _ in todo(exp).values()), default=0)
-        if (
-            ks is not None
-            and todo(exp)
-            and exp.condition == "location"
-            and not 0 <= min(ks) <= max(ks) <= largest
-        ):
-            raise ValueError(f"{net} is measured at 0 to {largest} locations, got {', '.join(map(str, ks))}")
+        usual_ks = {k for usual, _ in todo(exp).values() for k in usual}
+        if ks is not None and usual_ks and exp.condition == "location" and not usual_ks.issuperset(ks):
+            allowed = f"{min(usual_ks)} to {max(usual_ks)}"
+            raise ValueError(f"{net} is measured at {allowed} locations, got {', '.join(map(str, ks))}")
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
             if not change or family == "test":
