@@ -8,8 +8,8 @@ from PIL import Image, PngImagePlugin
 
 from lcs_utils.checks import check_kind
 
-# Mean change of the most changed of 255 levels, over any TILE x TILE pixels. A mean over the whole picture would
-# be diluted by what is white: small photographs and scales of colors would lose theirs.
+# Change in levels of 255, the mean over any TILE x TILE pixels. What is white would dilute a mean over all:
+# small photographs and scales of colors would lose theirs.
 UNSEEN, TILE = 6.0, 6
 # of `Image.quantize`, and rounds of k-means after it: one that serves lines, one that keeps what is rare
 PALETTES = ((Image.Quantize.MEDIANCUT, 0), (Image.Quantize.MEDIANCUT, 3), (Image.Quantize.MAXCOVERAGE, 3))

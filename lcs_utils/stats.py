@@ -119,15 +119,14 @@ def drawn_mean(
 
 
 def over_trainings(each: Sequence[Float[np.ndarray, "draws"]], seed: int) -> Float[np.ndarray, "draws"]:
-    """The mean over training seeds: first of their values, then of as many seeds drawn with replacement,
-    each with a draw of its own.
+    """The mean over training seeds: first of their values, then of as many seeds drawn with replacement.
+
+    A draw is one and the same in all of them: trainings are asked for the same and start from the same noise.
     """
     table = np.stack(each)
-    if len(table) == 1:
-        return table[0]
-    rng, draws = np.random.default_rng(seed), table.shape[1] - 1
-    picked = [table[rng.integers(len(table), size=draws), 1 + rng.permutation(draws)] for _ in table]
-    return np.concatenate([[table[:, 0].mean()], np.mean(picked, 0)])
+    picked = np.random.default_rng(seed).integers(len(table), size=(len(table), table.shape[1]))
+    picked[:, 0] = np.arange(len(table))
+    return table[picked, np.arange(table.shape[1])].mean(0)
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:

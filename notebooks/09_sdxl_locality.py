@@ -32,7 +32,7 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import figures, prompts, report, structure, truth
+from lcs_utils.text_to_image import alt_texts, figures, prompts, report, structure, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -46,7 +46,7 @@ rows, files = truth.read(), report.files(model)
 
 # %%
 figure, said = report.plot_samples(denoiser, study, seed)
-alt = report.ALT["text_to_image_samples"]
+alt = alt_texts.ALT["text_to_image_samples"]
 path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
@@ -58,7 +58,7 @@ path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed,
 # %%
 figure = figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
 said = report.success_numbers(rows)
-alt = report.ALT["text_to_image_success"]
+alt = alt_texts.ALT["text_to_image_success"]
 path = plotting.save_figure(figure, "text_to_image_success", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.success_words(rows))
@@ -74,7 +74,7 @@ steps, at = report.STEPS, report.AT
 found = [prompts.words_heard(denoiser, text, at, steps, study.guidance, seed) for text in study.scenes]
 figure = figures.plot_words(denoiser, study.scenes, found)
 said = figures.words_numbers(study.scenes, found)
-alt = report.ALT["fig06"]
+alt = alt_texts.ALT["fig06"]
 path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
@@ -87,7 +87,7 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # %%
 figure = figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.auc_numbers(rows, report.ABLATED)
-alt = report.ALT["word_to_mask"]
+alt = alt_texts.ALT["word_to_mask"]
 path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.auc_words(rows, report.ABLATED))
@@ -103,7 +103,7 @@ Markdown(report.auc_words(rows, report.ABLATED))
 figure = figures.plot_by_noise(
     rows, "own part", report.ABLATED, report.NETS, report.SIGMAS, "own part", chance=0.5
 )
-said, alt = report.numbers(rows, "own part"), report.ALT["own_part"]
+said, alt = report.numbers(rows, "own part"), alt_texts.ALT["own_part"]
 path = plotting.save_figure(figure, "own_part", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
@@ -119,7 +119,7 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 label = "side in latents"
 alike = structure.side_of_all_alike(16)
 figure = figures.plot_by_noise(rows, "side", report.SIDES, report.NETS, report.SIGMAS, label, alike)
-said, alt = report.numbers(rows, "side"), report.ALT["text_to_image_jacobian"]
+said, alt = report.numbers(rows, "side"), alt_texts.ALT["text_to_image_jacobian"]
 path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "side", report.SIDES))

@@ -27,7 +27,7 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import figures, kinds, prompts, report, truth
+from lcs_utils.text_to_image import alt_texts, figures, kinds, prompts, report, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -49,7 +49,7 @@ both, again = (
 found = prompts.of_singles(both, study)
 figure = figures.plot_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
-alt = report.ALT["fig07"]
+alt = alt_texts.ALT["fig07"]
 path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
@@ -62,7 +62,7 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 # %%
 figure = figures.plot_cosines(found, study.singles)
 said = figures.mean_cosines(found, prompts.of_singles(again, study))
-alt = report.ALT["fig13"]
+alt = alt_texts.ALT["fig13"]
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
 Markdown(report.cosine_words(said, len(study.singles)))
@@ -83,7 +83,7 @@ composed = {part: prompts.composites(both, study, part, again) for part in figur
 beside = {"mid": report.composites_untrained(rows)} if model == "standin" else {}
 figure = figures.plot_composites(composed, beside)
 said = {"model": composed, "untrained": beside}
-alt = report.ALT["composite_prompts"]
+alt = alt_texts.ALT["composite_prompts"]
 path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored(), alt=alt)
 # %%
 Markdown(report.composite_words(composed, rows if model == "standin" else ()))
@@ -98,7 +98,7 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 # %%
 figure = figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.auc_numbers(rows, report.ATTENDED)
-alt = report.ALT["attention_to_mask"]
+alt = alt_texts.ALT["attention_to_mask"]
 path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.auc_words(rows, report.ATTENDED))
@@ -118,7 +118,7 @@ nets, null = report.NETS, "permuted"
 figure = figures.plot_by_noise(rows, "additivity", report.ADDED, nets, report.SIGMAS, label, control=null)
 figure.axes[0].set_yscale("symlog", linthresh=1)
 figure.axes[0].set_yticks([-5, -1, 0, 1], ["-5", "-1", "0", "1"])
-said, alt = report.numbers(rows, "additivity", "effect"), report.ALT["prompt_additivity"]
+said, alt = report.numbers(rows, "additivity", "effect"), alt_texts.ALT["prompt_additivity"]
 path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "additivity", report.ADDED, null))
@@ -134,7 +134,7 @@ Markdown(report.by_noise_words(rows, "additivity", report.ADDED, null))
 label = "own share"
 figure = figures.plot_by_noise(rows, "own share", report.ADDED, nets, report.SIGMAS, label, chance=0.5)
 own = [row for row in rows if not row.control]
-said, alt = report.numbers(own, "own share"), report.ALT["prompt_own_share"]
+said, alt = report.numbers(own, "own share"), alt_texts.ALT["prompt_own_share"]
 path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "own share", report.ADDED))

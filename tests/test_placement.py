@@ -278,8 +278,12 @@ def test_intervals_cover_noise_conditions_and_training_seeds():
     )
     sure = [np.full(1 + stats.RESAMPLES, value) for value in (0.2, 0.8)]
     both = stats.over_trainings(sure, 0)
-    assert both[0] == 0.5 and set(np.round(np.unique(both), 6)) == {0.2, 0.5, 0.8}
+    values, often = np.unique(np.round(both[1:], 6), return_counts=True)
+    assert both[0] == 0.5 and values.tolist() == [0.2, 0.5, 0.8]
+    assert often / often.sum() == pytest.approx([0.25, 0.5, 0.25], abs=0.05)  # two drawn, with replacement
     assert (stats.over_trainings(sure[:1], 0) == 0.2).all()
+    shared = np.random.default_rng(0).normal(size=1 + stats.RESAMPLES)
+    assert (stats.over_trainings([shared, shared], 0) == shared).all()  # one noise: two are no surer than one
 
     def of(net, obeying):
         return [row for k in (1, 2) for row in planted("spread", k, obeying, samples=8, net=net)]
@@ -289,6 +293,28 @@ def test_intervals_cover_noise_conditions_and_training_seeds():
     alone = against_null.of_nets(rows, ["exp1"], "spread").at[2]
     assert at.samples == 16 and at.filled.own.value == pytest.approx(0.5, abs=0.2)
     assert at.filled.own.high - at.filled.own.low > 0.5 > alone.filled.own.high - alone.filled.own.low
+
+
+def test_trainings_that_draw_alike_are_no_surer_than_one():
+    rows = planted("spread", 4, lambda rng: rng.integers(5), samples=24)
+    again = [row._replace(net="exp1_seed1") for row in rows]
+    one, two = (
+        against_null.of_nets(rows + again, nets, "spread").at[4].filled
+        for nets in (["exp1"], ["exp1", "exp1_seed1"])
+    )
+    assert two.own == one.own and two.above == one.above and one.own.high - one.own.low > 0.1
+
+
+def test_k_ends_at_the_first_number_that_was_not_measured():
+    rows = [row for k in (1, 2, 4) for row in planted("spread", k, lambda rng: k)]
+    found = against_null.of_nets(rows, ["exp1"], "spread")
+    assert set(found.at) == {1, 2, 4} and found.k.placed.value == 2 and found.k.placed.capped
+
+
+def test_where_all_samples_agree_the_difference_is_as_unsure_as_the_rate():
+    right = against_null.of_nets(planted("spread", 2, lambda rng: 2, samples=16), ["exp1"], "spread").at[2]
+    own, null, above = right.placed.own, right.placed.null, right.placed.above
+    assert own.value == 1 and own.low < 0.9 and above.low <= round(own.low - null.value, 4)
 
 
 def test_families_are_functions_of_family_k_sample_and_seed():

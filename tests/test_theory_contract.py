@@ -33,6 +33,7 @@ from lcs_utils.theory import (
     lcs_alternatives,
     local_denoiser,
     results,
+    windows,
 )
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 
@@ -464,7 +465,7 @@ TABLE = {
         },
     ),
     "window_error": (
-        results.window_error,
+        windows.window_error,
         {
             "p": (normals(4), [*NO_LAW, mixture(0, 4)]),
             "sigma": (st.floats(0.01, 9), [*NUMBER, 0.0, -1.0]),
@@ -472,7 +473,7 @@ TABLE = {
         },
     ),
     "smallest_window": (
-        results.smallest_window,
+        windows.smallest_window,
         {
             "p": (normals(4), NO_LAW),
             "sigma": (st.floats(0.01, 9), [*NUMBER, 0.0]),

@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
-from lcs_utils.theory import results
+from lcs_utils.theory import results, windows
 from lcs_utils.theory_examples import (
     feature_maps,
     nine_squares,
@@ -57,7 +57,7 @@ def test_windows_grow_and_one_pixel_less_would_miss_more():
     place = torch.arange(24)
     cov = 0.9 ** (place[:, None] - place).abs().double()
     row = squares.gaussian(torch.zeros(24).double(), cov)
-    assert results.window_error(row, 2.0, found.radii[1] - 1) > 0.01
+    assert windows.window_error(row, 2.0, found.radii[1] - 1) > 0.01
 
 
 def test_the_power_above_hides_digits_only():

@@ -7,7 +7,7 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import features
-from lcs_utils.theory import feature_space, results
+from lcs_utils.theory import feature_space, results, windows
 from lcs_utils.theory.approximate_cpc import approximate_cpc_errors, coupled_family
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
@@ -113,12 +113,12 @@ def test_windows_grow_with_noise():
     more noise.
     """
     row = gaussian(torch.zeros(24), 0.9 ** (torch.arange(24)[:, None] - torch.arange(24)).abs())
-    radii = {s: results.smallest_window(row, s) for s in (0.05, 0.5, 2.0)}
+    radii = {s: windows.smallest_window(row, s) for s in (0.05, 0.5, 2.0)}
     assert list(radii.values()) == sorted(set(radii.values()))
-    errors = [results.window_error(row, 2.0, r) for r in (0, 2, 5, 23)]
+    errors = [windows.window_error(row, 2.0, r) for r in (0, 2, 5, 23)]
     assert errors == sorted(errors, reverse=True) and errors[-1] < 1e-12 < 0.3 < errors[0]
     white = gaussian(torch.zeros(4), torch.eye(4))
-    assert results.smallest_window(white, 2.0) == 0
+    assert windows.smallest_window(white, 2.0) == 0
 
 
 def test_gaps_are_measured_in_float64():
@@ -327,3 +327,20 @@ def test_equation_3_is_necessary_and_not_sufficient():
 def test_bad_input_is_named(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_mixtures_are_estimated_where_samples_are_given_and_refused_where_not():
+    bright = GaussianMixture(
+        torch.tensor([0.5, 0.5]), torch.tensor([[-1.0], [1.0]]), torch.full((2, 1, 1), 0.1)
+    )
+
+    dark = gaussian([0.0, 0.0], [[0.1, 0.0], [0.0, 0.1]])
+    M = {0: (0,), 1: (1,)}
+    family = ConditionalProjectiveComposition(M, dark, {0: bright, 1: bright})
+    how = {"samples": 2000, "generator": torch.Generator().manual_seed(0)}
+    found = results.lemma_2(family, M, [0, 1], **how)
+    assert abs(found.divergence) < 0.05 and abs(found.identity) < 0.05
+    assert float(results.lemma_3(family, M, [[0, 1]], [0.1, 1.0], **how).abs().max()) < 0.05
+    assert abs(results.independent_blocks_divergence(family, M, [0, 1], **how)) < 0.05
+    with pytest.raises(ValueError, match="torch.Generator"):
+        results.lemma_2(family, M, [0, 1])

@@ -4,8 +4,8 @@
 The null of a net is the net: its own pictures that were asked for something else, judged at these
 conditions (`placement.permuted`). Where conditions differ between samples those pictures are the other
 samples'; at the paper's list they are the same net's samples of family `spread`. Intervals resample
-training seeds, then conditions, then samples: of these few trainings, which share conditions and noise, and
-so too narrow for trainings in general.
+training seeds, then conditions, then samples, which trainings share. Few trainings are too few to say how
+trainings in general vary.
 
     found = along_k(rows, {"Exp. 1": ["exp1"]}, "spread")
     print(null_figures.markdown(found))
@@ -232,7 +232,7 @@ def of_nets(
     if not common:
         raise ValueError(f"no rows of family {family} at one K for all of {', '.join(nets)}")
     found = {
-        k: [draws(rows, net, k, family, tolerance, seed + 10_000 * i) for i, net in enumerate(nets)]
+        k: [draws(rows, net, k, family, tolerance, seed) for net in nets]  # the same draws of conditions
         for k in common
     }
     at = {}

@@ -3,8 +3,8 @@ compare them.
 
 A family is a function of a set of conditions J that gives p(x | c_J), M maps conditions to their pixels, x
 is [batch n] and sigma [batch] is >= 0. Everything else raises ValueError or TypeError, naming the value.
-Results on features are in
-`feature_space`.
+Results on
+features are in `feature_space`, growing windows in `windows`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,6 @@ from lcs_utils.theory.distributions import (
 from lcs_utils.theory.divergence import gaussian_kl, kl
 from lcs_utils.theory.fitted_cpc import fit_cpc
 from lcs_utils.theory.lcs import Family, Subsets, law, local_conditional_score
-from lcs_utils.theory.lcs_alternatives import window_subsets
 
 
 class Sides(NamedTuple):
@@ -296,30 +295,3 @@ def heat_equation(p: Distribution, x: Float[Tensor, "batch n"], t: float) -> Sid
     score = p.score(points, sigma)
     curved = [torch.autograd.grad(score[:, i].sum(), points, retain_graph=True)[0][:, i] for i in range(p.n)]
     return Sides(torch.stack(left), ((sum(curved) + score.square().sum(1)) / 2).detach())
-
-
-def window_error(p: Distribution, sigma: float, radius: int) -> float:
-    """What the local score with windows N_i = [i - radius, i + radius] misses of a Gaussian p's denoiser,
-    as a share.
-
-    E ||D_local - D||^2 / E ||D - E x||^2 under p_t, closed form, for pixels in a row; sigma > 0.
-    """
-    if not check_distribution("p", p).is_gaussian:
-        raise ValueError("window_error is in closed form for one Gaussian, got a mixture")
-    check_number("sigma", sigma, 0, 1e40, above=True)
-    cov, noisy = p.cov, p.noised(sigma).cov
-    exact, local = cov @ torch.linalg.inv(noisy), torch.zeros_like(cov)
-    for i, N in enumerate(window_subsets(p.n, radius).N):
-        near = list(N)
-        local[i, near] = torch.linalg.solve(noisy[near][:, near], cov[near, i])
-    gap = local - exact
-    return float(torch.trace(gap @ noisy @ gap.T) / torch.trace(exact @ noisy @ exact.T))
-
-
-def smallest_window(p: Distribution, sigma: float, tolerance: float = 0.01) -> int:
-    """The smallest radius whose `window_error` is at most `tolerance` in (0, 1): N_i that change with t
-    (Def. 1).
-    """
-    check_distribution("p", p)
-    check_number("tolerance", tolerance, 0, 1, above=True)
-    return next(r for r in range(p.n) if window_error(p, sigma, r) <= tolerance or r == p.n - 1)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from lcs_utils import diffusion, plotting
-from lcs_utils.theory import lcs, lcs_alternatives, results
+from lcs_utils.theory import lcs, lcs_alternatives, results, windows
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
@@ -219,7 +219,7 @@ def growing_windows(sigmas: Sequence[float], seed: int, pixels: int = 48, draws:
     """
     place = torch.arange(pixels)
     p = gaussian(torch.zeros(pixels, dtype=torch.float64), 0.9 ** (place[:, None] - place).abs().double())
-    radius = {sigma: results.smallest_window(p, sigma) for sigma in sigmas}
+    radius = {sigma: windows.smallest_window(p, sigma) for sigma in sigmas}
 
     def subsets(J, sigma):
         return lcs_alternatives.window_subsets(pixels, radius[sigma])

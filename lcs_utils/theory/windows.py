@@ -1,0 +1,34 @@
+"""How far a local score must look: its error with a window of pixels, the smallest that will do (Def. 1)."""
+
+import torch
+
+from lcs_utils.theory.checks import check_number
+from lcs_utils.theory.distributions import Distribution, check_distribution
+from lcs_utils.theory.lcs_alternatives import window_subsets
+
+
+def window_error(p: Distribution, sigma: float, radius: int) -> float:
+    """What the local score with windows N_i = [i - radius, i + radius] misses of a Gaussian p's denoiser,
+    as a share.
+
+    E ||D_local - D||^2 / E ||D - E x||^2 under p_t, closed form, for pixels in a row; sigma > 0.
+    """
+    if not check_distribution("p", p).is_gaussian:
+        raise ValueError("window_error is in closed form for one Gaussian, got a mixture")
+    check_number("sigma", sigma, 0, 1e40, above=True)
+    cov, noisy = p.cov, p.noised(sigma).cov
+    exact, local = cov @ torch.linalg.inv(noisy), torch.zeros_like(cov)
+    for i, N in enumerate(window_subsets(p.n, radius).N):
+        near = list(N)
+        local[i, near] = torch.linalg.solve(noisy[near][:, near], cov[near, i])
+    gap = local - exact
+    return float(torch.trace(gap @ noisy @ gap.T) / torch.trace(exact @ noisy @ exact.T))
+
+
+def smallest_window(p: Distribution, sigma: float, tolerance: float = 0.01) -> int:
+    """The smallest radius whose `window_error` is at most `tolerance` in (0, 1): N_i that change with t
+    (Def. 1).
+    """
+    check_distribution("p", p)
+    check_number("tolerance", tolerance, 0, 1, above=True)
+    return next(r for r in range(p.n) if window_error(p, sigma, r) <= tolerance or r == p.n - 1)
