@@ -269,10 +269,11 @@ class Product:
 
         Raises ValueError for more than 100,000 of them.
         """
-        if (count := math.prod(len(factor.weights) for factor in self.factors)) > 100_000:
+        factors = [f.joint() if isinstance(f, Product) else f for f in self.factors]
+        if (count := math.prod(len(factor.weights) for factor in factors)) > 100_000:
             raise ValueError(f"the joint has {count:,} components, at most 100,000 are held")
         weights, means, covs = torch.ones(1), torch.zeros(1, 0), torch.zeros(1, 0, 0)
-        for factor in self.factors:
+        for factor in factors:
             a, b = len(weights), len(factor.weights)
             weights = torch.outer(weights.double(), factor.weights).flatten()
             means = torch.cat([means.double().repeat_interleave(b, 0), factor.means.repeat(a, 1)], -1)
