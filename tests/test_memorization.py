@@ -103,3 +103,35 @@ def test_shapes_must_agree():
     for samples, ks in ((0, [1]), (1, [13]), (1, [])):
         with pytest.raises(ValueError, match=r"need --samples >= 1 and --k within 0-12; got"):
             m.measure(["exp1"], ks, samples)
+
+
+def test_the_nearest_scene_is_found_by_its_objects_and_number(tmp_path, monkeypatch):
+    seen, weights = training(12), "0" * 12  # four scenes each of one, two and three objects
+
+    class Scenes:
+        def __init__(self, folder, counts):
+            assert list(counts) == [1, 2, 3]
+
+        def column(self, name):
+            return seen if name == "images" else np.full((12, 3, 2), 0.5, np.float32)
+
+    monkeypatch.setattr(m, "ShardDataset", Scenes)
+    monkeypatch.setattr(m.changes, "denoiser", lambda net: (lambda x_t, sigma, cond: x_t, 8))
+    monkeypatch.setattr(m.changes, "weights", lambda net: weights)
+    monkeypatch.setattr(m, "images_of", lambda shown: [to_float(seen[7 + s.sample]) for s in shown])
+    monkeypatch.setattr(m, "held_out", lambda k, n, side: to_float(training(n, seed=9)))
+    monkeypatch.setattr(m, "planted", lambda denoise, images, cond: images)
+    m.measure(["exp1"], [2], 2, tmp_path / "near.csv")
+    rows = m.read_near(tmp_path / "near.csv")
+    own = [row for row in rows if row.net == "exp1"]
+    assert [(row.objects, row.index) for row in own] == [(2, 3), (3, 0)]  # the eighth and the ninth of twelve
+    copies = [(row.k, row.objects, row.index) for row in rows if row.net == m.PLANTED]
+    assert copies == [(k, k, i) for k in (1, 2, 3) for i in range(4)]
+    assert {row.k for row in rows if row.net == m.REAL} == {2}
+
+
+def test_held_out_scenes_are_none_that_a_net_was_trained_on():
+    for k in (1, 3):
+        held = m.held_out(k, 3, 16)
+        shown = torch.stack([m.training_image(m.Near("n", "w", k, 0, k, i, 0.1, 0.2), 16) for i in range(3)])
+        assert not any(torch.equal(one, other) for one in held for other in shown)

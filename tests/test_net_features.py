@@ -209,3 +209,8 @@ def test_causal_rows_have_every_control_and_colors_need_a_counter():
     assert len(counted) == len(rows)
     with pytest.raises(ValueError, match="an intervention is on one layer, 'MCScale' is"):
         feature_causal.causal_rows(of, "tiny", ["MCScale"], 0.5)
+
+
+def test_rows_of_another_alpha_want_a_file_of_their_own():
+    with pytest.raises(ValueError, match="alpha 2 want a file of their own, --rows FILE"):
+        feature_causal.measure("exp1", alpha=2.0)

@@ -357,3 +357,7 @@ def test_statistics_of_stored_rows_need_no_torch_and_no_pictures(module):
     heavy = "{'torch', 'diffusers', 'matplotlib'}"
     program = f"import sys, lcs_utils.evaluation.{module}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT).returncode == 0
+
+
+def test_whole_numbers_of_few_bits_are_averaged_as_numbers():
+    assert (stats.resampled(np.full(100, 3, np.uint8), 0) == 3).all()

@@ -101,6 +101,8 @@ def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
     monkeypatch.setattr(measures.net_locality, "measure", lambda *_: None)
     monkeypatch.setattr(length_generalization, "measure", lambda *_, **__: pytest.fail("it has no locations"))
     measures.measure_net("color_1-3", preset("tiny"), [1, 30], 8)
+    with pytest.raises(ValueError, match="exp1 is measured at 0 to 12 locations, got 20"):
+        measures.measure_net("exp1", preset("tiny"), [20], 8)
     assert asked == [(("color_1-3", [1], 8, "tiny"), family) for family in COLOR_FAMILIES]
 
 

@@ -16,6 +16,7 @@ from lcs_utils.evaluation import (
     notebook_claims,
     rate_figures,
     row_claims,
+    rules,
     table_figures,
     tables,
     verdicts,
@@ -355,3 +356,12 @@ def test_filled_beyond_chance_is_judged_above_exp_2s():
     assert claim.judge(found)[1] == verdicts.NO and set(found) == {"exp3", "exp2"}
     told_all = against_null.of_nets(read_rows(rows_path("tiny")), ["exp1"], "test", 1)
     assert claim.judge({"exp3": told_all, "exp2": found["exp2"]})[1] == verdicts.YES  # one that composes
+
+
+def test_a_k_without_its_null_decides_nothing():
+    k = against_null.Ks(*(rules.LargestK(5, 4, 6, False), None) * 2)
+    found = {"exp1": against_null.Found({}, k)}
+    words, verdict = claims_64.composes("exp1", beyond=True)(found)
+    assert verdict == claims_64.OPEN and "null –" in words
+    held = found["exp1"]._replace(k=k._replace(placed_null=rules.LargestK(0, 0, 1, False)))
+    assert claims_64.composes("exp1", beyond=True)({"exp1": held})[1] == claims_64.YES

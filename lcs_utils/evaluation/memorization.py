@@ -140,8 +140,8 @@ def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
 
 
 def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = ROWS) -> None:
-    """Nearest training images of the first `samples` samples of each net at each K, and of 100 or as many
-    held-out renders and copies planted with the first net.
+    """Nearest training images of the first `samples` samples of each net at each K, and of at least 100
+    held-out renders and as many copies planted with the first net.
     """
     if samples < 1 or not ks or not 0 <= min(ks) <= max(ks) <= LARGEST_K:
         raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {samples} and {list(ks)}")
@@ -157,7 +157,7 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
     many = max(samples, 100)
     groups = [(REAL, k, held_out(k, many, resolution)) for k in ks]
     for k in range(1, most + 1):
-        first = slice((k - 1) * per_count, (k - 1) * per_count + many)
+        first = slice((k - 1) * per_count, (k - 1) * per_count + min(many, per_count))
         cond = location_grid(locations[first], locations[first][..., 0] >= 0)
         groups.append((PLANTED, k, planted(denoise, from_uint8(training[first]), cond)))
     for net in nets:
