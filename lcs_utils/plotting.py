@@ -262,5 +262,6 @@ def save_figure(
     figure.savefig(drawn, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
     with store.atomic_path(target) as temporary:
         temporary.write_bytes(compact(drawn.getvalue()))
-        store.write_json(target.with_suffix(".json"), record, flat=True)
+    # after the picture: numbers that are there say that the picture is theirs (`stands`)
+    store.write_json(target.with_suffix(".json"), record, flat=True)
     return target

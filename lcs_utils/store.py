@@ -70,8 +70,8 @@ def write_rows(path, command, kind, rows):
 def read_rows(path, kind):
     """The rows of `kind` (a namedtuple) that `write_rows` stored; none when there is no file.
 
-    A file that was cut off is read as far as it goes, without a half line, with a warning. Raises
-    ValueError when another line does not parse.
+    Text that was cut off is read as far as it goes, without a half line, with a warning. Raises ValueError
+    when another line does not parse, or a compressed file was cut off.
     """
     path = Path(path)
     if not path.exists():

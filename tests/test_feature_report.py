@@ -178,7 +178,10 @@ def test_cosines_are_told_part_by_part(rows):
         (("decoder",), YES),
     ):
         said, of_parts = notebook_claims._orthogonal("exp1", parts)(at_64)
-        assert of_parts == verdict and "decoder 0.10 [0.09, 0.11] against 0.20 [0.19, 0.21]" in said
+        assert of_parts == verdict and "of 1 training against" in said and "decoder 0.10 against 0.20" in said
+    again = at_64 | {"exp1_seed1, 64 px": turned}
+    said, verdict = notebook_claims._orthogonal("exp1", ("decoder",))(again)
+    assert verdict == NO and "of 2 trainings against" in said and "decoder 0.10 and 0.20 against" in said
     assert notebook_claims._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
 
 

@@ -116,6 +116,14 @@ def test_a_saved_folder_is_loaded_and_says_the_same(pipeline, denoiser, x_t, tmp
     cond, sigma = denoiser.condition(PROMPT)[None], torch.tensor([2.0])
     torch.testing.assert_close(again.condition(PROMPT)[None], cond)
     torch.testing.assert_close(again(x_t[None], sigma, cond), denoiser(x_t[None], sigma, cond))
+    index = tmp_path / "model" / "model_index.json"
+    described = index.read_text()
+    index.write_text(described.replace("StableDiffusionXLPipeline", "StableDiffusionPipeline"))
+    with pytest.raises(
+        ValueError, match="model holds a StableDiffusionPipeline; allowed is a StableDiffusionXL"
+    ):
+        adapter.load_sdxl(str(tmp_path / "model"), None)
+    index.write_text(described)
     (tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match="model lacks unet of .*unet.*vae"):
         adapter.load_sdxl(str(tmp_path / "model"), None)

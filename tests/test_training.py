@@ -49,6 +49,33 @@ def tiny_data():
     return training.Data(images, locations, colors)
 
 
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (
+            lambda d: d._replace(images=d.images[:, :, :16]),
+            r"uint8 \[n, 3, 32, 32\].* got 32 of \[3, 16, 32\]",
+        ),
+        (lambda d: d._replace(images=d.images.float()), r"got 32 of \[3, 32, 32\], float32"),
+        (lambda d: d._replace(images=d.images[:0]), r"n at least 1; got 0 of"),
+        (lambda d: d._replace(locations=d.locations[:9]), "locations must .*shape"),
+        (lambda d: d._replace(colors=d.colors[:, :2]), "colors must .*shape"),
+        (
+            lambda d: d._replace(locations=d.locations * 2),
+            r"locations must be in \[0, 1\] where there is a color",
+        ),
+        (lambda d: d._replace(locations=d.locations.nan_to_num(0.5)), "NaN where the color is -1"),
+        (lambda d: d._replace(colors=torch.where(d.colors >= 0, 9, -1)), "colors must be 0..7, or -1"),
+    ],
+)
+def test_data_of_ones_own_is_checked_before_any_work(change, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        training.run(EXP1, TINY, data=change(tiny_data()), folder=tmp_path / "run", output=tmp_path / "net")
+    with pytest.raises(TypeError, match="a Data of images, locations and colors"):
+        training.run(EXP1, TINY, data=tuple(tiny_data()), folder=tmp_path / "run", output=tmp_path / "net")
+    assert not list(tmp_path.iterdir())
+
+
 SCRIPT = """
 import sys, time, torch
 torch.set_num_threads(1)

@@ -41,6 +41,11 @@ WORDS = {
 }
 
 
+def _shade(net: str) -> str:
+    """The color of a net; one for all nets of your own."""
+    return SHADES.get(net, PALETTE["blue"])
+
+
 def label(name: str) -> str:
     """A net in words, one of your own by its name, with its size."""
     return f"{WORDS.get(bare(name), bare(name))}, {size_of(name)}"
@@ -134,10 +139,10 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
         words = label(net)
         for axes, name in ((success, "success"), (right, "right")):
             beside = {k: getattr(at, name) for k, at in of.at.items()}
-            _band(axes, {k: at.own for k, at in beside.items()}, SHADES[net], words)
+            _band(axes, {k: at.own for k, at in beside.items()}, _shade(net), words)
             null = {k: at.null.value for k, at in beside.items() if at.null}
-            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
-        _band(drawn, {k: at.drawn for k, at in of.at.items()}, SHADES[net], words)
+            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=_shade(net))
+        _band(drawn, {k: at.drawn for k, at in of.at.items()}, _shade(net), words)
     ks = list(ceilings)
     gray = {"color": "0.45", "lw": 1.3}
     success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
@@ -164,9 +169,9 @@ def plot_families(
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
         for net, of in nets.items():
             beside = {k: at.right for k, at in of.at.items()}
-            _band(axes, {k: at.own for k, at in beside.items()}, SHADES.get(net, "#777777"), label(net))
+            _band(axes, {k: at.own for k, at in beside.items()}, _shade(net), label(net))
             null = {k: at.null.value for k, at in beside.items() if at.null}
-            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=SHADES[net])
+            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=_shade(net))
         _with_limits(axes, ceilings[words], {k: at.chance for k, at in next(iter(nets.values())).at.items()})
         axes.set(title=words, xlabel="K, objects asked for", xticks=list(beside), ylim=(-0.03, 1.03))
     panels[0, 0].set_ylabel("asked objects that are there")

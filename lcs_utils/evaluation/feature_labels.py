@@ -13,7 +13,9 @@ from lcs_utils.plotting import PALETTE
 GRAY = "#777777"
 NAMES = {  # of the net without its size, and its color
     "exp1": ("Exp. 1", "blue"),
+    "exp1_seed1": ("Exp. 1, trained again", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
+    "exp2_seed1": ("Exp. 2, trained again", "vermilion"),
     "exp2/unit": ("Exp. 2, unit labels", "purple"),
     "exp1_1": ("Exp. 1, one object", "orange"),
     UNTRAINED: (UNTRAINED, "black"),

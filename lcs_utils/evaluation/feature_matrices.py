@@ -119,7 +119,8 @@ def measure(
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
     for one in (of, untrained_twin(of, presets.preset(preset).sigma_data, device)):
-        if any((row.net, row.weights) == (one.net, one.weights) for row in store.read_rows(file, CosineRow)):
+        known = {(row.net, row.weights, row.draws) for row in store.read_rows(file, CosineRow)}
+        if (one.net, one.weights, setting.draws) in known:
             continue
         rows = net_rows(one, preset, setting)
         with store.exclusive(file):

@@ -139,7 +139,8 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
 def _cosines(preset: str) -> dict[str, list[Cosines]] | None:
     rows = sizes.of_both(net_features.read) if preset in sizes.SIZES else []
     measured = {row.net for row in rows}
-    pairs = {"exp1, 64 px": "untrained, 64 px", "color_1-3, 64 px": "untrained_color, 64 px"}
+    pairs = {f"{net}, 64 px": "untrained, 64 px" for net in ("exp1", "exp1_seed1")}
+    pairs |= {"color_1-3, 64 px": "untrained_color, 64 px"}
     found = {
         net: feature_report.cosines_by_part(rows, net, twin)
         for net, twin in pairs.items()
@@ -149,15 +150,26 @@ def _cosines(preset: str) -> dict[str, list[Cosines]] | None:
 
 
 def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Sequence[Cosines]]], Judged]:
-    """Whether in these parts of a net of 64 px its directions are nearer to orthogonal than untrained."""
+    """Whether in these parts of a net of 64 px, in all of its trainings, its directions are nearer to
+    orthogonal than untrained.
+    """
 
     def judge(found: Mapping[str, Sequence[Cosines]]) -> Judged:
-        of = found.get(f"{net}, 64 px", ())
-        if not of:
+        trainings = [of for name in (net, f"{net}_seed1") if (of := found.get(f"{name}, 64 px"))]
+        if not trainings:
             return "no numbers yet", OPEN
-        each = (f"{one.part} {say_interval(one.net)} against {say_interval(one.untrained)}" for one in of)
-        verdict, held = judged([one.side == "smaller" for one in of if one.part in parts], "parts")
-        return f"mean absolute cosine against an untrained net's: {', '.join(each)}{held}", verdict
+        each = []
+        for same in zip(*trainings, strict=True):
+            values = " and ".join(f"{one.net.value:.2f}" for one in same)
+            each.append(f"{same[0].part} {values} against {same[0].untrained.value:.2f}")
+        smaller = [
+            all(one.side == "smaller" for one in same)
+            for same in zip(*trainings, strict=True)
+            if same[0].part in parts
+        ]
+        verdict, held = judged(smaller, "parts")
+        of = f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
+        return f"mean absolute cosine of {of} against an untrained net's: {', '.join(each)}{held}", verdict
 
     return judge
 

@@ -271,13 +271,17 @@ def load_sdxl(
 
 
 def check_parts(folder: Path) -> None:
-    """Raise FileNotFoundError, naming what is missing, for a folder that is no whole pipeline."""
+    """Raise FileNotFoundError, naming what is missing, for a folder that is no whole pipeline, ValueError for
+    a pipeline of another class.
+    """
     index = folder / "model_index.json"
     if not index.exists():
         raise FileNotFoundError(f"{folder.name} is no pipeline's folder: it has no model_index.json")
-    parts = [
-        name for name, kind in json.loads(index.read_text()).items() if isinstance(kind, list) and kind[0]
-    ]
+    described = json.loads(index.read_text())
+    kind = described.get("_class_name")
+    if "StableDiffusionXL" not in str(kind):
+        raise ValueError(f"{folder.name} holds a {kind}; allowed is a StableDiffusionXLPipeline")
+    parts = [name for name, of in described.items() if isinstance(of, list) and of[0]]
     learned = ("unet", "vae", "text_encoder", "text_encoder_2")
     missing = [
         name

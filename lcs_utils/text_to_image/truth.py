@@ -43,8 +43,9 @@ def read(path=PATH) -> list[Row]:
 def write(rows: Sequence[Row], path=PATH) -> None:
     """Store rows in place of those of the same nets and measures."""
     new = {(row.net, row.measure) for row in rows}
-    kept = [row for row in read(path) if (row.net, row.measure) not in new]
-    store.write_rows(path, COMMAND, Row, kept + list(rows))
+    with store.exclusive(path):
+        kept = [row for row in read(path) if (row.net, row.measure) not in new]
+        store.write_rows(path, COMMAND, Row, kept + list(rows))
 
 
 def mean_row(net: str, measure: str, case: str, control: str, sigma: float, values: Sequence[float]) -> Row:

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from lcs_utils import paths, store
-from lcs_utils.clevr import dataset
+from lcs_utils.checks import check_kind, check_tensor, shown
+from lcs_utils.clevr import conditions, dataset
 from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.clevr.manifest import read_settings
 from lcs_utils.experiments import Experiment, scene_counts
@@ -89,3 +91,26 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
     room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 0
     labels = (torch.from_numpy(scenes.column(name)).to(device) for name in ("locations", "colors"))
     return Data(within(ImagesOnDisk(scenes), room, device), *labels)
+
+
+def check_data(data: Data, resolution: int) -> Data:
+    """`data`, when a net of `resolution` px can be trained on it; else TypeError or ValueError, with what
+    was given and what is allowed.
+    """
+    check_kind("data", data, Data, "a Data of images, locations and colors")
+    n = len(check_kind("images", data.images, (Tensor, ImagesOnDisk), "a tensor, or ImagesOnDisk"))
+    one = data.images[torch.zeros(min(n, 1), dtype=torch.long)]
+    if (tuple(one.shape), one.dtype) != ((1, 3, resolution, resolution), torch.uint8):
+        raise ValueError(
+            f"images must be uint8 [n, 3, {resolution}, {resolution}], n at least 1; got {n} of "
+            f"{list(one.shape[1:])}, {str(one.dtype).removeprefix('torch.')}"
+        )
+    locations = check_tensor("locations", data.locations, (n, "most", 2), finite=False)
+    colors = check_tensor("colors", data.colors, tuple(locations.shape[:2]))
+    there, most = colors >= 0, len(conditions.COLORS) - 1
+    placed = (locations >= 0) & (locations <= 1)
+    if bool((placed != there[..., None]).any()):
+        raise ValueError("locations must be in [0, 1] where there is a color, NaN where the color is -1")
+    if bool((colors < -1).any() or (colors > most).any()):
+        raise ValueError(f"colors must be 0..{most}, or -1 for no object; got {shown(colors)}")
+    return data

@@ -25,7 +25,7 @@ from lcs_utils.presets import Preset
 from lcs_utils.resumable import remove_leftovers
 from lcs_utils.training.data import Data
 from lcs_utils.training.loop import training_loop
-from lcs_utils.training.rendered import load_data
+from lcs_utils.training.rendered import check_data, load_data
 from lcs_utils.training.state import (
     LOG_EVERY,
     Log,
@@ -115,14 +115,17 @@ def run(
     `<name>@<images>` (`snapshot_marks`). A finished run goes on when `size` asks for more images; its row
     then names both commands. Stops, its state saved, before `deadline` (as time.time()), after LOG_EVERY
     steps at the earliest, and says whether it finished. Raises ValueError when the saved state is broken,
-    of another run or has seen more images than `size` asks for, when the disk is full, and for an
-    experiment that has the name of one of the paper's and is not that one.
+    of another run or has seen more images than `size` asks for, when the disk is full, for an experiment
+    that has the name of one of the paper's and is not that one, and with TypeError for `data` that are none
+    (`check_data`).
     """
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(
             f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of "
             "its own"
         )
+    if data is not None:
+        check_data(data, size.resolution)
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     if deadline < math.inf and accelerator.num_processes > 1:
         raise ValueError(
