@@ -156,11 +156,16 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():
-    told_all, told_one, local, one_object, as_many, extras_2, extras_3, looks = (CLAIMS[n] for n in AT_64)
+    told_all, told_one, local, one_object, as_many, extras_1, extras_2, extras_3, dose, looks = (
+        CLAIMS[n] for n in AT_64
+    )
     found = told_all.numbers("tiny")
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
+    assert dose.judge(found)[1] == verdicts.YES
+    assert dose.judge(swapped)[1] == verdicts.NO
+    assert dose.judge(found | {"exp2": found["drop_one_1-3"]})[1] == verdicts.PARTLY
     cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
 
@@ -177,6 +182,10 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     assert one_object.judge(exchanged("exp1_1", "exp3_1"))[1] == verdicts.NO
     extras = extras_2.numbers("tiny")
     assert extras_2.judge(extras)[1] == verdicts.YES and extras_3.judge(extras)[1] == verdicts.NO
+    assert (
+        extras_1.judge(extras)[1] == verdicts.NO
+        and extras_1.judge({"drop_one_1-3": [0, 1]})[1] == verdicts.YES
+    )
     assert extras_2.judge({"exp2": [4] * 9})[1] == verdicts.NO
     assert extras_3.judge({"exp3_r2": [0, 1, 2]})[1] == verdicts.YES
     exact = {k: at._replace(drawn=at.drawn._replace(value=float(k))) for k, at in found["exp1"].at.items()}

@@ -18,6 +18,7 @@ NAMES = {  # of the net without its size, and its color
     "exp2_seed1": ("Exp. 2, trained again", "vermilion"),
     "exp2/unit": ("Exp. 2, unit labels", "purple"),
     "exp1_1": ("Exp. 1, one object", "orange"),
+    "drop_one_1-3": ("one label dropped", "sky"),
     UNTRAINED: (UNTRAINED, "black"),
     "color_1-3": ("all colors", "green"),
     "color_single_1-3": ("one color", "sky"),
