@@ -148,7 +148,9 @@ ConditionSampler(denoisers, ObjectCounter.from_pretrained(), k=5, resolution=sid
 # conditions. To divide the condition by sqrt(k) does not bring Exp. 2 near it.
 
 # %%
-one, two = found.values()
+one, two, between = found.values()
+assert one.at[6].filled.above.low > between.at[6].filled.above.high
+assert between.at[6].filled.above.low > two.at[6].filled.above.high
 assert one.k.placed.low > max(3, one.k.placed_null.high) and two.k.placed.high <= 3
 assert all(one.at[k].placed.above.low > max(0, two.at[k].placed.above.high) for k in (4, 5, 6))
 assert all(one.at[k].obeyed.low > two.at[k].obeyed.high for k in (4, 5, 6))
