@@ -87,7 +87,7 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     return value
 
 
-def check_kind(name: str, value: Any, kind: type | tuple[type, ...], words: str) -> Any:
+def check_kind(name: str, value: Any, kind: type, words: str) -> Any:
     """An instance of `kind`, which `words` names."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {words}, got {shown(value)}")

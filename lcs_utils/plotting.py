@@ -260,8 +260,8 @@ def save_figure(
     metadata = {"Software": None, **({"Description": alt} if alt else {})}
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
-    with store.atomic_path(target) as temporary:
-        temporary.write_bytes(compact(drawn.getvalue()))
-    # after the picture: numbers that are there say that the picture is theirs (`stands`)
-    store.write_json(target.with_suffix(".json"), record, flat=True)
+    # numbers come last: those that are there say that the picture is theirs (`stands`)
+    with store.atomic_path(target.with_suffix(".json")) as numbers, store.atomic_path(target) as picture:
+        picture.write_bytes(compact(drawn.getvalue()))
+        store.write_json(numbers, record, flat=True)
     return target

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_kind, check_tensor, shown
@@ -98,7 +97,7 @@ def check_data(data: Data, resolution: int) -> Data:
     was given and what is allowed.
     """
     check_kind("data", data, Data, "a Data of images, locations and colors")
-    n = len(check_kind("images", data.images, (Tensor, ImagesOnDisk), "a tensor, or ImagesOnDisk"))
+    n = len(data.images)
     one = data.images[torch.zeros(min(n, 1), dtype=torch.long)]
     if (tuple(one.shape), one.dtype) != ((1, 3, resolution, resolution), torch.uint8):
         raise ValueError(
