@@ -10,7 +10,7 @@ from lcs_utils.checks import check_kind
 
 # Change in levels of 255, the mean over any TILE x TILE pixels. What is white would dilute a mean over all:
 # small photographs and scales of colors would lose theirs.
-UNSEEN, TILE = 9.0, 6
+UNSEEN, TILE = 6.0, 6
 # of `Image.quantize`, and rounds of k-means after it: one that serves lines, one that keeps what is rare
 PALETTES = ((Image.Quantize.MEDIANCUT, 0), (Image.Quantize.MEDIANCUT, 3), (Image.Quantize.MAXCOVERAGE, 3))
 

@@ -74,8 +74,8 @@ path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %%
 twins = {"exp1": "untrained", "color_1-3": "untrained_color"}
-both = {"exp1_seed1": "untrained", "exp2": "untrained", "exp2_seed1": "untrained"}
-twins |= {f"{net}, 64 px": f"{twin}, 64 px" for net, twin in (twins | both).items()}
+others = dict.fromkeys(("exp1_seed1", "exp2", "exp2_seed1"), "untrained")
+twins |= {f"{net}, 64 px": f"{twin}, 64 px" for net, twin in (twins | others).items()}
 Markdown(report.cosine_table(rows, twins))
 
 # %% [markdown]
@@ -218,12 +218,8 @@ trained, both = (of["share of six obeyed"] for of in tables)
 assert min(trained[words].low for words in (three, four)) > 0 > trained[cosine].low
 assert both[three].low > 0 > both[four].low  # second trainings counted as nets of their own
 later = [f"{net}, 64 px" for net in ("exp1_seed1", "drop_one_1-3", "exp2_seed1")]  # by conditions obeyed
-obeyed = outcomes["share of six obeyed"]
-for words in (three, four):
-    assert [values[words][net] for net in later] == sorted(
-        (values[words][net] for net in later), reverse=True
-    )
-assert sorted(later, key=obeyed.get, reverse=True) == later
+for each in (outcomes["share of six obeyed"], *values.values()):
+    assert sorted(later, key=each.get, reverse=True) == later
 better = [trained[f"{one}, less {other}"] for one, other in pairs]
 assert all(feature_ranks.side(of) == "zero within" for of in better)
 # %%
@@ -233,6 +229,11 @@ sides = {
 depends = {"encoder": "larger", "decoder": "smaller", "denoiser": "smaller"}
 assert sides["exp1, 64 px"] == sides["exp1_seed1, 64 px"] == depends
 assert sides["exp1"] == depends | {"decoder": "not told apart"}
+one, two = (  # in the encoder two trainings of each
+    [report.pick(rows, f"{net}{again}, 64 px", "cosine_abs", 1, "encoder").value for again in ("", "_seed1")]
+    for net in ("exp1", "exp2")
+)
+assert min(one) < min(two) < max(one) < max(two)
 assert all({*sides[net].values()} == {"larger"} for net in ("color_1-3", "color_1-3, 64 px"))
 # %%
 said = ", ".join(f"{part} {side}" for part, side in sides["exp1, 64 px"].items())

@@ -70,6 +70,8 @@ def test_figures_and_table_say_what_was_found(rows):
     limits = {k: Ceiling(sure, sure, sure) for k in KS}
     figure = color_figures.plot_success(found, limits)
     assert [axes.get_title() for axes in figure.axes][2] == "objects drawn"
+    ours = color_figures.plot_success({"mine": found["color_1-3"]}, limits)
+    assert ours.legends[0].get_texts()[0].get_text() == "mine, 32 px"
     first = [
         cell.strip() for cell in color_figures.markdown(found, listed, listed).splitlines()[2].split("|")
     ]

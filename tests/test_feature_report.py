@@ -2,6 +2,8 @@
 each.
 """
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -171,7 +173,7 @@ def test_cosines_are_told_part_by_part(rows):
     with pytest.raises(ValueError, match="net_features exp9"):
         feature_report.cosines_by_part(mixed, "exp1", "exp9")
 
-    at_64 = {"exp1, 64 px": found}
+    at_64 = {"exp1": [found]}
     for parts, verdict in (
         (("encoder", "decoder", "denoiser"), PARTLY),
         (("encoder",), NO),
@@ -179,7 +181,7 @@ def test_cosines_are_told_part_by_part(rows):
     ):
         said, of_parts = notebook_claims._orthogonal("exp1", parts)(at_64)
         assert of_parts == verdict and "of 1 training against" in said and "decoder 0.10 against 0.20" in said
-    again = at_64 | {"exp1_seed1, 64 px": turned}
+    again = {"exp1": [found, turned]}
     said, verdict = notebook_claims._orthogonal("exp1", ("decoder",))(again)
     assert verdict == NO and "of 2 trainings against" in said and "decoder 0.10 and 0.20 against" in said
     assert notebook_claims._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
@@ -199,6 +201,38 @@ def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     ranks = feature_ranks.correlations(values, {"K": k})
     figure = feature_figures.plot_against_outcomes(values, {"K": k}, ranks, ranks)
     assert {"mine", "yours"} <= {text.get_text() for legend in figure.legends for text in legend.get_texts()}
+
+
+def test_a_training_with_another_seed_stands_by_the_first():
+    rows = feature_rows(dict.fromkeys(("exp1_seed1", "exp2", "exp1", "mine_seed1"), (0.9, 0.8, 0.2)))
+    assert list(feature_report.labels(rows).values()) == ["Exp. 1", "Exp. 1, seed 1", "Exp. 2", "mine_seed1"]
+    assert feature_labels.hue("exp1_seed1, 64 px") == feature_labels.hue("exp1") != feature_labels.GRAY
+    assert feature_labels.hue("mine_seed1") == feature_labels.GRAY
+
+
+def test_cosines_are_measured_again_with_another_setting(monkeypatch, tmp_path):
+    one, weights, measured = feature_matrices.SETTING, ["w"], []
+
+    def net_rows(of, preset, setting):
+        measured.append((of.net, of.weights, setting))
+        how = (preset, of.net, of.weights, "denoiser", 0, setting.sigma, setting.inputs, setting.draws)
+        return [CosineRow(*how, "", 0, 1, 0.5)]
+
+    def subject(net, preset, device):
+        of_eight = SimpleNamespace(config=SimpleNamespace(cond_dim=8))
+        return SimpleNamespace(net=net, weights=weights[0], module=of_eight)
+
+    monkeypatch.setattr(feature_matrices, "subject", subject)
+    monkeypatch.setattr(feature_matrices, "untrained_twin", lambda of, *_: of)
+    monkeypatch.setattr(feature_matrices, "singles", lambda width: None)
+    monkeypatch.setattr(feature_matrices, "net_rows", net_rows)
+    changed = {"sigma": 9.0, "inputs": "renders", "draws": 3}
+    for name, value in changed.items():  # each against the rows of `one`: twice the same, then one change
+        for setting in (one, one, one._replace(**{name: value})):
+            feature_matrices.measure("exp1", setting=setting, file=tmp_path / "cosines.csv")
+    weights[0] = "v"
+    feature_matrices.measure("exp1", setting=setting, file=tmp_path / "cosines.csv")
+    assert [of for _, of, _ in measured] == ["w"] * 6 + ["v"]
 
 
 def test_matrices_are_stored_pair_by_pair():

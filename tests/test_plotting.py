@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -142,6 +143,27 @@ def test_a_figure_whose_numbers_stand_is_left_as_it_is(figure, folder, monkeypat
     assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
     plotting.save_figure(figure, "fig01", "tiny", {"a": 1.5}, 0)
     assert json.loads(path.with_suffix(".json").read_text())["values"] == {"a": 1.5}
+
+
+def test_numbers_never_stand_beside_another_picture(figure, folder, monkeypatch):
+    """Killed between the two files, a figure is drawn again by the next run."""
+    path, rename, whole = plotting.save_figure(figure, "fig01", "tiny", {"a": 1.0}, 0), os.replace, []
+
+    def killed_at_the_second(source, target):
+        if not target.name.startswith("."):  # no temporary file
+            whole.append(target)
+        if len(whole) == 2:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    figure.axes[0].plot([3, 2, 1], lw=9)
+    with monkeypatch.context() as at, pytest.raises(KeyboardInterrupt):
+        at.setattr(os, "replace", killed_at_the_second)
+        plotting.save_figure(figure, "fig01", "tiny", {"a": 2.0}, 0)
+    plotting.save_figure(figure, "fig01", "tiny", {"a": 2.0}, 0)
+    again = path.read_bytes()
+    path.with_suffix(".json").unlink()
+    assert plotting.save_figure(figure, "fig01", "tiny", {"a": 2.0}, 0).read_bytes() == again
 
 
 def test_the_notebook_shows_the_same_picture_whether_or_not_the_figure_stands(folder):

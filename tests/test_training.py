@@ -65,6 +65,7 @@ def tiny_data():
             r"locations must be in \[0, 1\] where there is a color",
         ),
         (lambda d: d._replace(locations=d.locations.nan_to_num(0.5)), "NaN where the color is -1"),
+        (lambda d: d._replace(locations=d.locations.nan_to_num(-9.0)), "NaN where the color is -1"),
         (lambda d: d._replace(colors=torch.where(d.colors >= 0, 9, -1)), "colors must be 0..7, or -1"),
     ],
 )

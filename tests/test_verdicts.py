@@ -163,9 +163,10 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
-    assert dose.judge(found)[1] == verdicts.YES
-    assert dose.judge(swapped)[1] == verdicts.NO
-    assert dose.judge(found | {"exp2": found["drop_one_1-3"]})[1] == verdicts.PARTLY
+    doses = dose.numbers("tiny")
+    assert dose.judge(doses)[1] == verdicts.YES
+    assert dose.judge(doses | {"exp1": doses["exp2"], "exp2": doses["exp1"]})[1] == verdicts.NO
+    assert dose.judge(doses | {"exp2": doses["drop_one_1-3"]})[1] == verdicts.PARTLY
     cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
 

@@ -42,8 +42,8 @@ WORDS = {
 
 
 def _shade(net: str) -> str:
-    """The color of a net; one for all nets of your own."""
-    return SHADES.get(net, PALETTE["blue"])
+    """The color of a net; gray for those of your own, as `hue`."""
+    return SHADES.get(net, hue(net))
 
 
 def label(name: str) -> str:

@@ -7,15 +7,13 @@ from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare, size_of
-from lcs_utils.nets import trained
+from lcs_utils.nets import parts, trained
 from lcs_utils.plotting import PALETTE
 
 GRAY = "#777777"
 NAMES = {  # of the net without its size, and its color
     "exp1": ("Exp. 1", "blue"),
-    "exp1_seed1": ("Exp. 1, trained again", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
-    "exp2_seed1": ("Exp. 2, trained again", "vermilion"),
     "exp2/unit": ("Exp. 2, unit labels", "purple"),
     "exp1_1": ("Exp. 1, one object", "orange"),
     "drop_one_1-3": ("one label dropped", "sky"),
@@ -39,9 +37,21 @@ class Curve(NamedTuple):
     trained: int | None
 
 
+def _first(net: str) -> tuple[str, int]:
+    """(its name without the seed of its training, the seed); a snapshot keeps its name."""
+    base, seed, images, change = parts(net)
+    named = f"{base}/{change}" if change else base
+    return (named, seed) if seed and images is None else (net, 0)
+
+
 def known(nets: Iterable[str]) -> list[str]:
-    """The nets of NAMES in its order, then your own among `nets`, without sizes."""
-    return [*NAMES, *sorted({bare(name) for name in nets} - set(NAMES))]
+    """The nets of NAMES in its order, each before its other trainings among `nets`, then your own, without
+    sizes.
+    """
+    others = sorted({bare(name) for name in nets} - set(NAMES))
+    again = {name: [net for net in others if _first(net)[0] == name] for name in NAMES}
+    ours = [net for name, trainings in again.items() for net in (name, *trainings)]
+    return [*ours, *(net for net in others if net not in ours)]
 
 
 def of_colors(net: str) -> bool:
@@ -50,15 +60,19 @@ def of_colors(net: str) -> bool:
 
 
 def label(name: str) -> str:
-    """A net in words, with its size where that is 64 px; one of your own by its name."""
+    """A net in words, with its seed where it was trained again and its size where that is 64 px; one of your
+    own by its name.
+    """
     net = bare(name)
-    return f"{NAMES[net][0] if net in NAMES else net}{name[len(net) :]}"
+    first, seed = _first(net)
+    words = NAMES[first][0] + f", seed {seed}" * bool(seed) if first in NAMES else net
+    return f"{words}{name[len(net) :]}"
 
 
 def hue(name: str) -> str:
     """A net's color; gray for one of your own."""
-    net = bare(name)
-    return PALETTE[NAMES[net][1]] if net in NAMES else GRAY
+    first, _ = _first(bare(name))
+    return PALETTE[NAMES[first][1]] if first in NAMES else GRAY
 
 
 def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: str = "") -> dict[str, str]:

@@ -119,8 +119,8 @@ def measure(
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
     for one in (of, untrained_twin(of, presets.preset(preset).sigma_data, device)):
-        known = {(row.net, row.weights, row.draws) for row in store.read_rows(file, CosineRow)}
-        if (one.net, one.weights, setting.draws) in known:
+        how = (one.net, one.weights, setting.sigma, setting.inputs, setting.draws)
+        if how in {(r.net, r.weights, r.sigma, r.inputs, r.draws) for r in store.read_rows(file, CosineRow)}:
             continue
         rows = net_rows(one, preset, setting)
         with store.exclusive(file):

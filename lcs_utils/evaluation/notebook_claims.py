@@ -1,6 +1,7 @@
 """Claims of the paper that a notebook shows in a figure: the functions that it draws from decide them.
 
-Exact theory is computed, what is said of nets comes from stored rows; no figure is read.
+What is said of nets comes from stored rows; no figure is read. Section 3's claims stand in `claims_theory`,
+those of number and places in `claims_64`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 
 from lcs_utils import notebooks
 from lcs_utils.evaluation import (
     claims_64,
+    claims_theory,
     color_figures,
     color_generalization,
     color_rates,
@@ -29,48 +30,12 @@ from lcs_utils.evaluation.locality_rates import against_noise, at_high_noise, ch
 from lcs_utils.evaluation.net_locality import LocalityRow
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
-from lcs_utils.nets import trained
+from lcs_utils.nets import seeds_of, trained
 from lcs_utils.stats import Interval, interval
 from lcs_utils.text_to_image import truth
 from lcs_utils.text_to_image.truth import Row
-from lcs_utils.theory.feature_space import Claim2
-from lcs_utils.theory.results import Lemma2
-from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares
 
-SEED, LEVELS = 0, 20  # the notebooks' own
-THEORY = ("01", "02")  # notebooks of section 3
 Judged = tuple[str, str]  # what ours says, and the verdict
-
-
-def _lemma_1(gap: float) -> tuple[str, str]:
-    return f"largest gap, as a share of the score, below {gap:.0e}", holds_if(gap < 1e-6)
-
-
-def _fitted(off: Mapping[str, Sequence[float]]) -> tuple[str, str]:
-    each = [f"{name} " + ", ".join(f"{nats:.2g}" for nats in of) for name, of in off.items()]
-    said = "fitted to one and two conditions, nats off at one, two, three: " + "; ".join(each)
-    return said, holds_if(
-        off["CPC"][2] < 0.01 and min(of[2] for name, of in off.items() if name != "CPC") > 0.2
-    )
-
-
-def _lemma_2(found: Sequence[Lemma2]) -> tuple[str, str]:
-    shares = [lemma.divergence / lemma.bound for lemma in found if lemma.bound > 0]
-    return f"{min(shares):.0%} to {max(shares):.0%} of the bound", holds_if(max(shares) <= 1)
-
-
-def _lemma_3(errors: Float[Tensor, "levels 3"]) -> tuple[str, str]:
-    low, high = noise.SIGMAS[0], noise.SIGMAS[-1]
-    said = f"largest error {errors[0].max():.2f} at sigma = {low:g}, {errors[-1].max():.4f} at {high:g}"
-    return said, holds_if(bool((errors.diff(dim=0) < 0).all()))
-
-
-def _claim_2(found: Claim2) -> tuple[str, str]:
-    falls = {name: gaps[-1] < 0.01 * max(gaps) for name, gaps in sorted(found._asdict().items())}
-    said = [", ".join(name for name, yes in falls.items() if yes is which) for which in (True, False)]
-    return f"its formula is lost; at the highest noise vanish: {said[0]}; do not: {said[1]}", judged(
-        list(falls.values())
-    )[0]
 
 
 def _located(preset: str) -> dict[str, list[LocalityRow]] | None:
@@ -136,37 +101,36 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     return f"K = {say(of.k)} after 1-3 objects, its null {say(of.k_null)}", holds_if(of.k.low > 3)
 
 
-def _cosines(preset: str) -> dict[str, list[Cosines]] | None:
+def _cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
+    """Of each net of 64 px, in each of its trainings."""
     rows = sizes.of_both(net_features.read) if preset in sizes.SIZES else []
-    measured = {row.net for row in rows}
-    pairs = {f"{net}, 64 px": "untrained, 64 px" for net in ("exp1", "exp1_seed1")}
-    pairs |= {"color_1-3, 64 px": "untrained_color, 64 px"}
+    measured = {sizes.bare(row.net) for row in rows if sizes.size_of(row.net) == sizes.SIZES["small"]}
     found = {
-        net: feature_report.cosines_by_part(rows, net, twin)
-        for net, twin in pairs.items()
+        net: [
+            feature_report.cosines_by_part(rows, *(sizes.sized(one, "small") for one in (training, twin)))
+            for training in seeds_of(measured, net)
+        ]
+        for net, twin in (("exp1", "untrained"), ("color_1-3", "untrained_color"))
         if {net, twin} <= measured
     }
     return found or None
 
 
-def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Sequence[Cosines]]], Judged]:
+def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Sequence]], Judged]:
     """Whether in these parts of a net of 64 px, in all of its trainings, its directions are nearer to
     orthogonal than untrained.
     """
 
-    def judge(found: Mapping[str, Sequence[Cosines]]) -> Judged:
-        trainings = [of for name in (net, f"{net}_seed1") if (of := found.get(f"{name}, 64 px"))]
+    def judge(found: Mapping[str, Sequence[Sequence[Cosines]]]) -> Judged:
+        trainings = found.get(net, ())
         if not trainings:
             return "no numbers yet", OPEN
-        each = []
-        for same in zip(*trainings, strict=True):
+        each, smaller = [], []
+        for same in zip(*trainings, strict=True):  # one part of all trainings
             values = " and ".join(f"{one.net.value:.2f}" for one in same)
             each.append(f"{same[0].part} {values} against {same[0].untrained.value:.2f}")
-        smaller = [
-            all(one.side == "smaller" for one in same)
-            for same in zip(*trainings, strict=True)
-            if same[0].part in parts
-        ]
+            if same[0].part in parts:
+                smaller.append(all(one.side == "smaller" for one in same))
         verdict, held = judged(smaller, "parts")
         of = f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
         return f"mean absolute cosine of {of} against an untrained net's: {', '.join(each)}{held}", verdict
@@ -208,41 +172,7 @@ def _added(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 CLAIMS = (
-    Claim(
-        "Lemma 1, Fig. 3: a compositional distribution's score is a local conditional score",
-        "equal",
-        "01",
-        lambda preset: squares.largest_gap(squares.lemma_1_gaps(squares.three_squares(), LEVELS, SEED)),
-        _lemma_1,
-    ),
-    Claim(
-        "Section 3: a model of a CPC length-generalizes (a family of Gaussians)",
-        "yes",
-        "01b",
-        lambda preset: nine_squares.fitted_at_counts(SEED),
-        _fitted,
-    ),
-    Claim(
-        "Lemma 2: near a CPC, the divergence from it is bounded (a family of Gaussians)",
-        "at most the bound",
-        "02",
-        lambda preset: noise.lemma_2_by_coupling(noise.COUPLINGS),
-        _lemma_2,
-    ),
-    Claim(
-        "Lemma 3, Claim 1: more noise brings a distribution nearer to a CPC (a family of Gaussians)",
-        "falls",
-        "02",
-        lambda preset: noise.lemma_3_by_noise(noise.COUPLED, noise.SIGMAS),
-        _lemma_3,
-    ),
-    Claim(
-        "Claim 2: at high noise transform and noise commute",
-        "falls",
-        "02b",
-        lambda preset: feature_maps.claim_2(feature_maps.SIGMAS)["linear"],
-        _claim_2,
-    ),
+    *claims_theory.CLAIMS,
     Claim(
         "Figs. 2, 10: at high noise Exp. 1 hears nearby conditions, Exp. 2 does not",
         "yes",
@@ -312,7 +242,8 @@ CLAIMS = (
 
 def of_nets_and_exact(found: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
     """Verdicts about nets, and those about exact distributions (section 3), which check our formulas."""
-    exact = [v for v in found if v.command.split()[-1].startswith(THEORY)]
+    theory = {claim.claim for claim in claims_theory.CLAIMS}
+    exact = [v for v in found if v.claim in theory]
     return [v for v in found if v not in exact], exact
 
 

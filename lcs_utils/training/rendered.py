@@ -92,9 +92,9 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
     return Data(within(ImagesOnDisk(scenes), room, device), *labels)
 
 
-def check_data(data: Data, resolution: int) -> Data:
-    """`data`, when a net of `resolution` px can be trained on it; else TypeError or ValueError, with what
-    was given and what is allowed.
+def check_data(data: Data, resolution: int) -> None:
+    """Raise TypeError or ValueError, with what was given and what is allowed, for data that no net of
+    `resolution` px can be trained on.
     """
     check_kind("data", data, Data, "a Data of images, locations and colors")
     n = len(data.images)
@@ -108,8 +108,7 @@ def check_data(data: Data, resolution: int) -> Data:
     colors = check_tensor("colors", data.colors, tuple(locations.shape[:2]))
     there, most = colors >= 0, len(conditions.COLORS) - 1
     placed = (locations >= 0) & (locations <= 1)
-    if bool((placed != there[..., None]).any()):
+    if not bool(torch.where(there[..., None], placed, locations.isnan()).all()):
         raise ValueError("locations must be in [0, 1] where there is a color, NaN where the color is -1")
     if bool((colors < -1).any() or (colors > most).any()):
         raise ValueError(f"colors must be 0..{most}, or -1 for no object; got {shown(colors)}")
-    return data
