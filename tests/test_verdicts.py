@@ -4,6 +4,7 @@ the shipped rows.
 
 import functools
 import json
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -156,7 +157,7 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():
-    told_all, told_one, local, one_object, as_many, extras_1, extras_2, extras_3, dose, looks = (
+    told_all, told_one, local, one_object, as_many, extras_0, extras_1, extras_2, extras_3, dose, looks = (
         CLAIMS[n] for n in AT_64
     )
     found = told_all.numbers("tiny")
@@ -166,7 +167,8 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     doses = dose.numbers("tiny")
     assert dose.judge(doses)[1] == verdicts.YES
     assert dose.judge(doses | {"exp1": doses["exp2"], "exp2": doses["exp1"]})[1] == verdicts.NO
-    assert dose.judge(doses | {"exp2": doses["drop_one_1-3"]})[1] == verdicts.PARTLY
+    for less, more in pairwise(reversed(claims_64.DOSES)):  # two that do not differ
+        assert dose.judge(doses | {less: doses[more]})[1] == verdicts.PARTLY
     cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
 
@@ -187,6 +189,8 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
         extras_1.judge(extras)[1] == verdicts.NO
         and extras_1.judge({"drop_one_1-3": [0, 1]})[1] == verdicts.YES
     )
+    assert extras_0.judge({"random_1-3": [0, 3]})[1] == verdicts.YES
+    assert extras_0.judge({"random_1-3": [0, 4]})[1] == verdicts.NO
     assert extras_2.judge({"exp2": [4] * 9})[1] == verdicts.NO
     assert extras_3.judge({"exp3_r2": [0, 1, 2]})[1] == verdicts.YES
     exact = {k: at._replace(drawn=at.drawn._replace(value=float(k))) for k, at in found["exp1"].at.items()}
