@@ -5,6 +5,7 @@ data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  R
 """
 
 import argparse
+import copy
 import csv
 import gzip
 import io
@@ -42,12 +43,13 @@ def halve(net: torch.nn.Module) -> None:
 
 def save(pipeline: "ConditionalPipeline", folder, row: dict, loss_rows) -> None:
     """Write a checkpoint folder, whole or not at all; `row` says how it came about and gets the weights'
-    SHA-256. Raises TypeError for another kind of pipeline or row.
+    SHA-256. The caller's net keeps its own precision. Raises TypeError for another kind of pipeline or row.
     """
     from lcs_utils.models.pipeline import ConditionalPipeline  # seconds; rows and curves do without
 
     check_kind("pipeline", pipeline, ConditionalPipeline, "a ConditionalPipeline")
     check_kind("row", row, dict, "a dict")
+    pipeline = copy.deepcopy(pipeline)
     halve(pipeline.net)
     with store.atomic_folder(folder) as temporary:
         pipeline.save_pretrained(temporary)
@@ -71,6 +73,7 @@ def model_card(name: str, row: dict) -> str:
         local = f"a local patch net with r = {row['radius']} cells"
     else:
         local = "a whole-image net"
+    data = f"data of one's own ({row['data']})" if row.get("data") else f"CLEVR scenes of {span} objects"
     levels = ", noise from {:g} to {:g}".format(*row["sigmas"]) if row.get("sigmas") else ""
     error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
     preset = row.get("preset", "tiny")
@@ -78,7 +81,7 @@ def model_card(name: str, row: dict) -> str:
     return (
         f"# {name}\n\n{local[0].upper() + local[1:]} ({row['parameters'] / 1e6:.2f} M parameters, "
         f"{row['resolution']} px), "
-        f"trained on CLEVR scenes of {span} objects, labels: {row['labels']}.\n"
+        f"trained on {data}, labels: {row['labels']}.\n"
         f"{row['images']:,} training images{levels} in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
         f"Made by `{row['command']}`.\n\n"
         "```python\nfrom lcs_utils import checkpoints\n\n"

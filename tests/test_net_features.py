@@ -162,6 +162,32 @@ def test_places_are_the_cells_around_each_location():
         feature_nets.near_places(40)
 
 
+def test_all_nets_are_shown_the_same_noise(monkeypatch):
+    """Differences between nets are differences of nets: directions and additivity start from one noise."""
+
+    def first_seen(measure, seed):
+        shown = []
+        for net in (stub(256), stub(256, "other", 1)):
+            of = net._replace(resolution=16)
+            seen = []
+            kept = of._replace(
+                denoise=lambda x, *rest, of=of, seen=seen: seen.append(x) or of.denoise(x, *rest)
+            )
+            measure(kept, seed)
+            shown.append(seen[0])
+        return shown
+
+    def sums(of, seed):
+        net_features.sums(of, FIRST, (4,), seed)
+
+    def causes(of, seed):
+        feature_causal.causal_rows(of, "tiny", ["encoder.0.scale"], 0.5, images=2, steps=2, seed=seed)
+
+    for measure in (sums, causes):
+        (one, other), (again, _) = (first_seen(measure, seed) for seed in (0, 1))
+        assert torch.equal(one, other) and not torch.equal(one, again)
+
+
 def test_causes_are_measured_at_the_layers_that_a_net_has(tmp_path, monkeypatch):
     of = stub(256)._replace(resolution=16, net="stub", weights="w")
     monkeypatch.setattr(feature_causal, "subject", lambda *_: of)

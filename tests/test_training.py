@@ -14,7 +14,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from lcs_utils import checkpoints, nets, paths
+from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.loading import load
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, experiment
 from lcs_utils.models.magnitude_preserving import MPConv
@@ -163,6 +163,14 @@ def test_a_state_of_another_training_is_not_gone_on_with(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"state of another training .{words}"):
             run(exp, other)
+    colors = where["data"].colors
+    where["data"] = where["data"]._replace(colors=torch.where(colors >= 0, (colors + 1) % 8, colors))
+    with pytest.raises(ValueError, match="data: '.* images, labels .*' there, '.* images, labels .*' here"):
+        run(mine, size)
+    described = json.loads((tmp_path / "run.json").read_text())
+    store.write_json(tmp_path / "run.json", described | {"data": "rendered scenes"})
+    with pytest.raises(ValueError, match="data: 'rendered scenes' there"):
+        run(mine, size)
     with pytest.raises(ValueError, match="exp1 is the name of another experiment"):
         run(replace(EXP1, labels="single"), size)
 
@@ -170,7 +178,9 @@ def test_a_state_of_another_training_is_not_gone_on_with(tmp_path):
 def test_a_local_net_is_trained_for_as_long_as_the_preset_says(tmp_path):
     mine, size = replace(EXP3, name="mine"), replace(TINY, images=8, patch_images=24)
     training.run(mine, size, data=tiny_data(), folder=tmp_path, output=tmp_path / "net")
-    assert json.loads((tmp_path / "net" / "row.json").read_text())["images"] == 24
+    row = json.loads((tmp_path / "net" / "row.json").read_text())
+    assert row["images"] == 24 and row["data"].startswith(f"{len(tiny_data().images)} images")
+    assert f"data of one's own ({row['data']})" in (tmp_path / "net" / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ composes.
 import pytest
 import torch
 
-from lcs_utils import alt_text
+from lcs_utils import alt_text, paths
+from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.evaluation import training_free
 from lcs_utils.evaluation import training_free_report as report
 from lcs_utils.evaluation.rows import read_rows
@@ -26,6 +27,22 @@ def test_scenes_have_one_label_each_where_an_object_is():
     assert not torch.allclose(
         noisy, images, atol=1e-2
     )  # at high noise it follows the labels, here the wrong ones
+
+
+def test_a_measure_is_of_its_scenes_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    counter, drawn = ObjectCounter.from_pretrained(), []
+    denoiser = training_free.patch_denoiser
+    monkeypatch.setattr(
+        training_free, "patch_denoiser", lambda *of: lambda *at: drawn.append(of) or denoiser(*of)(*at)
+    )
+    rows = training_free.measure(1, 6, [1], 2, counter)
+    assert {(row.family, row.k) for row in rows} == {("test", 1), ("spread", 1)} and len(rows) == 4
+    assert {row.net for row in rows} == {"patches_r1_n6"} and drawn
+    drawn.clear()
+    assert training_free.measure(1, 6, [1], 2, counter) == rows and not drawn
+    other = training_free.measure(1, 6, [1], 2, counter, seed=1)
+    assert {row.weights for row in rows}.isdisjoint(row.weights for row in other) and drawn
 
 
 def test_the_stored_rows_say_where_it_composes_and_where_not():

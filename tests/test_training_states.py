@@ -233,6 +233,17 @@ def test_a_row_says_all_that_was_trained(tmp_path, exp):
     assert row["settings"]["learning_rate"] == size.learning_rate and row["settings"]["batch"] == 8
 
 
+def test_a_net_that_is_kept_goes_on_in_its_own_precision(tmp_path):
+    pipeline = checkpoints.load("exp3", "tiny")
+    before = {name: value.clone() for name, value in pipeline.net.state_dict().items()}
+    row = json.loads((nets.folder("exp3") / "row.json").read_text())
+    checkpoints.save(pipeline, tmp_path / "net", row=row, loss_rows=[])
+    after = pipeline.net.state_dict()
+    assert {value.dtype for value in after.values()} == {torch.float32}
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert json.loads((tmp_path / "net" / "row.json").read_text())["sha256"] == row["sha256"]
+
+
 def test_a_row_of_before_means_todays_experiment_and_preset_of_its_names():
     row = json.loads((paths.CHECKPOINTS / "tiny" / "exp3_r2" / "row.json").read_text())
     row = {key: row[key] for key in ("experiment", "objects", "labels", "radius", "preset")}

@@ -1,5 +1,6 @@
 """The rendered scenes that serve an experiment: rendered where missing, their checksums read once, loaded."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -90,6 +91,13 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
     room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else 0
     labels = (torch.from_numpy(scenes.column(name)).to(device) for name in ("locations", "colors"))
     return Data(within(ImagesOnDisk(scenes), room, device), *labels)
+
+
+def described(data: Data) -> str:
+    """What tells data of one's own apart in a few words: how many images, and a hash of what they show."""
+    shown_there = (data.locations.nan_to_num(-1), data.colors)
+    digest = hashlib.sha256(b"".join(part.cpu().contiguous().numpy().tobytes() for part in shown_there))
+    return f"{len(data.images)} images, labels {digest.hexdigest()[:12]}"
 
 
 def check_data(data: Data, resolution: int) -> None:

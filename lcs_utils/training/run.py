@@ -5,7 +5,6 @@ A run saves its whole state every few minutes and resumes where it was; in one p
 the same bytes in the end.
 """
 
-import copy
 import math
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from lcs_utils.presets import Preset
 from lcs_utils.resumable import remove_leftovers
 from lcs_utils.training.data import Data
 from lcs_utils.training.loop import training_loop
-from lcs_utils.training.rendered import check_data, load_data
+from lcs_utils.training.rendered import check_data, described, load_data
 from lcs_utils.training.state import (
     LOG_EVERY,
     Log,
@@ -58,14 +57,16 @@ def export(
     rows: list[Log],
     command: str,
     processes: Sequence[int] = (1,),
+    data: str = "",
 ) -> None:
     """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that says
     all that was trained.
 
     `processes` are the numbers of processes that trained it, in order; rows of before they were kept mean 1.
-    `presets.of_row` makes the experiment and the preset of a row again.
+    `data` says which data of one's own it was, "" rendered scenes. `presets.of_row` makes the experiment and
+    the preset of a row again.
     """
-    net = copy.deepcopy(state.ema)
+    net = state.ema
     device, dtype = net.out_gain.device, net.config.dtype_inside
     pipeline = ConditionalPipeline(
         net, resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data
@@ -85,7 +86,7 @@ def export(
         "processes": list(processes),
         "dtype": str(dtype_on(device, dtype)).removeprefix("torch."),
         "command": command,
-    }
+    } | ({"data": data} if data else {})
     checkpoints.save(pipeline, folder, row=row, loss_rows=rows)
 
 
@@ -111,13 +112,13 @@ def run(
     `output` at the end.
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint in
-    `checkpoints.folder`. With `snapshots`, nets along the way stay beside the state as checkpoints
-    `<name>@<images>` (`snapshot_marks`). A finished run goes on when `size` asks for more images; its row
-    then names both commands. Stops, its state saved, before `deadline` (as time.time()), after LOG_EVERY
-    steps at the earliest, and says whether it finished. Raises ValueError when the saved state is broken,
-    of another run or has seen more images than `size` asks for, when the disk is full, for an experiment
-    that has the name of one of the paper's and is not that one, and with TypeError for `data` that are none
-    (`check_data`).
+    `checkpoints.folder`; its row says which data of one's own it was (`described`). With `snapshots`,
+    nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`). A
+    finished run goes on when `size` asks for more images; its row then names both commands. Stops, its
+    state saved, before `deadline` (as time.time()), after LOG_EVERY steps at the earliest, and says
+    whether it finished. Raises ValueError when the saved state is broken, of another run or has seen more
+    images than `size` asks for, when the disk is full, for an experiment that has the name of one of the
+    paper's and is not that one, and with TypeError for `data` that are none (`check_data`).
     """
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(
@@ -126,6 +127,7 @@ def run(
         )
     if data is not None:
         check_data(data, size.resolution)
+    own = described(data) if data is not None else ""
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     if deadline < math.inf and accelerator.num_processes > 1:
         raise ValueError(
@@ -138,11 +140,11 @@ def run(
         Path(folder or state_folder(name, size)),
         Path(output or nets.folder(name, size.name)),
     )
-    total, described = size.length(exp), about(exp, size, seed)
+    total, what = size.length(exp), about(exp, size, seed) | {"data": own or "rendered scenes"}
     if accelerator.is_main_process:
         remove_leftovers(folder)
         remove_leftovers(output.parent, output.name)
-    check_same(folder, described)
+    check_same(folder, what)
     processes = processes_of(folder, accelerator.num_processes)
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
@@ -171,7 +173,7 @@ def run(
     def save() -> float:
         """Save the state; how many seconds from now it is saved again."""
         begun = time.time()
-        store.write_json(folder / "run.json", described | {"processes": processes})
+        store.write_json(folder / "run.json", what | {"processes": processes})
         checkpoints.write_loss(folder / "loss.csv", rows)
         state.keep_log(recent)
         state.save(folder / "state.pt")
@@ -203,7 +205,7 @@ def run(
         if accelerator.is_main_process and any(
             log.images - size.batch < mark <= log.images for mark in marks
         ):
-            export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes)
+            export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes, own)
         if log.images >= total:
             continue
         late = False
@@ -218,7 +220,7 @@ def run(
     bar.close()
     if accelerator.is_main_process:
         save()
-        export(state, exp, size, seed, output, rows, command, processes)
+        export(state, exp, size, seed, output, rows, command, processes, own)
         store.write_json(folder / "finished.json", {"images": total, "command": command})
     accelerator.wait_for_everyone()  # before another run of this process looks at what was written
     return True

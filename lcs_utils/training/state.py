@@ -149,6 +149,7 @@ def check_same(folder: Path, now: dict) -> None:
     then = read_json(folder / "run.json")
     if then is not None:
         then.pop("processes", None)
+        then.setdefault("data", now.get("data"))  # states of before do not say
         unused = {
             "net",
             "patch_net",
