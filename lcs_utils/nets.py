@@ -203,7 +203,10 @@ def verified_row(name: str, preset: str = "tiny") -> dict:
     train = f"train it with `{training_command(path.name, preset)}` ({cost})"
     restore = f"restore it with `git checkout -- data/checkpoints/{preset}/{path.name}`, or {train}"
     if not (path / "row.json").exists():
-        there = ", ".join(listed(preset, path.parent)) or "none"
+        none = (
+            "none" if paths.DATA.exists() else f"none: no {paths.DATA}; LCS_ROOT names a clone that has one"
+        )
+        there = ", ".join(listed(preset, path.parent)) or none
         raise CheckpointError(
             f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}"
         )

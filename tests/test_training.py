@@ -411,7 +411,7 @@ def test_labels_are_what_the_policy_says():
     assert patches.x0.shape == (128, 3, 14, 14) and patches.cond.shape == (128, 51)
 
 
-def test_bad_names_list_the_allowed(capsys):
+def test_bad_names_list_the_allowed(capsys, monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1, exp2, exp3"):
         experiment("exp9")
     with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: tiny, small, paper"):
@@ -421,6 +421,12 @@ def test_bad_names_list_the_allowed(capsys):
             command.main(arguments)
         assert stop.value.code == 2
     assert "allowed" in capsys.readouterr().err
+    with (
+        monkeypatch.context() as installed,
+        pytest.raises(nets.CheckpointError, match="LCS_ROOT names a clone"),
+    ):
+        installed.setattr(paths, "DATA", tmp_path / "data")
+        nets.verified_row(str(tmp_path / "exp1"))
     with pytest.raises(nets.CheckpointError, match="no checkpoint 'nothing'.*there are"):
         checkpoints.load("nothing")
     assert all(name == e.name for name, e in EXPERIMENTS.items())
