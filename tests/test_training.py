@@ -426,6 +426,7 @@ def test_bad_names_list_the_allowed(capsys, monkeypatch, tmp_path):
         pytest.raises(nets.CheckpointError, match="LCS_ROOT names a clone"),
     ):
         installed.setattr(paths, "DATA", tmp_path / "data")
+        installed.setattr(paths, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
         nets.verified_row(str(tmp_path / "exp1"))
     with pytest.raises(nets.CheckpointError, match="no checkpoint 'nothing'.*there are"):
         checkpoints.load("nothing")
