@@ -157,9 +157,20 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():
-    told_all, told_one, local, one_object, as_many, extras_0, extras_1, extras_2, extras_3, dose, looks = (
-        CLAIMS[n] for n in AT_64
-    )
+    (
+        told_all,
+        told_one,
+        local,
+        one_object,
+        as_many,
+        extras_0,
+        extras_1,
+        extras_2,
+        extras_3,
+        dose,
+        numbers,
+        looks,
+    ) = (CLAIMS[n] for n in AT_64)
     found = told_all.numbers("tiny")
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
@@ -170,6 +181,11 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     assert dose.judge(turned)[1] == verdicts.NO
     for less, more in pairwise(reversed(claims_64.DOSES)):  # two that do not differ
         assert dose.judge(doses | {less: doses[more]})[1] == verdicts.PARTLY
+    by_number = numbers.numbers("tiny")
+    turned = dict(
+        zip(claims_64.NUMBERS, (by_number[net] for net in reversed(claims_64.NUMBERS)), strict=True)
+    )
+    assert numbers.judge(turned)[1] == verdicts.NO
     cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
 

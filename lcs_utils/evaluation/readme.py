@@ -21,7 +21,7 @@ from lcs_utils.evaluation import (
     training_sets,
 )
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
-from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, by_dose, composes, told
+from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, composes, falling, told
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
 from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
@@ -105,7 +105,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp1"], f"Exp. 1 (all) composes: {k['exp1']}.", "05 A7"),
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
-            "holds" if by_dose(at)[1] == YES else "does not",
+            "holds" if falling(DOSES)(at)[1] == YES else "does not",
             f"Told a random number, all but one: random cells {', '.join(say(of.placed) for of in some)}; "
             f"null {', '.join(sorted(nulls))}, the paper's {', '.join(str(PAPER[net].k) for net in SOME)}.",
             "05",
