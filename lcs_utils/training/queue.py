@@ -136,7 +136,9 @@ def advance(
                         exp, size, torch.device(device()), threads or len(os.sched_getaffinity(0))
                     )
                 told = command(exp, seed, size, threads, snapshots)
-                if not run.run(exp, size, seed, command=told, data=data, snapshots=snapshots, deadline=end):
+                if not run.run(
+                    exp, size, seed, command=told, data=data, rendered=True, snapshots=snapshots, deadline=end
+                ):
                     return "stopped, its state saved"
             elif not now.unmeasured:
                 return ""

@@ -102,6 +102,7 @@ def run(
     workers: int = 1,
     command: str = "",
     data: Data | None = None,
+    rendered: bool = False,
     folder=None,
     output=None,
     save_every: float = SAVE_EVERY,
@@ -112,13 +113,14 @@ def run(
     `output` at the end.
 
     By default the data are rendered scenes, the state lives under runs/ and the checkpoint in
-    `checkpoints.folder`; its row says which data of one's own it was (`described`). With `snapshots`,
-    nets along the way stay beside the state as checkpoints `<name>@<images>` (`snapshot_marks`). A
-    finished run goes on when `size` asks for more images; its row then names both commands. Stops, its
-    state saved, before `deadline` (as time.time()), after LOG_EVERY steps at the earliest, and says
-    whether it finished. Raises ValueError when the saved state is broken, of another run or has seen more
-    images than `size` asks for, when the disk is full, for an experiment that has the name of one of the
-    paper's and is not that one, and with TypeError for `data` that are none (`check_data`).
+    `checkpoints.folder`; its row says which data of one's own it was (`described`), unless `rendered`
+    says that they are `load_data`'s. With `snapshots`, nets along the way stay beside the state as
+    checkpoints `<name>@<images>` (`snapshot_marks`). A finished run goes on when `size` asks for more
+    images; its row then names both commands. Stops, its state saved, before `deadline` (as time.time()),
+    after LOG_EVERY steps at the earliest, and says whether it finished. Raises ValueError when the saved
+    state is broken, of another run or has seen more images than `size` asks for, when the disk is full,
+    for an experiment that has the name of one of the paper's and is not that one, and with TypeError for
+    `data` that are none (`check_data`).
     """
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(
@@ -127,7 +129,7 @@ def run(
         )
     if data is not None:
         check_data(data, size.resolution)
-    own = described(data) if data is not None else ""
+    own = "" if data is None or rendered else described(data)
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     if deadline < math.inf and accelerator.num_processes > 1:
         raise ValueError(
@@ -140,7 +142,7 @@ def run(
         Path(folder or state_folder(name, size)),
         Path(output or nets.folder(name, size.name)),
     )
-    total, what = size.length(exp), about(exp, size, seed) | {"data": own or "rendered scenes"}
+    total, what = size.length(exp), about(exp, size, seed, own)
     if accelerator.is_main_process:
         remove_leftovers(folder)
         remove_leftovers(output.parent, output.name)

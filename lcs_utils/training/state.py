@@ -111,13 +111,17 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
     )
 
 
-def about(exp: Experiment, size: Preset, seed: int) -> dict:
-    """What a run is, but for its length: a state of another one is not gone on with."""
+def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
+    """What a run is, but for its length: a state of another one is not gone on with. `data`: one's own, in
+    words.
+    """
     apart = ("images", "patch_images", "name", "at_once", "net", "patch_net")
     how = {name: value for name, value in asdict(size).items() if name not in apart}
     how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
-    return json.loads(json.dumps({**what, **how, "preset": size.name, "seed": seed}))
+    return json.loads(
+        json.dumps({**what, **how, "preset": size.name, "seed": seed, "data": data or "rendered scenes"})
+    )
 
 
 def _completed(described: dict) -> dict:
@@ -149,7 +153,7 @@ def check_same(folder: Path, now: dict) -> None:
     then = read_json(folder / "run.json")
     if then is not None:
         then.pop("processes", None)
-        then.setdefault("data", now.get("data"))  # states of before do not say
+        then.setdefault("data", now["data"])  # states of before do not say
         unused = {
             "net",
             "patch_net",
