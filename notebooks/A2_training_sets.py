@@ -80,8 +80,9 @@ stages = {net: training_sets.elsewhere_along_training(stored, net, spans) for ne
 Markdown(sentences.longer(stages))
 
 # %% [markdown]
-# **At 64 px, beside chance**: the same three nets of 1, 1-2 and 1-3 objects trained longer, at random
-# cells. (Doses of labels beside chance are in 05.)
+# **At 64 px, beside chance**: other nets, trained on up to one, two and three objects, asked for random
+# cells; in brackets the same pictures held against other samples' cells. Do K, and the cells filled beyond
+# chance, grow from line to line? (Labels as a dose, beside chance, are in 05.)
 
 # %%
 large, up_to = read_rows(rows_path("small")), {"exp1_1": 1, "exp1_1-2": 2, "exp1": 3}

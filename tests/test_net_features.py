@@ -162,7 +162,7 @@ def test_places_are_the_cells_around_each_location():
         feature_nets.near_places(40)
 
 
-def test_all_nets_are_shown_the_same_noise(monkeypatch):
+def test_all_nets_are_shown_the_same_noise():
     """Differences between nets are differences of nets: directions and additivity start from one noise."""
 
     def first_seen(measure, seed):

@@ -31,7 +31,7 @@ LABELS = {
     "render, 64 px": "clean renders",
     "spoiled, 64 px": "spoiled renders",
     "exp1, 64 px": "Exp. 1, 64 px",
-    "exp1_seed1, 64 px": "Exp. 1, trained again",
+    "exp1_seed1, 64 px": "Exp. 1, seed 1",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp3_r2, 64 px": "Exp. 3, 64 px",

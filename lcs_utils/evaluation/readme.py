@@ -78,7 +78,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
         k[name] = f"{by}random cells {say(counted).partition(' [')[0]}, {beside}"
     some = [at[net].k for net in SOME]
-    nulls = {say(of.placed_null).partition(" [")[0] for of in some}
+    nulls = dict.fromkeys(say(of.placed_null).partition(" [")[0] for of in some)
     wider = against_null.of_nets(large, seeds_of(large, "exp3"), "spread").k.placed
     strict = against_null.of_nets(without_extras(large, nets["exp3"]), ["exp1"], "spread")
     strictly = strict.at[SIX].placed
@@ -107,7 +107,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(
             "holds" if falling(DOSES)(at)[1] == YES else "does not",
             f"Told a random number, all but one: random cells {', '.join(say(of.placed) for of in some)}; "
-            f"null {', '.join(sorted(nulls))}, the paper's {', '.join(str(PAPER[net].k) for net in SOME)}.",
+            f"null {', '.join(nulls)}, the paper's {', '.join(str(PAPER[net].k) for net in SOME)}.",
             "05",
         ),
         Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),

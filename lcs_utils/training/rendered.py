@@ -94,9 +94,9 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
 
 
 def described(data: Data) -> str:
-    """What tells data of one's own apart in a few words: how many images, and a hash of what they show."""
-    shown_there = (data.locations.nan_to_num(-1), data.colors)
-    digest = hashlib.sha256(b"".join(part.cpu().contiguous().numpy().tobytes() for part in shown_there))
+    """Data of one's own in a few words: how many images, and a hash of their labels, not of the images."""
+    told = (data.locations.nan_to_num(-1), data.colors)
+    digest = hashlib.sha256(b"".join(part.cpu().contiguous().numpy().tobytes() for part in told))
     return f"{len(data.images)} images, labels {digest.hexdigest()[:12]}"
 
 
