@@ -5,7 +5,8 @@
 The peak is the fastest forward and backward of a plain 3x3 convolution in the same number format, on one
 thread. Beside the step as it is, the same with memory handed back to the system after each tensor, as the C
 library does by itself, and a float32 step with channels first and one operation for each equation, as a
-plain port of EDM2 has it (`models.plain`).
+plain port of EDM2 has it (`models.plain`). Where there is a GPU, the training loop on it: steps replayed
+as one CUDA graph, and the same ones launched kernel by kernel.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from accelerate import Accelerator
 from torch.utils.flop_counter import FlopCounterMode
 
 from lcs_utils.clevr.conditions import GRID_SIZE
@@ -22,8 +24,9 @@ from lcs_utils.models.plain import plain_
 from lcs_utils.models.precision import dtype_on
 from lcs_utils.models.unet import EDM2UNet
 from lcs_utils.presets import PRESETS, preset
-from lcs_utils.training.data import condition_dim
-from lcs_utils.training.state import keep_memory
+from lcs_utils.training import loop
+from lcs_utils.training.data import Data, condition_dim
+from lcs_utils.training.state import keep_memory, start
 
 
 def rate(step, work, seconds):
@@ -76,6 +79,40 @@ def training_step(net, inputs):
     return step
 
 
+def looped(exp, size, seconds, graphed):
+    """Images/s of the training loop itself on a GPU, drawing batches of noise included; compiling is not."""
+    device = torch.device("cuda")
+    generator = torch.Generator(device).manual_seed(0)
+    shape = (4096, 3, size.resolution, size.resolution)
+    images = torch.randint(0, 256, shape, generator=generator, device=device, dtype=torch.uint8)
+    places = torch.rand(4096, 3, 2, generator=generator, device=device)
+    data = Data(images, places, torch.zeros(4096, 3, dtype=torch.int8, device=device))
+    fits, loop.fits_a_graph = loop.fits_a_graph, lambda *_: graphed
+    try:
+        run = loop.training_loop(start(exp, size, 0, device), data, exp, size, Accelerator())
+        for _ in range(5):
+            next(run)
+        begun, steps = time.perf_counter(), 0
+        while steps == 0 or time.perf_counter() - begun < seconds:
+            next(run)  # its loss was read: the GPU is done
+            steps += 1
+        return steps * size.batch / (time.perf_counter() - begun)
+    finally:
+        loop.fits_a_graph = fits
+
+
+def on_a_gpu(size, seconds):
+    if not torch.cuda.is_available():
+        print("no GPU at hand: its training loop is not measured")
+        return
+    for exp in (EXP1, EXP3):
+        one_launch, kernels = (looped(exp, size, seconds, graphed) for graphed in (True, False))
+        print(
+            f"{exp.name} on {torch.cuda.get_device_name()}: {one_launch:.0f} images/s as one CUDA graph, "
+            f"{kernels:.0f} kernel by kernel, ratio {one_launch / kernels:.1f}"
+        )
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
@@ -118,6 +155,7 @@ def main(arguments=None):
             f"{before[name]:.0f} images/s, ratio {fast / before[name]:.2f}; "
             f"float32, plain: {edm2[name]:.0f} images/s, ratio {fast / edm2[name]:.2f}"
         )
+    on_a_gpu(size, args.seconds)
 
 
 if __name__ == "__main__":

@@ -203,12 +203,10 @@ def verified_row(name: str, preset: str = "tiny") -> dict:
     train = f"train it with `{training_command(path.name, preset)}` ({cost})"
     restore = f"restore it with `git checkout -- data/checkpoints/{preset}/{path.name}`, or {train}"
     if not (path / "row.json").exists():
-        none = (
-            "none" if paths.DATA.exists() else f"none: no {paths.DATA}; LCS_ROOT names a clone that has one"
-        )
-        there = ", ".join(listed(preset, path.parent)) or none
+        there = ", ".join(listed(preset, path.parent)) or "none"
+        where = "" if paths.DATA.exists() else f"; or set LCS_ROOT to a clone: {paths.DATA} does not exist"
         raise CheckpointError(
-            f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}"
+            f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}{where}"
         )
     try:
         value = json.loads((path / "row.json").read_text())

@@ -177,6 +177,7 @@ def test_anatomy(name):
 
 @every_notebook
 def test_figures_belong_to_this_code_and_these_checkpoints(name):
+    code = provenance.digest(notebooks.dependencies(name)[1:])
     for figure in notebooks.figures(name):
         path = paths.FIGURES / "tiny" / f"{figure}.json"
         assert path.exists() and path.with_suffix(".png").exists(), (
@@ -191,6 +192,7 @@ def test_figures_belong_to_this_code_and_these_checkpoints(name):
         assert record["provenance"]["notebook_sha256"] == notebook_outputs.code_sha256(
             notebooks.read(name)
         ), f"{figure} is stale"
+        assert record["provenance"]["code_sha256"] == code, f"{figure} is of other code than today's"
         checkpoints = record["provenance"]["checkpoints"]
         assert provenance.file_hashes(checkpoints) == checkpoints, f"{figure} rests on other checkpoints"
 

@@ -15,6 +15,7 @@ from lcs_utils.models.magnitude_preserving import renormalize_
 from lcs_utils.presets import Preset
 from lcs_utils.training.ahead import draws
 from lcs_utils.training.data import Batch, Data, draw
+from lcs_utils.training.graphed import GraphedStep
 from lcs_utils.training.state import SIGMA_REL, Log, State, ema_exponent, learning_rate
 
 
@@ -48,40 +49,65 @@ def training_loop(
         raise ValueError(
             f"a batch of {size.batch} cannot be shared evenly by {accelerator.num_processes} processes"
         )
-    objective, optimizer = accelerator.prepare(state.objective, state.optimizer)
+    objective = accelerator.prepare(state.objective)
     exponent, total = ema_exponent(SIGMA_REL) + 1, size.length(exp)
     share = size.batch // accelerator.num_processes
     steps = max(math.ceil((total - int(state.seen[0])) / size.batch), 0)
+    graphed = None
     for batch, sigma, x_t in draws(data, exp, share, steps, state.generator, noisy):
         seen = int(state.seen[0])
         lr = learning_rate(seen, total, size.learning_rate)
-        for group in state.optimizer.param_groups:
-            group["lr"] = lr
-        optimizer.zero_grad()
-        # Gradients of the batch, piece by piece.
-        losses, errors = [], []
-        for part in parts(batch, x_t, sigma, size.at_once):
-            last = sum(map(len, losses)) + len(part[0]) == len(x_t)
-            # the processes exchange gradients once a step
-            with nullcontext() if last else accelerator.no_sync(objective):
-                loss, error = objective(*part)
-                accelerator.backward(loss.mean() * (len(loss) / len(x_t)))
-            losses.append(loss.detach())
-            errors.append(error)
-        loss, error = float(torch.cat(losses).mean()), float(torch.cat(errors).mean())
+        weight = 1 - (1 - size.batch / (seen + size.batch)) ** exponent  # of now in the average
+        if fits_a_graph(accelerator, x_t, size):
+            graphed = graphed or GraphedStep(state, finish, x_t, sigma, batch)
+            loss, error = graphed(x_t, sigma, batch, lr, weight)
+        else:
+            for group in state.optimizer.param_groups:
+                group["lr"], group["capturable"] = lr, False  # a saved state may be a graph's
+            state.optimizer.zero_grad()
+            loss, error = gradients(objective, accelerator, batch, sigma, x_t, size.at_once)
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"loss is {loss} after {seen:,} images; the saved state is of an earlier step"
             )
-        for p in state.objective.parameters():  # EDM2's guard: one bad gradient must not end a long run
-            if p.grad is not None:
-                p.grad.nan_to_num_(nan=0, posinf=0, neginf=0)
-        # Step, weights back to unit magnitude, power-function EMA (EDM2, App. E.1).
-        optimizer.step()
-        renormalize_(state.objective)
+        if graphed is None:
+            finish(state, weight)
         state.seen[0] += size.batch
-        beta = (1 - size.batch / float(state.seen[0])) ** exponent
-        with torch.no_grad():
-            for average, current in zip(state.ema.parameters(), state.objective.net.parameters()):
-                average.lerp_(current, 1 - beta)
         yield Log(int(state.seen[0]), loss, error, lr)
+
+
+def fits_a_graph(accelerator: Accelerator, x_t: torch.Tensor, size: Preset) -> bool:
+    """Whether a step is one piece on one GPU."""
+    alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1
+    return alone and len(x_t) <= size.at_once
+
+
+def gradients(
+    objective, accelerator: Accelerator, batch: Batch, sigma: torch.Tensor, x_t: torch.Tensor, at_once: int
+) -> tuple[float, float]:
+    """Add up the gradients of a batch, piece by piece; its mean loss and error."""
+    losses, errors = [], []
+    for part in parts(batch, x_t, sigma, at_once):
+        last = sum(map(len, losses)) + len(part[0]) == len(x_t)
+        # the processes exchange gradients once a step
+        with nullcontext() if last else accelerator.no_sync(objective):
+            loss, error = objective(*part)
+            accelerator.backward(loss.mean() * (len(loss) / len(x_t)))
+        losses.append(loss.detach())
+        errors.append(error)
+    return float(torch.cat(losses).mean()), float(torch.cat(errors).mean())
+
+
+def finish(state: State, weight: float | torch.Tensor) -> None:
+    """What follows the gradients: step, weights back to unit magnitude, power-function EMA (EDM2, App. E.1).
+
+    `weight` is that of the parameters of now in their average.
+    """
+    for p in state.objective.parameters():  # EDM2's guard: one bad gradient must not end a long run
+        if p.grad is not None:
+            p.grad.nan_to_num_(nan=0, posinf=0, neginf=0)
+    state.optimizer.step()
+    renormalize_(state.objective)
+    with torch.no_grad():
+        for average, current in zip(state.ema.parameters(), state.objective.net.parameters(), strict=True):
+            average.lerp_(current, weight)

@@ -6,7 +6,8 @@ and kept.
 
 A net is finished when it has seen the images asked for and its row, loss curve and card, counts, locality
 and feature rows and sample sheet are in data/, for a commit to keep. One process a core or a GPU: several
-share the queue, none waits for another.
+share the queue, none waits for another. Small nets do not fill a GPU: after `nvidia-cuda-mps-control -d`
+several processes share one.
 """
 
 import argparse

@@ -1,0 +1,85 @@
+"""A training step as one launch on a GPU: compiled, then replayed as a CUDA graph.
+
+Nets of the shipped sizes are so small that launching their kernels one by one takes ten times as long as
+the kernels (`benchmarks/training.py`).
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from lcs_utils.training.data import Batch
+from lcs_utils.training.state import State
+
+WARM_UPS = 3  # steps before the capture, in which libraries choose and allocate
+
+
+def tensors(state: State) -> Iterator[Tensor]:
+    """All that a step changes: parameters, their average, and what the optimizer keeps of each."""
+    yield from state.objective.parameters()
+    yield from state.ema.parameters()
+    for kept in state.optimizer.state.values():
+        yield from (part for part in kept.values() if torch.is_tensor(part))
+
+
+class GraphedStep:
+    """A step of `state` with (x_t, sigma, batch, learning rate, weight): its mean loss and error.
+
+    `finish(state, weight)` is what follows the gradients; `weight` is that of the new parameters in their
+    average. Every call takes tensors of the first one's shapes. Capturing leaves the state as it was.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        finish: Callable[[State, Tensor], None],
+        x_t: Tensor,
+        sigma: Tensor,
+        batch: Batch,
+    ):
+        self.state, self.finish = state, finish
+        self.lr, self.weight = torch.zeros((), device=x_t.device), torch.zeros((), device=x_t.device)
+        for group in state.optimizer.param_groups:
+            group["lr"], group["capturable"] = self.lr, True
+        torch.compiler.reset()  # else each net of a queue counts as a recompilation of the one before
+        self.objective = torch.compile(state.objective, fullgraph=True, dynamic=False)
+        self.inputs = [part.clone() for part in self.given(x_t, sigma, batch)]
+        begun = bool(state.optimizer.state)
+        before = [part.detach().clone() for part in tensors(state)]
+        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream), warnings.catch_warnings():
+            # float32 stays float32, and these steps alone run outside the graph
+            warnings.filterwarnings("ignore", "TensorFloat32|This instance was constructed with capturable")
+            for _ in range(WARM_UPS):
+                self.step()
+        torch.cuda.current_stream().wait_stream(stream)
+        with torch.cuda.graph(self.graph):
+            self.outputs = self.step()
+        with torch.no_grad():
+            for i, part in enumerate(tensors(state)):
+                # an optimizer that had not begun keeps zeros, its count of steps among them
+                part.copy_(before[i]) if begun or i < len(before) else part.zero_()
+
+    @staticmethod
+    def given(x_t: Tensor, sigma: Tensor, batch: Batch) -> list[Tensor]:
+        return [part for part in (x_t, sigma, *batch) if part is not None]
+
+    def step(self) -> Tensor:
+        """One step on `inputs`: what is captured."""
+        x_t, sigma, *batch = self.inputs
+        self.state.optimizer.zero_grad()
+        loss, error = self.objective(x_t, sigma, Batch(*batch))
+        loss.mean().backward()
+        self.finish(self.state, self.weight)
+        return torch.stack([loss.detach().mean(), error.mean()])
+
+    def __call__(self, x_t: Tensor, sigma: Tensor, batch: Batch, lr: float, weight: float) -> list[float]:
+        for kept, new in zip(self.inputs, self.given(x_t, sigma, batch), strict=True):
+            kept.copy_(new)
+        self.lr.fill_(lr)
+        self.weight.fill_(weight)
+        self.graph.replay()
+        return self.outputs.tolist()
