@@ -98,7 +98,7 @@ Markdown(
 
 # %% [markdown]
 # ## What does the eye say?
-# The samples of this notebook, renders and spoiled renders among them, in random order, enlarged and
+# Samples of these nets and of 05's and A2's, renders and spoiled renders among them, in random order, enlarged and
 # without a word of where they come from, judged by a vision-language model (`counted_by` in
 # `data/counts/hand_counts.csv`). Look at how far the nets stand from both controls, and whether the
 # counter, whose rates all figures show, sees more or fewer objects than the eye. Diamonds: a second

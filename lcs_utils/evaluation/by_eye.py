@@ -33,6 +33,9 @@ LABELS = {
     "exp1, 64 px": "Exp. 1, 64 px",
     "exp1_seed1, 64 px": "Exp. 1, seed 1",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
+    "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
+    "random_1-3, 64 px": "random number told, 64 px",
+    "drop_one_1-3, 64 px": "one label dropped, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
     "exp1, 32 px": "Exp. 1, 32 px",
@@ -228,7 +231,7 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
 
     A row per net and control, a mark per span of K; bars: 95 % over pictures. Diamonds: the second counter.
     """
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.75 * len(found.seen) + 1.6), sharey=True)
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.6 * len(found.seen) + 1.6), sharey=True)
     shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
     for y, (label, spans) in enumerate(found.seen.items()):
         for i, (span, color) in enumerate(shades.items()):
