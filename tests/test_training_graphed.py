@@ -43,7 +43,7 @@ def captured(monkeypatch):
     for name in ("stream", "graph"):
         monkeypatch.setattr(torch.cuda, name, lambda _: nullcontext())
     monkeypatch.setattr(torch, "compile", lambda module, **_: module)
-    monkeypatch.setattr(loop, "GraphedStep", Step)
+    monkeypatch.setattr(graphed, "GraphedStep", Step)
     return steps
 
 
@@ -94,6 +94,25 @@ def test_a_run_whose_warm_ups_stay_is_another(captured, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(graphed, "tensors", lambda state: iter(()))  # nothing is taken back
         assert not same(steps(spoiled, EXP1, 6, True, patched), expected)
+
+
+@pytest.mark.parametrize("at", [1, 3, 4])
+def test_where_no_graph_can_be_made_kernels_are_launched_one_by_one(at, captured, monkeypatch):
+    """The first warm-up fails as without a C compiler, the last one or the capture itself as a GPU may."""
+    step, calls = graphed.GraphedStep.step, []
+
+    def failing(self):
+        calls.append(self)
+        if len(calls) == at:
+            raise RuntimeError("no compiler\nand more")
+        return step(self)
+
+    eager, state = (start(EXP1, SIZE, 0, torch.device("cpu")) for _ in range(2))
+    expected = steps(eager, EXP1, 6, False, monkeypatch)
+    monkeypatch.setattr(graphed.GraphedStep, "step", failing)
+    with pytest.warns(UserWarning, match=r"several times slower: no CUDA graph of a step \(no compiler\)"):
+        assert same(steps(state, EXP1, 6, True, monkeypatch), expected)
+    assert len(calls) == at and len(captured) == 1
 
 
 def test_a_graph_is_for_one_piece_on_one_gpu():

@@ -50,18 +50,22 @@ class GraphedStep:
         before = [part.detach().clone() for part in tensors(state)]
         self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), warnings.catch_warnings():
-            # float32 stays float32, and these steps alone run outside the graph
-            warnings.filterwarnings("ignore", "TensorFloat32|This instance was constructed with capturable")
-            for _ in range(WARM_UPS):
-                self.step()
-        torch.cuda.current_stream().wait_stream(stream)
-        with torch.cuda.graph(self.graph):
-            self.outputs = self.step()
-        with torch.no_grad():
-            for i, part in enumerate(tensors(state)):
-                # an optimizer that had not begun keeps zeros, its count of steps among them
-                part.copy_(before[i]) if begun or i < len(before) else part.zero_()
+        try:
+            with torch.cuda.stream(stream), warnings.catch_warnings():
+                # float32 stays float32, and these steps alone run outside the graph
+                warnings.filterwarnings(
+                    "ignore", "TensorFloat32|This instance was constructed with capturable"
+                )
+                for _ in range(WARM_UPS):
+                    self.step()
+            torch.cuda.current_stream().wait_stream(stream)
+            with torch.cuda.graph(self.graph):
+                self.outputs = self.step()
+        finally:
+            with torch.no_grad():
+                for i, part in enumerate(tensors(state)):
+                    # an optimizer that had not begun keeps zeros, its count of steps among them
+                    part.copy_(before[i]) if begun or i < len(before) else part.zero_()
 
     @staticmethod
     def given(x_t: Tensor, sigma: Tensor, batch: Batch) -> list[Tensor]:
@@ -83,3 +87,16 @@ class GraphedStep:
         self.weight.fill_(weight)
         self.graph.replay()
         return self.outputs.tolist()
+
+
+def captured(state: State, finish: Callable, x_t: Tensor, sigma: Tensor, batch: Batch) -> GraphedStep | None:
+    """The step as a graph; None, with a warning, where none can be made (compiling needs a C compiler)."""
+    try:
+        return GraphedStep(state, finish, x_t, sigma, batch)
+    except RuntimeError as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        warnings.warn(
+            f"kernels are launched one by one, several times slower: no CUDA graph of a step ({reason})",
+            stacklevel=2,
+        )
+        return None

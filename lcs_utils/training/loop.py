@@ -15,7 +15,7 @@ from lcs_utils.models.magnitude_preserving import renormalize_
 from lcs_utils.presets import Preset
 from lcs_utils.training.ahead import draws
 from lcs_utils.training.data import Batch, Data, draw
-from lcs_utils.training.graphed import GraphedStep
+from lcs_utils.training.graphed import captured
 from lcs_utils.training.state import SIGMA_REL, Log, State, ema_exponent, learning_rate
 
 
@@ -53,14 +53,15 @@ def training_loop(
     exponent, total = ema_exponent(SIGMA_REL) + 1, size.length(exp)
     share = size.batch // accelerator.num_processes
     steps = max(math.ceil((total - int(state.seen[0])) / size.batch), 0)
-    graphed = None
+    replay, tried = None, False
     for batch, sigma, x_t in draws(data, exp, share, steps, state.generator, noisy):
         seen = int(state.seen[0])
         lr = learning_rate(seen, total, size.learning_rate)
         weight = 1 - (1 - size.batch / (seen + size.batch)) ** exponent  # of now in the average
-        if fits_a_graph(accelerator, x_t, size):
-            graphed = graphed or GraphedStep(state, finish, x_t, sigma, batch)
-            loss, error = graphed(x_t, sigma, batch, lr, weight)
+        if not tried and fits_a_graph(accelerator, x_t, size):
+            replay, tried = captured(state, finish, x_t, sigma, batch), True
+        if replay is not None:
+            loss, error = replay(x_t, sigma, batch, lr, weight)
         else:
             for group in state.optimizer.param_groups:
                 group["lr"], group["capturable"] = lr, False  # a saved state may be a graph's
@@ -70,7 +71,7 @@ def training_loop(
             raise FloatingPointError(
                 f"loss is {loss} after {seen:,} images; the saved state is of an earlier step"
             )
-        if graphed is None:
+        if replay is None:
             finish(state, weight)
         state.seen[0] += size.batch
         yield Log(int(state.seen[0]), loss, error, lr)
