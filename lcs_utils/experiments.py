@@ -65,8 +65,10 @@ class Experiment:
 
         if self.crop is not None:
             check_count(f"{self.name}: crop", self.crop, 1)
-            if self.labels != "none" or self.radius is not None:
-                raise ValueError(f"{self.name}: a net of crops has no labels and no radius, got {self}")
+            if self.labels != "none" or self.radius is not None or not numbers[1]:
+                raise ValueError(
+                    f"{self.name}: a net of crops has no labels, no radius, and objects to cut, got {self}"
+                )
         if self.sigmas is not None:
             low, high = self.sigmas
             check_number(f"{self.name}: the highest of sigmas", high, 0, above=True)

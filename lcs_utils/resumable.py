@@ -49,7 +49,9 @@ def remove_leftovers(folder, name: str = "") -> None:
     """
     for path in Path(folder).glob(f".{name}*"):
         process = re.match(r"\.(.+)\.(tmp|old)(\d+)", path.name)
-        if process is None or (int(process[3]) != os.getpid() and _is_alive(int(process[3]))):
+        if process is None or (name and process[1] != name):  # another's, whose name begins alike
+            continue
+        if int(process[3]) != os.getpid() and _is_alive(int(process[3])):
             continue
         if process[2] == "old" and not path.with_name(process[1]).exists():
             path.rename(path.with_name(process[1]))
@@ -69,6 +71,10 @@ def _is_alive(process: int) -> bool:
     return True
 
 
+class DiskFull(ValueError):
+    """A state cannot be written: no other training could go on either."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resumable:
     """What a training run consists of, saved and restored as one; `seen` counts images (or steps) and
@@ -83,7 +89,7 @@ class Resumable:
     seen: Tensor
 
     def save(self, path) -> None:
-        """All parts in one file, which appears whole. Raises ValueError when the disk is full; the old file
+        """All parts in one file, which appears whole. Raises DiskFull when the disk is full; the old file
         is then as it was.
         """
 
@@ -99,7 +105,7 @@ class Resumable:
             if not full and "inline_container" not in str(error):  # what torch says when it cannot write on
                 raise
             free = shutil.disk_usage(Path(path).parent).free / 2**20
-            raise ValueError(
+            raise DiskFull(
                 f"{path} cannot be written ({free:,.0f} MiB are free on its disk); make room and give the "
                 "same command again: "
                 "it goes on from the state saved before"

@@ -69,7 +69,7 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 # Samples at each number of labels, counted like those of the nets (`python -m
 # lcs_utils.evaluation.training_free`), 24 a number, beside the trained Exp. 3, whose patches have radius
 # 3. Objects that stand anywhere fill cells, too: what is drawn is the share filled *less* what the same
-# score's pictures of other labels fill. Look at four labels, where only whole images fall to chance,
+# score's pictures of other labels fill. Look at four labels, where whole images are nearest to chance,
 # and at six of the paper's, which stand two cells apart: there windows hold several labels.
 
 # %%

@@ -155,4 +155,4 @@ print(
 # error end above Exp. 1's? Errors of patch nets (Exp. 3) are per patch and compare only with each
 # other. **What differs from the paper**: size (32 and 64 px, pixel-unshuffle, a processor core instead of
 # EDM2-XS on GPUs); stratified noise levels; a linear cooldown. Retrain with `python -m
-# lcs_utils.training exp1`, or at the paper's size with `--preset paper`.
+# lcs_utils.training exp1 --again`, or at the paper's size with `--preset paper`.

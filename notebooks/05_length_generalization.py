@@ -170,4 +170,5 @@ print("Exp. 1 composes, Exp. 2 does not, nor with labels of one size: right at s
 
 # %% [markdown]
 # **What differs from the paper**: its Exp. 1 is judged by eye at 128 px, on eight samples; ours by a
-# counter on 64, and by number and places alone, since no picture looks right to a blind eye (A7).
+# counter on 64, and by number and places alone, since hardly a picture looks right to a vision-language
+# model that judges blind (A7).

@@ -27,7 +27,7 @@
 # Each measure stands beside one untrained net of each size and kind of condition, and beside permuted
 # labels, rotated or random vectors; only the size of the effect has no control of its own. Nothing is
 # sampled here; rows in `data/counts/tiny` and `data/counts/small` were written by
-# `python -m lcs_utils.evaluation.net_features` and `feature_matrices`. Under a minute on two idle cores.
+# `python -m lcs_utils.evaluation.net_features NET` and `feature_matrices NET`. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -94,8 +94,9 @@ path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, fi
 # %% [markdown]
 # The same at 64 px, where pictures are cleaner, and for colors, which no place belongs to. The color
 # net's differences all point one way (Fig. 11): told any color it adds an object; which color it
-# takes hardly follows (notebook 08). Up to the three it saw it is more additive than an untrained
-# net all the same, and than its controls, told one color or of one object.
+# takes hardly follows (notebook 08). On noise, up to the three it saw, it is more additive than an
+# untrained net all the same, and than its controls, told one color or of one object; on renders at
+# $\sigma$ up to 2 it is not.
 
 # %%
 large = report.curves(rows, "64 px")

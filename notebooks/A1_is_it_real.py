@@ -45,8 +45,8 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 # By the paper's rule but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
 # of samples that look right to the counter, which no longer accepts speckle. Third row: cells
 # filled minus the null's, and in gray what there is room for above it, since at large K a net that
-# was asked for something else also fills many. Last row: objects in the samples that somebody
-# counted by looking.
+# was asked for something else also fills many. Last row: objects in the samples that
+# a vision-language model counted, blind.
 
 # %%
 files = strips.behind(rows_path("small"), hand_counts.COUNTS)

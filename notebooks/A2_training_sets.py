@@ -115,7 +115,7 @@ path = plotting.save_figure(
 # seeing these numbers: it says what the paper's rule costs the nets that draw too many.
 
 # %%
-Markdown(sentences.training_sets(doses, names))
+Markdown(sentences.training_sets(doses, names, "K, extras not counted"))
 
 # %% [markdown]
 # ## Tables 1 and 2 at 32 px

@@ -16,7 +16,7 @@ from accelerate import Accelerator
 
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.loading import load
-from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, experiment
+from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Experiment, experiment
 from lcs_utils.models.magnitude_preserving import MPConv
 from lcs_utils.presets import PRESETS, Preset, preset
 from lcs_utils.training import command, images, loop, rendered
@@ -354,7 +354,7 @@ def test_two_processes_share_each_batch_and_go_on_together(tmp_path):
 
 
 def train(exp, size=TINY, steps=60, seed=0):
-    accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())  # as `run`
+    accelerator = Accelerator(mixed_precision="no", cpu=True)  # as the data
     state = training.start(exp, replace(size, images=size.batch * steps), seed, accelerator.device)
     logs = list(
         loop.training_loop(state, tiny_data(), exp, replace(size, images=size.batch * steps), accelerator)
@@ -387,6 +387,24 @@ def test_images_on_disk_are_those_of_the_folder_and_move_to_the_device_where_the
     n_bytes = arrays["images"].nbytes
     assert torch.equal(images.within(data.images, n_bytes, torch.device("cpu")), in_memory.images)
     assert images.within(data.images, n_bytes - 1, torch.device("cpu")) is data.images
+
+
+def test_crops_are_cut_anywhere_from_an_image_without_objects():
+    data, exp = tiny_data(), Experiment("mine", (0, 3), labels="none", crop=16)
+    empty = data._replace(
+        locations=torch.full_like(data.locations, float("nan")), colors=torch.full_like(data.colors, -1)
+    )
+    for given in (data, empty):
+        assert loop.draw(given, exp, 8, torch.Generator().manual_seed(0)).x0.shape == (8, 3, 16, 16)
+    with pytest.raises(ValueError, match="no labels, no radius, and objects to cut"):
+        replace(exp, objects=(0, 0))
+
+
+def test_the_same_data_in_other_numbers_are_the_same_data():
+    data = tiny_data()
+    other = data._replace(locations=data.locations.double(), colors=data.colors.long())
+    assert rendered.described(data) == rendered.described(other)
+    assert rendered.described(data) != rendered.described(data._replace(locations=data.locations / 2))
 
 
 def test_a_nan_stops_the_run_before_it_spreads():

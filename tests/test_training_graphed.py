@@ -1,12 +1,14 @@
 """A step that is captured and replayed is the step that is not; without a GPU a stand-in replays it."""
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
+from accelerate.state import AcceleratorState, PartialState
 from test_training import TINY, tiny_data
 
 from lcs_utils.experiments import EXP1, EXP3
@@ -40,8 +42,8 @@ def captured(monkeypatch):
 
     for name in ("Stream", "current_stream"):
         monkeypatch.setattr(torch.cuda, name, lambda: SimpleNamespace(wait_stream=lambda other: None))
-    for name in ("stream", "graph"):
-        monkeypatch.setattr(torch.cuda, name, lambda _: nullcontext())
+    for name in ("stream", "graph", "device"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, **__: nullcontext())
     monkeypatch.setattr(torch, "compile", lambda module, **_: module)
     monkeypatch.setattr(graphed, "GraphedStep", Step)
     return steps
@@ -117,23 +119,32 @@ def test_where_no_graph_can_be_made_kernels_are_launched_one_by_one(at, captured
 
 def test_a_graph_is_for_one_piece_on_one_gpu():
     x_t = torch.zeros(8, 3, 4, 4)
+    alone, among = DistributedType.NO, DistributedType.MULTI_GPU
     for kind, processes, at_once, fits in (
-        ("cuda", 1, 8, True), ("cpu", 1, 8, False), ("cuda", 2, 8, False), ("cuda", 1, 7, False)
+        ("cuda", alone, 8, True), ("cpu", alone, 8, False), ("cuda", among, 8, False),
+        ("cuda", alone, 7, False),
     ):  # fmt: skip
-        accelerator = SimpleNamespace(device=torch.device(kind), num_processes=processes)
+        accelerator = SimpleNamespace(device=torch.device(kind), distributed_type=processes)
         assert loop.fits_a_graph(accelerator, x_t, replace(TINY, at_once=at_once)) is fits
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("exp", [EXP1, EXP3])
-def test_a_gpu_replays_the_eager_run(exp, monkeypatch):
-    logs = []
+def test_a_gpu_replays_the_eager_run(exp, monkeypatch, request):
+    logs, states = [], []
+    for kind in (AcceleratorState, PartialState):  # of other tests: on the processor
+        request.addfinalizer(kind._reset_state)
+        kind._reset_state()
     for as_graph in (False, True):
         state = start(exp, SIZE, 0, torch.device("cuda"))
-        with monkeypatch.context() as patched:
+        states.append(state)
+        with monkeypatch.context() as patched, warnings.catch_warnings():
+            warnings.simplefilter("error")
             patched.setattr(loop, "fits_a_graph", lambda accelerator, x_t, size: as_graph)
             data = type(tiny_data())(*(part.cuda() for part in tiny_data()))
             run = loop.training_loop(state, data, exp, SIZE, Accelerator())
             logs.append([next(run) for _ in range(6)])
     for a, b in zip(*logs, strict=True):
         assert (a.loss, a.error) == pytest.approx((b.loss, b.error), rel=1e-3)
+    for a, b in zip(*map(graphed.tensors, states), strict=True):
+        assert torch.allclose(a, b, rtol=1e-2, atol=1e-3)

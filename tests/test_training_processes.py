@@ -40,7 +40,7 @@ class OnDisk:
         return len(self.images)
 
     def __getitem__(self, index):
-        if len(index) > 1:  # one image alone is looked at before anything begins (`check_data`)
+        if len(index) == SHORT.batch:  # others are looked at before anything begins
             self.threads.add(threading.current_thread().name)
         return self.images[index]
 

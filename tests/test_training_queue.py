@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.rows import STANDARD, Row, rows_path
 from lcs_utils.experiments import COLOR, EXPERIMENTS, experiment
 from lcs_utils.presets import preset
+from lcs_utils.resumable import DiskFull
 from lcs_utils.training import command, loop, measured
 from lcs_utils.training import queue as training_queue
 from lcs_utils.training import run as training
@@ -222,8 +224,12 @@ def test_a_full_disk_ends_the_queue_and_a_measure_that_cannot_be_taken_does_not(
     assert set(left) == {"exp1", "exp3", "exp1_seed1"} and left["exp1"].startswith(
         "trained, but not measured: exp1 draws"
     )
-    monkeypatch.setattr(training, "run", lambda *_, **__: refuse())
-    with pytest.raises(ValueError, match="exp1 draws images"):
+    for error in (ValueError("loss.csv is broken"), RuntimeError("out of memory"), OSError("no such disk")):
+        monkeypatch.setattr(training, "run", Mock(side_effect=error))
+        left = work(replace(SIZE, images=800), hours=1)
+        assert left["exp1"] == left["exp1_seed1"] == str(error)
+    monkeypatch.setattr(training, "run", Mock(side_effect=DiskFull("make room")))
+    with pytest.raises(DiskFull, match="make room"):
         work(replace(SIZE, images=800), hours=1)
     monkeypatch.setattr(training_queue, "work", refuse)
     with pytest.raises(SystemExit) as stop:

@@ -163,18 +163,27 @@ def test_a_net_put_aside_by_a_kill_between_two_renames_returns(tmp_path):
     remove_leftovers(tmp_path, "net")
     assert (tmp_path / "net" / nets.WEIGHTS).read_bytes() == weights
     (tmp_path / f".net.old{nobody}").mkdir()  # or here
+    others = tmp_path / f".net_1-6.tmp{nobody}"  # being exported, perhaps by another machine
+    others.mkdir()
     remove_leftovers(tmp_path, "net")
-    assert (tmp_path / "net" / nets.WEIGHTS).read_bytes() == weights and not list(tmp_path.glob(".*"))
+    assert (tmp_path / "net" / nets.WEIGHTS).read_bytes() == weights
+    assert list(tmp_path.glob(".*")) == [others]
 
 
 def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     monkeypatch.setattr(command, "is_trained", lambda *_: True)
     began = threading.Event()
-    monkeypatch.setattr(training, "run", lambda *_, **__: began.set())
     state = training.state_folder("exp1", preset("tiny")) / "state.pt"
     state.parent.mkdir(parents=True)
     torch.save({"seen": torch.tensor([200_000.0, 1.0])}, state)
+
+    def run(*_, **__):
+        with pytest.raises(BlockingIOError), store.exclusive(state, wait=False):  # held to its end
+            pass
+        began.set()
+
+    monkeypatch.setattr(training, "run", run)
     with store.exclusive(state):
         other = threading.Thread(target=command.main, args=(["exp1", "--again"],))
         other.start()

@@ -189,7 +189,7 @@ def acceptable(found: Compared) -> tuple[str, str]:
     said = ", ".join(f"{words} {say_interval(of)}" for words, of in each.items())
     own, _, spoiled = each.values()
     verdict = YES if own.value >= RIGHT else PARTLY if own.low > spoiled.high else NO
-    return f"look right to a blind eye: {said}", verdict
+    return f"look right to a vision-language model, blind: {said}", verdict
 
 
 CLAIMS = (
@@ -215,7 +215,7 @@ CLAIMS = (
         composes("exp3_r2", True),
     ),
     Claim(
-        "Fig. 1, Exp. 3 at 32 px: it fills more of the asked cells than Exp. 2, chance taken off",
+        "Fig. 1, Exp. 3 at 32 px: it fills more of the paper's cells than Exp. 2, chance taken off",
         "yes",
         "A1",
         _above_chance,

@@ -48,7 +48,7 @@ def _hears(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
     one, two = (at_high_noise(rows[net]) for net in ("exp1", "exp2"))
     said = (
         f"from within two cells: Exp. 1 {say_interval(one)}, Exp. 2 {say_interval(two)}, chance "
-        f"{chance_locality(trained('exp1').radius):.2f}"
+        f"{chance_locality(trained('exp1').radius):.2f}; one training each, over images"
     )
     return said, holds_if(one.low > two.high)
 
@@ -174,7 +174,7 @@ def _added(rows: Sequence[Row]) -> tuple[str, str]:
 CLAIMS = (
     *claims_theory.CLAIMS,
     Claim(
-        "Figs. 2, 10: at high noise Exp. 1 hears nearby conditions, Exp. 2 does not",
+        "Figs. 2, 10: at high noise Exp. 1 hears nearby conditions, more than Exp. 2",
         "yes",
         "07",
         _located,

@@ -76,15 +76,19 @@ def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
     return f"{begin} {said or 'nowhere'}.\n\n{markdown(found)}"
 
 
-def training_sets(found: Sequence[Measured], words: Mapping[str, str] = {}) -> str:
-    """A line per training of `training_sets`: K, cells filled, objects elsewhere, K by the tolerant rule."""
+def training_sets(
+    found: Sequence[Measured], words: Mapping[str, str] = {}, tolerant: str = "K, one off always allowed"
+) -> str:
+    """A line per training of `training_sets`: K, cells filled, objects elsewhere, K by the rule that
+    `tolerant` names.
+    """
     head = [
         "trained on",
         "the paper's K",
         "K by its rule",
         "cells filled",
         "objects elsewhere",
-        "K by the tolerant rule",
+        tolerant,
     ]
     lines = []
     for of in found:

@@ -200,9 +200,12 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
             "(how they look is a line of its own). The null is the net's own pictures that were asked for "
             "something else. Of Fig. 1, reproduced means K above the trained number and above its null, of "
             "Exp. 2 not above the trained number; of the tables, K within one of the paper's; of extras, at "
-            f"most {OUTSIDE:.0%} of the samples outside the paper's range. Numbers in brackets are 95 % "
+            f"most {OUTSIDE:.0%} of the samples outside the paper's range, of Exp. 1's objects a mean "
+            f"within {OUTSIDE:.2f} of what was asked; partly: at one of the two sets of cells. Numbers in "
+            "brackets are 95 % "
             "bootstrap intervals over noise and, at "
-            "random cells, conditions, and over trainings where a net was trained more than once.",
+            "random cells, conditions, and, unless said, over trainings where a net was trained more than "
+            "once.",
             CLAIM_HEAD,
             claim_lines(beside, preset),
         ),
@@ -225,7 +228,8 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "Conditions obeyed",
         "Objects that stand where they stand because they were asked for there, at random cells: those near "
         "asked cells, less those near cells that other samples were asked for, over the share of cells that "
-        "conditions do not have in common (`against_null.obeyed`). Also what is drawn at K = 6.",
+        "conditions do not have in common (`against_null.obeyed`). An estimate from a difference, no count: "
+        "it may exceed what was asked, or fall below zero. Also what is drawn at K = 6.",
         "| net | of 2 | of 4 | of 6 | of 8 | drawn, K = 6 | samples |",
         _obeyed_at_both_sizes() if preset == "tiny" else [],
     )

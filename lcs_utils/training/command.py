@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -85,7 +86,11 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = 
             "then replaces it (git brings a shipped one back)"
         )
     if again and remove:
-        shutil.rmtree(folder, ignore_errors=True)
+        for path in folder.glob("*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.suffix != ".lock":  # held now, and taken by whoever comes next
+                path.unlink(missing_ok=True)
 
 
 def train(
@@ -192,7 +197,8 @@ def main(arguments=None) -> None:
             for exp in exps:
                 begin(exp, size, args.seed, args.again)
             return launch(main, words, args.num_processes)
-        processes = PartialState(cpu=not torch.cuda.is_available())
+        # processes wait for one that renders, or for another training of the net, however long it takes
+        processes = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=7))
         with processes.main_process_first():
             for exp in exps if processes.is_main_process else []:
                 begin(exp, size, args.seed, args.again)
@@ -206,5 +212,5 @@ def main(arguments=None) -> None:
         )
     try:
         train(exps, args, size, words, processes)
-    except (ValueError, FloatingPointError, nets.CheckpointError) as error:
+    except (ValueError, FloatingPointError, RuntimeError, OSError, nets.CheckpointError) as error:
         refuse(error)

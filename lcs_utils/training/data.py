@@ -61,6 +61,7 @@ def crops(
     over = data.locations[index][torch.arange(n), which] * x0.shape[-1] - side / 2
     over = over + (uniform(n, 2) - 0.5) * side
     anywhere = uniform(n, 2) * room
+    over = torch.where(over.isnan(), anywhere, over)  # of an image without objects
     corner = torch.where(uniform(n, 1) < NEAR, over, anywhere).round().clamp(0, room).long().tolist()
     cut = [image[:, y : y + side, x : x + side] for image, (x, y) in zip(x0, corner, strict=True)]
     return torch.stack(cut)

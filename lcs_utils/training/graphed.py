@@ -48,6 +48,11 @@ class GraphedStep:
         self.inputs = [part.clone() for part in self.given(x_t, sigma, batch)]
         begun = bool(state.optimizer.state)
         before = [part.detach().clone() for part in tensors(state)]
+        with torch.cuda.device(x_t.device):
+            self.capture(before, begun)
+
+    def capture(self, before: list[Tensor], begun: bool) -> None:
+        """Warm up, capture, and put the state back to `before`; the same where that fails."""
         self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         try:
@@ -59,11 +64,17 @@ class GraphedStep:
                 for _ in range(WARM_UPS):
                     self.step()
             torch.cuda.current_stream().wait_stream(stream)
-            with torch.cuda.graph(self.graph):
+            own = torch.cuda.current_stream()  # to which a capture that fails does not return by itself
+            # batches may be read from disk, and moved to the GPU, by another thread meanwhile
+            with (
+                torch.cuda.stream(own),
+                torch.cuda.graph(self.graph, capture_error_mode="thread_local"),
+            ):
                 self.outputs = self.step()
         finally:
+            torch.cuda.current_stream().wait_stream(stream)
             with torch.no_grad():
-                for i, part in enumerate(tensors(state)):
+                for i, part in enumerate(tensors(self.state)):
                     # an optimizer that had not begun keeps zeros, its count of steps among them
                     part.copy_(before[i]) if begun or i < len(before) else part.zero_()
 
@@ -81,12 +92,13 @@ class GraphedStep:
         return torch.stack([loss.detach().mean(), error.mean()])
 
     def __call__(self, x_t: Tensor, sigma: Tensor, batch: Batch, lr: float, weight: float) -> list[float]:
-        for kept, new in zip(self.inputs, self.given(x_t, sigma, batch), strict=True):
-            kept.copy_(new)
-        self.lr.fill_(lr)
-        self.weight.fill_(weight)
-        self.graph.replay()
-        return self.outputs.tolist()
+        with torch.cuda.device(x_t.device):
+            for kept, new in zip(self.inputs, self.given(x_t, sigma, batch), strict=True):
+                kept.copy_(new)
+            self.lr.fill_(lr)
+            self.weight.fill_(weight)
+            self.graph.replay()
+            return self.outputs.tolist()
 
 
 def captured(state: State, finish: Callable, x_t: Tensor, sigma: Tensor, batch: Batch) -> GraphedStep | None:
@@ -94,7 +106,8 @@ def captured(state: State, finish: Callable, x_t: Tensor, sigma: Tensor, batch: 
     try:
         return GraphedStep(state, finish, x_t, sigma, batch)
     except RuntimeError as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = error.__context__ or error  # ending a capture that failed fails, too
+        reason = (str(first).strip().splitlines() or [type(first).__name__])[0]
         warnings.warn(
             f"kernels are launched one by one, several times slower: no CUDA graph of a step ({reason})",
             stacklevel=2,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
 
 from lcs_utils.diffusion import add_noise, training_sigmas, uniform_sigmas
 from lcs_utils.experiments import Experiment
@@ -78,9 +78,9 @@ def training_loop(
 
 
 def fits_a_graph(accelerator: Accelerator, x_t: torch.Tensor, size: Preset) -> bool:
-    """Whether a step is one piece on one GPU."""
-    alone = accelerator.device.type == "cuda" and accelerator.num_processes == 1
-    return alone and len(x_t) <= size.at_once
+    """Whether a step is one piece on one GPU, by a process that knows of no others."""
+    alone = accelerator.distributed_type == DistributedType.NO
+    return alone and accelerator.device.type == "cuda" and len(x_t) <= size.at_once
 
 
 def gradients(

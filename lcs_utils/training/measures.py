@@ -51,7 +51,7 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
                 counted.measure(net, chosen, samples or number, size.name, family=family, device=device())
         if todo(exp) and not change:
             net_locality.measure(net, size.name, device())
-    for along in snapshots(net, size):
+    for along in snapshots(net, size) if todo(exp) else []:
         few, number = ALONG
         counted.measure(
             along, [k for k in few if ks is None or k in ks], samples or number, size.name, device=device()

@@ -27,7 +27,7 @@ from lcs_utils import nets, store
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
 from lcs_utils.experiments import Experiment, experiment
 from lcs_utils.presets import PRESETS, Preset, preset
-from lcs_utils.resumable import read_state
+from lcs_utils.resumable import DiskFull, read_state
 from lcs_utils.training import run
 from lcs_utils.training.command import is_trained
 from lcs_utils.training.measured import device, measure, unmeasured
@@ -120,7 +120,7 @@ def advance(
     """Train and measure one net until `end`, as time.time(); says in words what is left of it or wrong with
     it, "" when nothing is.
 
-    Raises ValueError where no other net could be trained either (a full disk).
+    Raises DiskFull where no other net could be trained either.
     """
     name, out_of_time = exp.net(seed), "stopped while rendering or measuring; what was done is kept"
     try:
@@ -150,8 +150,17 @@ def advance(
                 return f"trained, but not measured: {error}"
     except BlockingIOError:
         return "another process is at work on it"
-    except (TimeUp, FloatingPointError) as error:
-        return str(error) or out_of_time
+    except DiskFull:
+        raise
+    except TimeUp:
+        return out_of_time
+    except (
+        ValueError,
+        FloatingPointError,
+        RuntimeError,
+        OSError,
+    ) as error:  # the others may still be trained
+        return str(error) or type(error).__name__
     return ""
 
 

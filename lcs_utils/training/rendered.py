@@ -102,7 +102,7 @@ def described(data: Data) -> str:
     """
     n = len(data.images)
     some = data.images[torch.arange(min(n, LOOKED_AT)) * n // min(n, LOOKED_AT)]
-    told = (data.locations.nan_to_num(-1), data.colors, some)
+    told = (data.locations.float().nan_to_num(-1), data.colors.to(torch.int8), some)
     digest = hashlib.sha256(b"".join(part.cpu().contiguous().numpy().tobytes() for part in told))
     return f"{n} images, hash {digest.hexdigest()[:12]}"
 

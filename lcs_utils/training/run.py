@@ -164,7 +164,8 @@ def run(
             )
         rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
         finished = read_json(folder / "finished.json")
-        if finished:  # gone on with, after the learning rate had come down: not the net of one long run
+        # gone on with after the learning rate had come down: not the net of one long run
+        if finished and {"command", "images"} <= finished.keys():
             command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
     if data is None:
         data = load_data(exp, size, accelerator.device, workers)
@@ -181,7 +182,8 @@ def run(
         state.save(folder / "state.pt")
         return max(save_every, SAVING * (time.time() - begun))
 
-    clock = saved = marked = time.time()
+    clock = saved = time.time()
+    marked = None  # when the last line of the log was written: before the first step a GPU compiles
     pause = save_every
     shown = {
         "desc": exp.name,
@@ -210,7 +212,7 @@ def run(
             export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes, own)
         if log.images >= total:
             continue
-        late = False
+        marked, late = marked or now, False
         if not recent:  # as many steps again would end after it
             late, marked = now + (now - marked) > deadline, now
         if (late or now - saved > pause) and accelerator.is_main_process:
