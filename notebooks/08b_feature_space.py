@@ -16,7 +16,8 @@
 # **Here the answer depends on the layer**: in the encoder an untrained net is closer to orthogonal
 # than Exp. 1, in the denoiser Exp. 1 is, and at 64 px in the decoder; a mean over all layers cancels
 # the two. Told of colors, the untrained net is closer everywhere. *Additivity* asks: does a net answer
-# to K conditions with the sum of its answers to each? It needs forward passes only, and puts the
+# to K conditions with the sum of its answers to each? It needs forward passes only, unless said on
+# noise of $\sigma$ = 2, and puts the
 # untrained net below Exp. 1 in every part.
 #
 # **Over trained nets all three rank as conditions obeyed do**, additivity and own share nearer than
@@ -94,9 +95,9 @@ path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, fi
 # %% [markdown]
 # The same at 64 px, where pictures are cleaner, and for colors, which no place belongs to. The color
 # net's differences all point one way (Fig. 11): told any color it adds an object; which color it
-# takes hardly follows (notebook 08). On noise, up to the three it saw, it is more additive than an
-# untrained net all the same, and than its controls, told one color or of one object; on renders at
-# $\sigma$ up to 2 it is not.
+# takes hardly follows (notebook 08). Here, on noise at $\sigma$ = 2, it is up to the three it saw more
+# additive than an untrained net all the same, and than its controls, told one color or of one object;
+# on renders it is not (below).
 
 # %%
 large = report.curves(rows, "64 px")
