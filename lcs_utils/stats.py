@@ -91,7 +91,10 @@ def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool =
         raise ValueError(f"an interval needs at least one value, got {shown(groups)}")
     draws = np.mean([resampled(values, seed + i) for i, values in enumerate(arrays)], axis=0)
     return bounded(
-        np.mean([values.mean() for values in arrays]), draws, sum(map(len, arrays)), 1.0 if share else None
+        np.mean([values.mean() for values in arrays]),
+        draws,
+        min(map(len, arrays)) * len(arrays),  # each group weighs the same
+        1.0 if share else None,
     )
 
 

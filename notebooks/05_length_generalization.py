@@ -25,7 +25,6 @@
 preset: str = "tiny"
 
 # %%
-from itertools import pairwise
 
 from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
@@ -157,9 +156,8 @@ one, two = (found[words] for words in names.values())
 assert one.k.placed.low > max(3, one.k.placed_null.high) and two.k.placed.high <= 3
 assert all(one.at[k].placed.above.low > max(0, two.at[k].placed.above.high) for k in (4, 5, 6))
 assert all(one.at[k].obeyed.low > two.at[k].obeyed.high for k in (4, 5, 6))
-told = [found[words] for words in ("Exp. 1", *between.values(), "Exp. 2") if words in found]
-above = [of.at[6].filled.above for of in told]
-assert all(more.low > fewer.high for more, fewer in pairwise(above))
+told = [trainings[words] for words in ("Exp. 1", *between.values(), "Exp. 2") if words in found]
+assert all(more.low > 0 for more in against_null.steps(stored, told, 6))
 if dropped := found.get("one label dropped"):
     assert all(abs(dropped.at[k].drawn.value - k - 1) < 0.1 for k in (1, 2, 3))
     assert dropped.at[4].placed.own.value < 0.25 and dropped.at[5].placed.own.value > 0.5

@@ -4,7 +4,6 @@ the shipped rows.
 
 import functools
 import json
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +22,7 @@ from lcs_utils.evaluation import (
     verdicts,
 )
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.stats import Interval
 
 
 def made(net, largest, n=16, extras=0, to=12):
@@ -175,17 +175,14 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
-    doses = dose.numbers("tiny")
-    assert dose.judge(doses)[1] == verdicts.YES
-    turned = dict(zip(claims_64.DOSES, (doses[net] for net in reversed(claims_64.DOSES)), strict=True))
-    assert dose.judge(turned)[1] == verdicts.NO
-    for less, more in pairwise(reversed(claims_64.DOSES)):  # two that do not differ
-        assert dose.judge(doses | {less: doses[more]})[1] == verdicts.PARTLY
-    by_number = numbers.numbers("tiny")
-    turned = dict(
-        zip(claims_64.NUMBERS, (by_number[net] for net in reversed(claims_64.NUMBERS)), strict=True)
-    )
-    assert numbers.judge(turned)[1] == verdicts.NO
+    for claim in (dose, numbers):
+        ordered = claim.numbers("tiny")
+        assert len(ordered.steps) == len(ordered.above) - 1 and claim.judge(ordered)[1] == verdicts.YES
+        turned = [Interval(-of.value, -of.high, -of.low) for of in ordered.steps]
+        assert claim.judge(ordered._replace(steps=turned))[1] == verdicts.NO
+        for i, of in enumerate(ordered.steps):  # two that do not differ
+            alike = [*ordered.steps[:i], of._replace(low=-0.01), *ordered.steps[i + 1 :]]
+            assert claim.judge(ordered._replace(steps=alike))[1] == verdicts.PARTLY
     cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
 

@@ -12,13 +12,14 @@ trainings in general vary.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
-from lcs_utils.evaluation.judged import KS, Judged, by_picture, judge
+from lcs_utils.evaluation.judged import KS, Judged, by_picture, judge, over_pairs
 from lcs_utils.evaluation.placement import TOLERANCES
 from lcs_utils.evaluation.rates import measures
 from lcs_utils.evaluation.rows import Row, of_net
@@ -98,27 +99,27 @@ def obeyed(
         return None
     asked = {row.sample: row.asked for row in judged.pictures}
 
-    def features(null):
-        near = by_picture(null, np.array([placement.near(row, row.asked, tolerance) for row in null], float))
+    def features(null, conditions, often, pictures):
+        near = np.array([placement.near(row, row.asked, tolerance) for row in null], float)
         same = [placement.overlap(asked[row.sample], row.asked, tolerance) / row.k for row in null]
-        return near, by_picture(null, np.array(same))
+        return (over_pairs(null, of, conditions, often, pictures) for of in (near, np.array(same)))
 
     near_own = np.array([placement.near(row, row.asked, tolerance) for row in judged.own], float)
     if judged.paired:
-        near, overlap = features(judged.null)
-        apart = 1 - drawn_mean(overlap, drawn)
-        return drawn_mean(near_own - near, drawn) / apart if apart[0] > 1 - CERTAIN else None
+        near, overlap = features(judged.null, judged.own, drawn, drawn)
+        apart = np.maximum(1 - overlap, (1 - CERTAIN) / 2)  # of few conditions a draw may have one alone
+        return (drawn_mean(near_own, drawn) - near) / apart if apart[0] > 1 - CERTAIN else None
     again = placement.other_conditions(judged.pictures, judged.pictures)
     if not again:
         return None
     how = weights([row.asked for row in judged.pictures], seed)
     there = np.array([placement.near(row, row.asked, tolerance) for row in judged.pictures], float)
-    near, overlap = features(again)
-    apart = 1 - drawn_mean(overlap, how)
+    near, overlap = features(again, judged.pictures, how, how)
+    apart = np.maximum(1 - overlap, (1 - CERTAIN) / 2)
     if apart[0] < 1 - CERTAIN:
         return None
-    heard = drawn_mean(there - near, how) / apart
-    near, overlap = (drawn_mean(values, how) for values in features(judged.null))
+    heard = (drawn_mean(there, how) - near) / apart
+    near, overlap = features(judged.null, judged.own, drawn, how)
     count = np.maximum(drawn_mean(np.array([row.count for row in judged.pictures], float), how), 1e-9)
     unheeding = np.maximum(count - heard, 0)
     chance = (near - heard * overlap + PRIOR * near / count) / (unheeding + PRIOR)
@@ -161,7 +162,11 @@ def draws(
         # else some picture has no condition that differs
         complete = len({row.sample for row in of}) == how.shape[1]
         for name, values in _values(of, net).items() if of and complete else ():
-            found[name][kind] = drawn_mean(by_picture(of, values), how)
+            found[name][kind] = (
+                over_pairs(of, values, judged.own, drawn, how)
+                if kind == "null"
+                else drawn_mean(by_picture(of, values), how)
+            )
     if judged.others:
         found["others"]["own"] = drawn_mean(
             by_picture(judged.others, _values(judged.others, net)["filled"]), drawn
@@ -237,7 +242,8 @@ def of_nets(
     }
     at = {}
     for k, each in found.items():
-        samples = int(sum(of["samples"]["own"][0] for of in each))
+        numbers = [int(of["samples"]["own"][0]) for of in each]
+        samples = min(numbers)  # trainings share noise and conditions: more of them bound a rate no better
 
         def of(name, each=each):
             return [one[name] for one in each]
@@ -255,10 +261,36 @@ def of_nets(
             others=_interval(of("others"), "own", samples, 1.0, seed),
             obeyed=_interval(of("obeyed"), "own", samples, None, seed),
             drawn=drawn,
-            samples=samples,
+            samples=sum(numbers),
         )
     largest = [largest_k_of(found, name, kind, seed) for name in RULES for kind in ("own", "null")]
     return Found(at, Ks(*largest))  # type: ignore[arg-type]  # None where there are no rows
+
+
+def steps(
+    rows: Sequence[Row],
+    groups: Sequence[Sequence[str]],
+    k: int,
+    family: str = "spread",
+    tolerance: int = 1,
+    seed: int = 0,
+) -> list[Interval]:
+    """How much more of its cells, less its null's, each of `groups` (trainings) fills than the next: in the
+    same draws, since all were asked for the same and start from the same noise. Raises ValueError as
+    `of_nets`.
+    """
+
+    def above(net):
+        filled = draws(rows, net, k, family, tolerance, seed)["filled"]
+        return filled["own"] - filled["null"]
+
+    each = [over_trainings([above(net) for net in group], seed) for group in groups]
+    samples = min(
+        sum(row.net == net and row.k == k and row.family == family for row in rows)
+        for group in groups
+        for net in group
+    )
+    return [bounded(float(of[0]), of[1:], samples) for of in (a - b for a, b in pairwise(each))]
 
 
 def along_k(

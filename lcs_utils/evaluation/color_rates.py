@@ -16,7 +16,7 @@ from jaxtyping import Float
 from lcs_utils.evaluation import color
 from lcs_utils.evaluation.against_null import RULES, Beside, beside, largest_k_of
 from lcs_utils.evaluation.color import ColorRow, decode
-from lcs_utils.evaluation.judged import by_picture
+from lcs_utils.evaluation.judged import over_pairs
 from lcs_utils.evaluation.placement import TIMES
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.evaluation.rows import of_net as rows_of_net
@@ -89,7 +89,7 @@ def _draws(own: Sequence[ColorRow], pictures: Sequence[ColorRow], seed: int) -> 
     if null and len({row.sample for row in null}) == len(pictures):
         how = drawn if pictures is own else weights([row.asked for row in pictures], seed + 1000)
         for name, values in _shares(null).items():
-            found[name]["null"] = drawn_mean(by_picture(null, values), how)
+            found[name]["null"] = over_pairs(null, values, own, drawn, how)
     return found
 
 

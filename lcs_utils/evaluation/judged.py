@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -67,6 +67,32 @@ def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) ->
         placement.others_of_the_list(mine, tolerance) if family in ("test", "orders") else [],
         pictures,
     )
+
+
+def over_pairs(
+    null: Sequence[Any],
+    values: Float[np.ndarray, "rows"],
+    own: Sequence[Any],
+    drawn: Float[np.ndarray, "draws conditions"],
+    pictures: Float[np.ndarray, "draws pictures"],
+) -> Float[np.ndarray, "draws"]:
+    """The null's mean in each draw: pictures count as often as they are in `pictures`, and the conditions of
+    `own`, which they are judged at, as often as in `drawn`.
+
+    Weighing pictures alone would leave out what the choice of conditions varies. In a draw without any pair
+    it is as if all conditions had been drawn.
+    """
+    samples, picture = np.unique([row.sample for row in null], return_inverse=True)
+    asked = list(dict.fromkeys(row.asked for row in own))
+    place = {condition: i for i, condition in enumerate(asked)}
+    often = np.stack([drawn[:, [row.asked == one for row in own]].mean(1) for one in asked], axis=1)
+    at = (picture, np.array([place[row.asked] for row in null]))
+    share = 1 / np.bincount(picture)[picture]  # each picture weighs the same
+    total, weight = (np.zeros((len(samples), len(asked))) for _ in range(2))
+    np.add.at(total, at, values * share)
+    np.add.at(weight, at, share)
+    often = np.where(((pictures @ weight) * often).sum(1, keepdims=True) > 0, often, 1)
+    return ((pictures @ total) * often).sum(1) / ((pictures @ weight) * often).sum(1)
 
 
 def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:

@@ -21,7 +21,7 @@ from lcs_utils.evaluation import (
     training_sets,
 )
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
-from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, composes, falling, told
+from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, composes, falling, falls, told
 from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
 from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
@@ -34,7 +34,6 @@ README = paths.ROOT / "README.md"
 
 
 SIX = 6  # locations at which a rate stands beside K: twice what training showed
-SOME = DOSES[1:-1]  # told a random number of labels, all but one
 LEAST = "K, the paper's rule"  # of what locality is ranked with
 
 
@@ -59,8 +58,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     features say is read from their own. Each finding has one number, beside its null or what it is to be.
     """
     nets = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
-    told_of = (*nets.values(), *SOME)
-    at = {net: against_null.of_nets(large, seeds_of(large, net), "spread") for net in told_of}
+    at = {net: against_null.of_nets(large, seeds_of(large, net), "spread") for net in nets.values()}
     held = {
         name: "holds" if composes(net, beyond=name != "exp2")(at)[1] == YES else "does not"
         for name, net in nets.items()
@@ -77,8 +75,9 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         right = at[net].at[SIX].placed
         beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
         k[name] = f"{by}random cells {say(counted).partition(' [')[0]}, {beside}"
-    by_dose = [at[nets.get(net, net)].at[SIX].filled.above for net in DOSES]
-    above = [f"{of.value:.2f}" for of in by_dose]
+    doses = falling(DOSES, large)
+    assert doses is not None  # all are shipped
+    above = [f"{of.value:.2f}" for of in doses.above.values()]
     wider = against_null.of_nets(large, seeds_of(large, "exp3"), "spread").k.placed
     strict = against_null.of_nets(without_extras(large, nets["exp3"]), ["exp1"], "spread")
     strictly = strict.at[SIX].placed
@@ -105,7 +104,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp1"], f"Exp. 1 (all) composes: {k['exp1']}.", "05 A7"),
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
-            "holds" if falling(DOSES)(at)[1] == YES else "does not",
+            "holds" if falls(doses)[1] == YES else "does not",
             f"More labels, more cells filled above chance at {SIX}: all {above[0]}, random {above[1]}, "
             f"all but one {above[2]}, one {above[3]}.",
             "05",

@@ -120,11 +120,11 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
     return [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
 
 
-def seeds_of(rows: Iterable[Row], net: str) -> list[str]:
+def seeds_of(rows: Iterable[Row], net: str, family: str = "test") -> list[str]:
     """The measured nets that differ from `net` in nothing but the seed of their training, itself first when
     it was measured.
     """
-    return nets.seeds_of({row.net for row in rows if row.family == "test" and row.k == 1}, net)  # K needs 1
+    return nets.seeds_of({row.net for row in rows if row.family == family and row.k == 1}, net)  # K needs 1
 
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:

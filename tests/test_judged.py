@@ -1,0 +1,55 @@
+"""Intervals of a null vary with the conditions that its pictures are judged at, as those of a rate do."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.judged import by_picture, over_pairs
+from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.stats import drawn_mean, weights
+
+N, TIMES = 40, 8
+
+
+def pairs(of_condition):
+    """(null, values, own): each picture judged at the TIMES conditions that follow its own."""
+    own = [SimpleNamespace(sample=i, asked=f"{i}") for i in range(N)]
+    null = [SimpleNamespace(sample=i, asked=f"{(i + j) % N}") for i in range(N) for j in range(1, TIMES + 1)]
+    return null, np.array([of_condition[int(row.asked)] for row in null]), own
+
+
+def test_conditions_alone_vary_the_null_as_much_as_their_number_says():
+    effects = np.random.default_rng(0).standard_normal(N)
+    null, values, own = pairs(effects)
+    drawn = weights([row.asked for row in own], 1)
+    found = over_pairs(null, values, own, drawn, drawn)
+    expected = effects.std() / np.sqrt(N)
+    assert found[0] == pytest.approx(effects.mean()) and found[1:].std() == pytest.approx(expected, rel=0.25)
+    pictures = drawn_mean(by_picture(null, values), drawn)  # the negative case: as if conditions were fixed
+    assert pictures[0] == pytest.approx(found[0]) and pictures[1:].std() < 0.7 * expected
+
+
+def test_at_one_condition_for_all_pictures_alone_vary():
+    null, values, _ = pairs(np.arange(N, dtype=float))
+    null = [SimpleNamespace(sample=row.sample, asked="all") for row in null]
+    own = [SimpleNamespace(sample=i, asked="all") for i in range(5)]
+    pictures = weights([f"{i}" for i in range(N)], 2)
+    found = over_pairs(null, values, own, weights(["all"] * 5, 3), pictures)
+    assert np.allclose(found, drawn_mean(by_picture(null, values), pictures))
+
+
+def test_a_draw_without_a_pair_is_no_nan():
+    null = [SimpleNamespace(sample=0, asked="b"), SimpleNamespace(sample=1, asked="a")]
+    own = [SimpleNamespace(sample=0, asked="a"), SimpleNamespace(sample=1, asked="b")]
+    drawn = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
+    assert over_pairs(null, np.array([1.0, 0.0]), own, drawn, drawn).tolist() == [0.5, 1.0, 0.0]
+
+
+def test_steps_are_of_the_same_draws():
+    rows = read_rows(rows_path("small"))
+    alike, apart = against_null.steps(rows, [["exp1"], ["exp1"], ["exp2"]], 6)
+    assert alike == (0, 0, 0) and apart.low > 0.2
+    back, _ = against_null.steps(rows, [["exp2"], ["exp1"], ["exp1"]], 6)
+    assert back.value == pytest.approx(-apart.value) and back.high < 0
