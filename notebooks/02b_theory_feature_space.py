@@ -88,8 +88,9 @@ assert max(corollary.gaps.values()) < 1e-6 < 0.3 < corollary.pixel_blocks
 # %% [markdown]
 # ## Claim 2: does noise commute with the map?
 # "The non-commutativity shrinks as noise grows": which of five readings does? Noise then map,
-# $A\#N_t[p]$, against map then noise, $N_t[A\#p]$. Gaps of scores and denoisers vanish, as they
-# do between *any* two laws, because all scores vanish at high noise. Look at the dashed ones: as
+# $A\#N_t[p]$, against map then noise, $N_t[A\#p]$. Gaps of scores vanish, as they
+# do between *any* two laws, because all scores vanish at high noise; those of denoisers, because both
+# laws have one mean. Look at the dashed ones: as
 # a part of the score, and between the laws, the gap grows and stays.
 
 # %%

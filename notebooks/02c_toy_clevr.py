@@ -38,8 +38,8 @@ low, high = 0.1, 3.0  # noise levels
 # What should a model do with nine labels that never saw two? Colored blobs on the paper's grid,
 # up to three per scene. Exp. 1 knows all cells. Exp. 2 knows one and must infer the others from
 # the whole image: *any* one of the labels may hold the labeled object, or *each* does; both
-# readings fit its training data perfectly. Exp. 3 infers from the neighboring cells; a window
-# that never holds two labels need not choose. Look for rings without an object.
+# readings fit its training data perfectly. Exp. 3 infers from the neighboring cells; a label
+# whose window holds no other need not choose. Look for rings without an object.
 
 # %%
 samples = toy_clevr.sample([1, 4, 9], seed)

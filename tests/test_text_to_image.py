@@ -106,6 +106,8 @@ def test_eq_9_is_differentiated_and_the_net_stays_as_it_was(denoiser, x_t):
 def test_a_word_is_dominant_where_it_doubles_the_next():
     red, blue = torch.tensor([[4.0, 1.0], [1.0, 1.9]]), torch.tensor([[1.0, 2.0], [1.0, 1.0]])
     assert adapter.dominant({"red": red, "blue": blue}) == [["red", "blue"], ["", ""]]
+    unheard = {"red": torch.zeros(1, 1), "blue": torch.zeros(1, 1)}
+    assert adapter.dominant(unheard) == [[""]]
     with pytest.raises(ValueError, match="one of several, got red"):
         adapter.dominant({"red": red})
 

@@ -121,6 +121,16 @@ def test_fig1_exp1_and_exp3_draw_nine_objects_and_exp2_does_not():
     assert bool(each[:, SPOTS].all()) and bool((each.sum(1) <= 11).all())
 
 
+@pytest.mark.parametrize("labeled, expected", [(1, 2), (2, 8 / 3), (3, 3.25), (4, 4)])
+def test_where_each_label_holds_an_object_extras_stand_on_none(labeled, expected):
+    """Of four cells, by counting: with p uniform on 0 to 2 extras, e of them avoid the other labels with
+    chance C(4 - K, e) / C(3, e).
+    """
+    four = replace(SMALL, grid_size=2, count_law=(1 / 3, 1 / 3, 1 / 3))
+    assert toy.expected_objects(four, labeled, "each", local=False) == pytest.approx(expected)
+    assert toy.expected_objects(four, labeled, "any", local=False) == pytest.approx(2)
+
+
 def test_fig4_trained_on_one_object_local_draws_nine_and_global_one():
     one = replace(SMALL, count_law=(1.0,))
     nine = grid_of(SMALL, SPOTS)

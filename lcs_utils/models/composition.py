@@ -100,8 +100,8 @@ class LinearComposition:
     """s_b + sum over the conditioned cells j of (s_j - s_b), single-object scores on a background (Bradley
     et al. 2025).
 
-    In terms of D the same sum, since s = (D - x) / sigma^2. Exact for factorised conditionals (Lemma 1's
-    setting).
+    In terms of D the same sum, since s = (D - x) / sigma^2. Exact where the background, too, is independent
+    between the blocks, which Lemma 1 does not need.
     `background` gives s_b; without it, `denoise` with the empty condition does. A count of n in a cell adds
     n terms.
     """

@@ -225,7 +225,7 @@ def dominant(influence: Mapping[str, Float[Tensor, "height width"]], factor: flo
         raise ValueError(f"a dominant word is one of several, got {', '.join(influence) or 'none'}")
     names, maps = list(influence), torch.stack(list(influence.values()))
     (first, second), at = maps.topk(2, dim=0).values, maps.argmax(0)
-    clear = first >= factor * second
+    clear = (first > 0) & (first >= factor * second)  # where nothing is heard no word is
     return [
         [names[i] if yes else "" for i, yes in zip(row, wins, strict=True)]
         for row, wins in zip(at.tolist(), clear.tolist(), strict=True)

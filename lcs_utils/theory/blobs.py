@@ -303,7 +303,7 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
     sampling.
 
     Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them
-    ("each").
+    ("each", in cells that carry no label).
     Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m
     - K cells one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no
     or too many labels.
@@ -316,4 +316,9 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
     extras = sum(p * k for k, p in enumerate(blobs.count_law))
     if local:
         return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
-    return (1 if reading == "any" else labeled) + extras
+    if reading == "any":
+        return 1 + extras
+    # so many extras, none of them on another label, are as likely as that many of the free cells among all
+    free, others = blobs.cells - labeled, blobs.cells - 1
+    kept = [p * math.comb(free, k) / math.comb(others, k) for k, p in enumerate(blobs.count_law)]
+    return labeled + sum(k * p for k, p in enumerate(kept)) / (sum(kept) or 1)

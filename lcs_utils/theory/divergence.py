@@ -20,8 +20,8 @@ class Estimate(NamedTuple):
 def kl(
     p: Distribution, q: Distribution, samples: int = 20_000, generator: torch.Generator | None = None
 ) -> Estimate:
-    """KL(p || q) >= 0 in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo
-    with its error.
+    """KL(p || q) in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo with its
+    error, which may fall below 0.
 
     `samples` >= 2. Raises ValueError for different dimensions, and for a Monte Carlo estimate without a
     generator.

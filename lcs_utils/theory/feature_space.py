@@ -155,9 +155,10 @@ def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[f
     """Claim 2: N_t[A # p] against A # N_t[p] for a Gaussian p, in closed form; zero for orthogonal A.
 
     Choice: the claim's formula is lost to us, so five readings of "the non-commutativity shrinks with
-    noise" are computed. Scores, denoisers and the KL to N_t[p] do shrink at high noise, as they do between
-    any two laws, because all scores vanish as 1 / sigma. Relative to the score the gap does NOT shrink, nor
-    does the KL between the two laws: for linear A both grow, the KL to KL(N(0, I) || N(0, A A^T)).
+    noise" are computed. Scores and the KL to N_t[p] do shrink at high noise, as they do between any two laws,
+    because all scores vanish as 1 / sigma; denoisers do, because both laws have one mean. Relative to the
+    score the gap does NOT vanish, nor does the KL between the two laws, which for linear A grows to
+    KL(N(0, I) || N(0, A A^T)).
     """
     p = _one_gaussian("claim_2", p)
     A = LinearMap(matrix).matrix

@@ -1,6 +1,6 @@
 """Swing-by in a small diffusion model: one run live and the stored rows of many, as notebook 11b shows them.
 
-The model and its classifier are `theory.two_concepts`; the question is that of arXiv 2410.08309.
+The model and its classifier are `swing_by.two_concepts`; the question is that of arXiv 2410.08309.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from lcs_utils.swing_by.disks import NEITHER
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 HUES = {"00": "orange", "01": "sky", "10": "vermilion", "11": "blue"}  # reds and blues, the large darker
-FALL = 0.25  # of a share of 64 samples: four standard errors
+FALL = 0.25  # four standard errors of one share of 64 samples
 
 
 def live_run(

@@ -93,11 +93,11 @@ def sweep(radii: Sequence[int], seed: int, samples: int = 6) -> Sweep:
 
 
 def plot_sweep(placed: Mapping[int, float]) -> Figure:
-    """Objects at the nine labels against the radius; from radius 3 on a window holds two labels."""
+    """Objects at the nine labels against the radius; from radius 3 on that of a label holds others."""
     figure, axis = plt.subplots(figsize=(5.6, 3))
     axis.axvspan(2.5, 7.3, color="0.93", lw=0)
     axis.plot(list(placed), list(placed.values()), "o-", color=plotting.PALETTE["green"])
-    axis.text(4.9, 8.6, "a window holds several labels", ha="center")
+    axis.text(4.9, 8.6, "a label's window holds others", ha="center")
     axis.text(1.25, 6.9, "one label\nat most", ha="center")
     axis.annotate(
         "Exp. 2", (max(placed), placed[max(placed)]), (0, 8), textcoords="offset points", ha="center"
