@@ -105,14 +105,14 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
             "holds" if falls(doses)[1] == YES else "does not",
-            f"More labels, more cells filled above chance at {SIX}: all {above[0]}, random {above[1]}, "
+            f"More labels, more cells above chance at {SIX}: all {above[0]}, random {above[1]}, "
             f"all but one {above[2]}, one {above[3]}.",
             "05",
         ),
         Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),
         Finding(
             "does not" if wider.low <= 3 else "holds" if wider.high >= PAPER["exp3"].k - 1 else "partly",
-            f"With r = 3, chosen first, trained short: random cells {say(wider)}, above training's three; "
+            f"With r = 3, chosen first, trained short: random cells {say(wider)}, above three; "
             f"the paper's {PAPER['exp3'].k}.",
             "05 A1",
         ),
@@ -136,7 +136,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "does not",
-            f"Six objects help (32 px): K {say(many)}; one off always allowed {one_off[1].value}, after "
+            f"Six objects help (32 px): K {say(many)}; one off allowed {one_off[1].value}, after "
             f"three {one_off[0].value}; the paper's {paper}.",
             "A2",
         ),
