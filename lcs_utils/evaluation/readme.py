@@ -112,7 +112,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),
         Finding(
             "does not" if wider.low <= 3 else "holds" if wider.high >= PAPER["exp3"].k - 1 else "partly",
-            f"With r = 3, chosen first, trained short: random cells {say(wider)}, above three; "
+            f"With r = 3, chosen first, trained short: random cells {say(wider)}, over three; "
             f"the paper's {PAPER['exp3'].k}.",
             "05 A1",
         ),
