@@ -25,7 +25,6 @@
 preset: str = "tiny"
 
 # %%
-
 from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips

@@ -98,7 +98,7 @@ lines = [
         study.diversities, end[:, 3], disk, study.falls, study.lost.amax(1), strict=True
     )
 ]
-said = f"A fall is a loss of more than {swing_by_diffusion.FALL:g}: four standard errors of one share of 64 samples."
+said = f"A fall is a loss of over {swing_by_diffusion.FALL:g}: four standard errors of a share of 64 samples."
 Markdown("\n".join([heading, "|---|---|---|---|---|", *lines, "", said]))
 
 # %%
