@@ -63,8 +63,8 @@ def test_noise_levels_fill_their_range_evenly():
 
 def test_experiments_that_make_no_sense_are_refused():
     for wrong, words in (
-        (dict(labels="all", crop=32), "no labels and no radius"),
-        (dict(labels="none", crop=32, radius=2), "no labels and no radius"),
+        (dict(labels="all", crop=32), "no labels, no radius"),
+        (dict(labels="none", crop=32, radius=2), "no labels, no radius"),
         (dict(labels="none", crop=0), "mine: crop"),
         (dict(labels="none", crop=32, sigmas=(0.5, 0.01)), "mine: the lowest of sigmas"),
     ):
