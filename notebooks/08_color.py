@@ -17,7 +17,8 @@
 # as many as are asked for, up to about six, in colors that are often not those, also at the three
 # that they saw; why is open: twice the images changed little. Asked for objects of one color, they do go
 # beyond training. Two nets draw fewer objects the more they are asked for, and noise from five on: the
-# control, told the color of one object in each image, and the net that only ever saw one object. What the counter finds in that noise, several from six on, are no objects (`looks`). So the number carries
+# control, told the color of one object in each image, and the net that only ever saw one object. What
+# the counter finds in that noise, several from six on, are no objects (`looks`). So the number carries
 # over where it was told, and where it varied.
 #
 # A color tells nothing about places, so random objects meet many of the asked colors: chance and

@@ -16,9 +16,8 @@
 # **Here the answer depends on the layer**: in the encoder an untrained net is closer to orthogonal
 # than Exp. 1, in the denoiser Exp. 1 is, and at 64 px in the decoder; a mean over all layers cancels
 # the two. Told of colors, the untrained net is closer everywhere. *Additivity* asks: does a net answer
-# to K conditions with the sum of its answers to each? It needs forward passes only, unless said on
-# noise of $\sigma$ = 2, and puts the
-# untrained net below Exp. 1 in every part.
+# to K conditions with the sum of its answers to each? It needs forward passes only (of noise, at
+# $\sigma$ = 2 unless said), and puts the untrained net below Exp. 1 in every part.
 #
 # **Over trained nets all three rank as conditions obeyed do**, additivity and own share nearer than
 # cosines; that they do so better is not shown. With untrained nets among them cosines say nothing, while
@@ -28,7 +27,8 @@
 # Each measure stands beside one untrained net of each size and kind of condition, and beside permuted
 # labels, rotated or random vectors; only the size of the effect has no control of its own. Nothing is
 # sampled here; rows in `data/counts/tiny` and `data/counts/small` were written by
-# `python -m lcs_utils.evaluation.net_features NET` and `feature_matrices NET`. Under a minute on two idle cores.
+# `python -m lcs_utils.evaluation.net_features NET` and `feature_matrices NET`. Under a minute on two
+# idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

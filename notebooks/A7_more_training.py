@@ -75,8 +75,8 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # A small net of the whole image leaves grain: what is short is low noise, where what is left to
 # decide is local. So one more net, told nothing, was trained on crops of renders at noise up to .5
 # alone, at full resolution, where the others fold 2x2 pixels into one (`python -m
-# lcs_utils.training low_noise --preset small --again`). Below a noise of .3 it denoises in Exp. 1's place (exp1/low_noise); any net could share it,
-# no other was tried. Same noise, same places, same counter. What does it mend, and what does it leave
+# lcs_utils.training low_noise --preset small --again`). Below a noise of .3 it denoises in Exp. 1's
+# place (exp1/low_noise); any net could share it, no other was tried. Same noise, same places, same counter. What does it mend, and what does it leave
 # (a cube of two colors at K = 3)? Does it change what composes?
 
 # %%
@@ -98,8 +98,8 @@ Markdown(
 
 # %% [markdown]
 # ## What does the eye say?
-# Samples of these nets and of 05's and A2's, renders and spoiled renders among them, in random order, enlarged and
-# without a word of where they come from, judged by a vision-language model (`counted_by` in
+# Samples of these nets and of 05's and A2's, renders and spoiled renders among them, in random order,
+# enlarged and without a word of where they come from, judged by a vision-language model (`counted_by` in
 # `data/counts/hand_counts.csv`). Look at how far the nets stand from both controls, and whether the
 # counter, whose rates all figures show, sees more or fewer objects than the eye. Diamonds: a second
 # counter, trained after the rows were counted, which knows that objects of one color that stand in

@@ -10,7 +10,7 @@ import torch
 
 from lcs_utils import diffusion
 from lcs_utils.theory import blobs as toy
-from lcs_utils.theory.blob_scenes import enumerate_scenes
+from lcs_utils.theory.blob_scenes import enumerate_scenes, expected_objects
 from lcs_utils.theory.blobs import Blobs
 from lcs_utils.theory.distributions import GaussianMixture
 
@@ -113,7 +113,7 @@ def test_fig1_exp1_and_exp3_draw_nine_objects_and_exp2_does_not():
         (exp2[:, SPOTS].sum(1) >= 1).all()
     )  # one label, 0-2 extras
     assert bool(exp3[:, SPOTS].all()) and 9 <= float(exp3.sum(1).double().mean()) < 12
-    expected = toy.expected_objects(SMALL, 9, "any", local=True)
+    expected = expected_objects(SMALL, 9, "any", local=True)
     assert float(exp3.sum(1).double().mean()) == pytest.approx(expected, abs=1.5)
     each = drawn(
         SMALL, nine, labels="one", reading="each"
@@ -121,14 +121,16 @@ def test_fig1_exp1_and_exp3_draw_nine_objects_and_exp2_does_not():
     assert bool(each[:, SPOTS].all()) and bool((each.sum(1) <= 11).all())
 
 
-@pytest.mark.parametrize("labeled, expected", [(1, 2), (2, 8 / 3), (3, 3.25), (4, 4)])
-def test_where_each_label_holds_an_object_extras_stand_on_none(labeled, expected):
-    """Of four cells, by counting: with p uniform on 0 to 2 extras, e of them avoid the other labels with
-    chance C(4 - K, e) / C(3, e).
-    """
-    four = replace(SMALL, grid_size=2, count_law=(1 / 3, 1 / 3, 1 / 3))
-    assert toy.expected_objects(four, labeled, "each", local=False) == pytest.approx(expected)
-    assert toy.expected_objects(four, labeled, "any", local=False) == pytest.approx(2)
+@pytest.mark.parametrize("reading", toy.READINGS)
+@pytest.mark.parametrize("labeled", [1, 2, 3, 4])
+def test_expected_objects_are_those_of_the_denoiser_where_noise_hides_all(reading, labeled):
+    """There D is (1 - P) empty + P blob, and the P of all cells sum to the objects that are expected."""
+    blobs = Blobs(grid_size=2, cell=1, palette=((255, 0, 0),), count_law=(0.2, 0.3, 0.5))
+    x, level = torch.zeros(1, 3, 2, 2, dtype=torch.float64), torch.full((1,), 1e6, dtype=torch.float64)
+    D = toy.denoiser(blobs, "one", reading=reading)(x, level, grid_of(blobs, range(labeled)))
+    empty, blob = blobs.means
+    P = (blobs.to_cells(D)[0] - empty) @ (blob - empty) / (blob - empty).square().sum()
+    assert float(P.sum()) == pytest.approx(expected_objects(blobs, labeled, reading, local=False), abs=1e-6)
 
 
 def test_fig4_trained_on_one_object_local_draws_nine_and_global_one():

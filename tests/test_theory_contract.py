@@ -573,7 +573,7 @@ TABLE = {
         },
     ),
     "expected_objects": (
-        blobs.expected_objects,
+        blob_scenes.expected_objects,
         {
             "blobs": (st.just(SMALL), []),
             "labeled": (st.integers(1, 9), [*COUNT, 0, 10]),

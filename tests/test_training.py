@@ -19,7 +19,7 @@ from lcs_utils.clevr.loading import load
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Experiment, experiment
 from lcs_utils.models.magnitude_preserving import MPConv
 from lcs_utils.presets import PRESETS, Preset, preset
-from lcs_utils.training import command, images, loop, rendered
+from lcs_utils.training import command, images, loop, pieces, rendered
 from lcs_utils.training import run as training
 from lcs_utils.training.state import ema_exponent, learning_rate
 
@@ -265,11 +265,11 @@ def test_each_process_draws_its_own_data_after_a_resume_too(tmp_path, monkeypatc
 @pytest.mark.parametrize("exp", [EXP1, EXP3])
 def test_a_batch_in_pieces_is_the_same_step(exp):
     """Gradients add up over the pieces; with a wrong weight for them the nets would differ at once."""
-    whole, pieces = (train(exp, replace(TINY, at_once=n), steps=3)[1] for n in (16, 3))
-    for a, b in zip(whole, pieces, strict=True):
+    whole, split = (train(exp, replace(TINY, at_once=n), steps=3)[1] for n in (16, 3))
+    for a, b in zip(whole, split, strict=True):
         assert a.loss == pytest.approx(b.loss, rel=1e-4) and a.error == pytest.approx(b.error, rel=1e-4)
     batch = loop.draw(tiny_data(), exp, 8, torch.Generator().manual_seed(0))
-    found = list(loop.parts(batch, batch.x0, torch.arange(len(batch.x0)), 3))
+    found = list(pieces.parts(batch, batch.x0, torch.arange(len(batch.x0)), 3))
     assert [len(x) for x, _, _ in found] == [3] * (len(batch.x0) // 3) + [len(batch.x0) % 3]
     assert torch.equal(torch.cat([part.cond for _, _, part in found]), batch.cond)
     assert all((part.valid is None) == (exp is EXP1) for _, _, part in found)

@@ -4,6 +4,7 @@ the shipped rows.
 
 import functools
 import json
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -177,12 +178,17 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
         assert claim.judge(found)[1] == verdicts.YES and claim.judge(swapped)[1] == verdicts.NO
     for claim in (dose, numbers):
         ordered = claim.numbers("tiny")
-        assert len(ordered.steps) == len(ordered.above) - 1 and claim.judge(ordered)[1] == verdicts.YES
-        turned = [Interval(-of.value, -of.high, -of.low) for of in ordered.steps]
-        assert claim.judge(ordered._replace(steps=turned))[1] == verdicts.NO
-        for i, of in enumerate(ordered.steps):  # two that do not differ
-            alike = [*ordered.steps[:i], of._replace(low=-0.01), *ordered.steps[i + 1 :]]
-            assert claim.judge(ordered._replace(steps=alike))[1] == verdicts.PARTLY
+        assert len(ordered.steps) == len(ordered.above) - 1 and all(of.low > 0 for of in ordered.steps)
+        points = {net: Interval(of.value, of.value, of.value) for net, of in ordered.above.items()}
+        assert claim.judge(ordered._replace(above=points))[1] == verdicts.YES
+        turned = dict(zip(points, reversed(points.values()), strict=True))
+        assert claim.judge(ordered._replace(above=turned))[1] == verdicts.NO
+        for less, more in pairwise(reversed(points)):  # two that do not differ
+            alike = points | {less: points[more]}
+            assert claim.judge(ordered._replace(above=alike))[1] == verdicts.PARTLY
+    # the intervals of all labels and of a random number touch, those of the others do not
+    assert dose.judge(dose.numbers("tiny"))[1] == verdicts.PARTLY
+    assert numbers.judge(numbers.numbers("tiny"))[1] == verdicts.YES
     cells = one_object.numbers("tiny")
     own = {cell.net: cell.own for cell in cells}
 

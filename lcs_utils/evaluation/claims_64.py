@@ -5,6 +5,7 @@ By number and places, however the pictures look; how they look is a claim of its
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -84,11 +85,16 @@ def falling(nets: Sequence[str], rows: Sequence[Row]) -> Falling | None:
 
 
 def falls(found: Falling) -> tuple[str, str]:
-    """Whether each net fills more than the next, in the same draws of conditions and noise."""
+    """Whether each net's interval lies above the next's; beside it how much more it fills in the same draws
+    of conditions and noise.
+    """
     said = ", ".join(f"{net} {say_interval(of)}" for net, of in found.above.items())
     more = ", ".join(say_interval(of) for of in found.steps)
-    verdict, held = judged([of.low > 0 for of in found.steps], "pairs")
-    return f"cells filled above chance at K = {BEYOND}: {said}; each less the next {more}{held}", verdict
+    verdict, held = judged([a.low > b.high for a, b in pairwise(found.above.values())], "pairs")
+    return (
+        f"cells filled above chance at K = {BEYOND}: {said}{held}; in the same draws more by {more}",
+        verdict,
+    )
 
 
 def _falling(nets: Sequence[str]) -> Callable[[str], Falling | None]:

@@ -104,7 +104,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp1"], f"Exp. 1 (all) composes: {k['exp1']}.", "05 A7"),
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
-            "holds" if falls(doses)[1] == YES else "does not",
+            {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
             f"More labels, more cells above chance at {SIX}: all {above[0]}, random {above[1]}, "
             f"all but one {above[2]}, one {above[3]}.",
             "05",

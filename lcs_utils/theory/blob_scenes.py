@@ -1,12 +1,14 @@
-"""The toy CLEVR of `blobs` scene by scene: the slow twin of its denoisers, for tiny grids."""
+"""What the toy CLEVR of `blobs` gives by counting: its denoisers scene by scene, for tiny grids, and how many
+objects they draw.
+"""
 
 import math
 from itertools import combinations
 
 import torch
 
-from lcs_utils.theory.blobs import Blobs
-from lcs_utils.theory.checks import check_count
+from lcs_utils.theory.blobs import READINGS, Blobs
+from lcs_utils.theory.checks import check_count, shown
 from lcs_utils.theory.distributions import GaussianMixture
 
 
@@ -36,3 +38,29 @@ def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
     cov = blobs.noise**2 * torch.eye(3 * blobs.resolution**2, dtype=torch.float64)
     chances = torch.tensor(weights, dtype=torch.float64)
     return GaussianMixture(chances, torch.stack(means), cov.expand(len(means), -1, -1))
+
+
+def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> float:
+    """Mean number of objects a one-label model draws for `labeled` >= 1 labels, in closed form, before any
+    sampling.
+
+    Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them
+    ("each", in cells that carry no label).
+    Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m
+    - K cells one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no
+    or too many labels.
+    """
+    check_count("labeled", labeled, 1, blobs.cells)
+    if reading not in READINGS:
+        raise ValueError(f"reading must be one of {READINGS}, got {shown(reading)}")
+    if blobs.cells == 1:
+        return 1.0
+    extras = sum(p * k for k, p in enumerate(blobs.count_law))
+    if local:
+        return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
+    if reading == "any":
+        return 1 + extras
+    # so many extras, none of them on another label, are as likely as that many of the free cells among all
+    free, others = blobs.cells - labeled, blobs.cells - 1
+    kept = [p * math.comb(free, k) / math.comb(others, k) for k, p in enumerate(blobs.count_law)]
+    return labeled + sum(k * p for k, p in enumerate(kept)) / (sum(kept) or 1)

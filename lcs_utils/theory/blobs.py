@@ -296,29 +296,3 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
         return blobs.to_image(cells).to(x_t.dtype)
 
     return denoise
-
-
-def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> float:
-    """Mean number of objects a one-label model draws for `labeled` >= 1 labels, in closed form, before any
-    sampling.
-
-    Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them
-    ("each", in cells that carry no label).
-    Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m
-    - K cells one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no
-    or too many labels.
-    """
-    check_count("labeled", labeled, 1, blobs.cells)
-    if reading not in READINGS:
-        raise ValueError(f"reading must be one of {READINGS}, got {shown(reading)}")
-    if blobs.cells == 1:
-        return 1.0
-    extras = sum(p * k for k, p in enumerate(blobs.count_law))
-    if local:
-        return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
-    if reading == "any":
-        return 1 + extras
-    # so many extras, none of them on another label, are as likely as that many of the free cells among all
-    free, others = blobs.cells - labeled, blobs.cells - 1
-    kept = [p * math.comb(free, k) / math.comb(others, k) for k, p in enumerate(blobs.count_law)]
-    return labeled + sum(k * p for k, p in enumerate(kept)) / (sum(kept) or 1)

@@ -26,10 +26,8 @@ class Batch(NamedTuple):
 class Data(NamedTuple):
     """Rendered scenes: uint8 images, centers as shares of the side and colors, padded by NaN and -1.
 
-    1.5 % of CLEVR's centers lie outside the image, by up to 0.11 of its side.
-
-    Locations and colors are on the training device, and so are images, except where they would take more
-    than half of a GPU's free memory (`load_data`).
+    Some of CLEVR's centers lie just outside the image. Locations and colors are on the training device, and
+    so are images, except where they would take more than half of a GPU's free memory (`load_data`).
     """
 
     images: Tensor | ImagesOnDisk

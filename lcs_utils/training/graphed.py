@@ -1,19 +1,27 @@
 """A training step as one launch on a GPU: compiled, then replayed as a CUDA graph.
 
-Nets of the shipped sizes are so small that launching their kernels one by one takes ten times as long as
-the kernels (`benchmarks/training.py`).
+Nets of the shipped sizes are so small that launching their kernels one by one takes longer than the kernels
+(`benchmarks/training.py` compares the two).
 """
 
 import warnings
 from collections.abc import Callable, Iterator
 
 import torch
+from accelerate import Accelerator, DistributedType
 from torch import Tensor
 
+from lcs_utils.presets import Preset
 from lcs_utils.training.data import Batch
 from lcs_utils.training.state import State
 
 WARM_UPS = 3  # steps before the capture, in which libraries choose and allocate
+
+
+def fits_a_graph(accelerator: Accelerator, x_t: Tensor, size: Preset) -> bool:
+    """Whether a step is one piece on one GPU, by a process that knows of no others."""
+    alone = accelerator.distributed_type == DistributedType.NO
+    return alone and accelerator.device.type == "cuda" and len(x_t) <= size.at_once
 
 
 def tensors(state: State) -> Iterator[Tensor]:

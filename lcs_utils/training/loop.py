@@ -4,28 +4,19 @@ or several through accelerate. `run` saves and resumes it, `command` is its comm
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import torch
-from accelerate import Accelerator, DistributedType
+from accelerate import Accelerator
 
 from lcs_utils.diffusion import add_noise, training_sigmas, uniform_sigmas
 from lcs_utils.experiments import Experiment
 from lcs_utils.models.magnitude_preserving import renormalize_
 from lcs_utils.presets import Preset
 from lcs_utils.training.ahead import draws
-from lcs_utils.training.data import Batch, Data, draw
-from lcs_utils.training.graphed import captured
+from lcs_utils.training.data import Data, draw
+from lcs_utils.training.graphed import captured, fits_a_graph
+from lcs_utils.training.pieces import gradients
 from lcs_utils.training.state import SIGMA_REL, Log, State, ema_exponent, learning_rate
-
-
-def parts(batch: Batch, x_t: torch.Tensor, sigma: torch.Tensor, at_once: int) -> Iterator[tuple]:
-    """(x_t, sigma, batch) in pieces of at most `at_once` images or patches: memory holds the activations of
-    one piece.
-    """
-    for first in range(0, len(x_t), at_once):
-        here = slice(first, first + at_once)
-        yield x_t[here], sigma[here], Batch(*(None if column is None else column[here] for column in batch))
 
 
 def noisy(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> tuple:
@@ -75,28 +66,6 @@ def training_loop(
             finish(state, weight)
         state.seen[0] += size.batch
         yield Log(int(state.seen[0]), loss, error, lr)
-
-
-def fits_a_graph(accelerator: Accelerator, x_t: torch.Tensor, size: Preset) -> bool:
-    """Whether a step is one piece on one GPU, by a process that knows of no others."""
-    alone = accelerator.distributed_type == DistributedType.NO
-    return alone and accelerator.device.type == "cuda" and len(x_t) <= size.at_once
-
-
-def gradients(
-    objective, accelerator: Accelerator, batch: Batch, sigma: torch.Tensor, x_t: torch.Tensor, at_once: int
-) -> tuple[float, float]:
-    """Add up the gradients of a batch, piece by piece; its mean loss and error."""
-    losses, errors = [], []
-    for part in parts(batch, x_t, sigma, at_once):
-        last = sum(map(len, losses)) + len(part[0]) == len(x_t)
-        # the processes exchange gradients once a step
-        with nullcontext() if last else accelerator.no_sync(objective):
-            loss, error = objective(*part)
-            accelerator.backward(loss.mean() * (len(loss) / len(x_t)))
-        losses.append(loss.detach())
-        errors.append(error)
-    return float(torch.cat(losses).mean()), float(torch.cat(errors).mean())
 
 
 def finish(state: State, weight: float | torch.Tensor) -> None:

@@ -154,12 +154,8 @@ def advance(
         raise
     except TimeUp:
         return out_of_time
-    except (
-        ValueError,
-        FloatingPointError,
-        RuntimeError,
-        OSError,
-    ) as error:  # the others may still be trained
+    except (ValueError, FloatingPointError, RuntimeError, OSError) as error:
+        # the others may still be trained
         return str(error) or type(error).__name__
     return ""
 

@@ -122,7 +122,7 @@ def check_data(data: Data, resolution: int) -> None:
     locations = check_tensor("locations", data.locations, (n, "most", 2), finite=False)
     colors = check_tensor("colors", data.colors, tuple(locations.shape[:2]))
     there, most = colors >= 0, len(conditions.COLORS) - 1
-    # rendered centers lie outside by 0.11 at most, centers in pixels by more
+    # rendered centers may lie just outside, centers in pixels lie far outside
     placed = (locations >= -OUTSIDE) & (locations <= 1 + OUTSIDE)
     if not bool(torch.where(there[..., None], placed, locations.isnan()).all()):
         raise ValueError(
