@@ -105,14 +105,14 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"More labels, more cells above chance at {SIX}: all {above[0]}, random {above[1]}, "
-            f"all but one {above[2]}, one {above[3]}.",
+            f"More labels, more cells at {SIX} above chance: {above[0]} all, {above[1]} random, "
+            f"{above[2]} but one, {above[3]} one.",
             "05",
         ),
         Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),
         Finding(
-            "does not" if wider.low <= 3 else "holds" if wider.high >= PAPER["exp3"].k - 1 else "partly",
-            f"With r = 3, chosen first, trained short: random cells {say(wider)}, over three; "
+            "does not" if wider.low <= 3 else "holds" if wider.value >= PAPER["exp3"].k - 1 else "partly",
+            f"With r = 3, chosen first, short: random cells {say(wider)}, over three; "
             f"the paper's {PAPER['exp3'].k}.",
             "05 A1",
         ),
