@@ -105,8 +105,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"More labels, more cells at {SIX} above chance: {above[0]} all, {above[1]} random, "
-            f"{above[2]} all but one, {above[3]} one.",
+            f"More labels, more cells above chance at {SIX}: {above[0]} all, {above[1]} random, "
+            f"{above[2]} less one, {above[3]} one.",
             "05",
         ),
         Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),

@@ -98,7 +98,7 @@ def plot_sweep(placed: Mapping[int, float]) -> Figure:
     axis.axvspan(2.5, 7.3, color="0.93", lw=0)
     axis.plot(list(placed), list(placed.values()), "o-", color=plotting.PALETTE["green"])
     axis.text(4.9, 8.6, "a label's window holds others", ha="center")
-    axis.text(1.25, 6.9, "one label\nat most", ha="center")
+    axis.text(1.25, 6.9, "its own\nalone", ha="center")
     axis.annotate(
         "Exp. 2", (max(placed), placed[max(placed)]), (0, 8), textcoords="offset points", ha="center"
     )
