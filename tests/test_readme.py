@@ -121,5 +121,13 @@ def test_a_changed_row_changes_a_finding():
     assert any(words.startswith("Exp. 1 (all) composes") for words in changed)
     assert not any("Exp. 2 (told one)" in words for words in changed)
     kinds = [finding.kind for finding in readme.findings(spoiled, old)[:3]]
-    # a net that draws nothing does not compose, and others are not between it and Exp. 2
-    assert kinds == ["does not", "holds", "does not"]
+    # a net that draws nothing does not compose; of the doses' three steps its own is lost
+    assert kinds == ["does not", "holds", "partly"]
+
+
+def test_doses_that_fill_nothing_are_in_no_order():
+    large, old = read_rows(rows_path("small")), read_rows(told_path())
+    more_labels = ("exp1", "random_1-3", "drop_one_1-3")
+    spoiled = [row._replace(count=0, placed=0, centers="") if row.net in more_labels else row for row in large]
+    doses = next(of for of in readme.findings(spoiled, old) if of.words.startswith("More labels"))
+    assert doses.kind == "does not"
