@@ -97,6 +97,17 @@ def test_a_direction_that_changes_the_rest_causes_nothing(rows):
         feature_predictions.of_causes(rows, "exp2", ["decoder.0.scale"])
 
 
+def test_rows_of_two_orders_or_numbers_of_draws_are_not_mixed(rows):
+    assert feature_report.pick(rows, "exp1", "additivity", 3).order == "random"
+    for other in ({"order": "first"}, {"draws": 2}):
+        two_ways = [*rows, *(row._replace(**other, value=-9.0) for row in rows if row.net == "exp1")]
+        with pytest.raises(ValueError, match="measured in several ways .*pass those of one"):
+            feature_report.pick(two_ways, "exp1", "additivity", 3)
+        assert feature_report.pick(two_ways, "exp2", "additivity", 3).value == pytest.approx(
+            feature_report.pick(rows, "exp2", "additivity", 3).value
+        )
+
+
 def test_curves_tables_and_figures_show_what_has_rows(rows):
     curves = feature_report.curves(rows, kind="location")
     assert [(curve.net, curve.trained) for curve in curves] == [("exp1", 3), ("exp2", 3), ("untrained", None)]
@@ -110,6 +121,12 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     assert len(feature_figures.plot_causal(rows, {"exp1": "Exp. 1"}, ["decoder.0.scale"]).axes) == 2
     with pytest.raises(ValueError, match="feature_causal exp2 --layers decoder.0.scale"):
         feature_figures.plot_causal(rows, {"exp2": "Exp. 2"}, ["decoder.0.scale"])
+    removed = [row for row in rows if (row.measure, row.control) != ("remove_effect", "untrained")]
+    both_ways = [
+        len(axes.get_lines())
+        for axes in feature_figures.plot_causal(removed, {"exp1": "Exp. 1"}, ["decoder.0.scale"]).axes
+    ]
+    assert both_ways[0] == both_ways[1] + 2  # an untrained net's removal was not measured
     k = {"exp1": 7, "exp2": 1}
     values = feature_report.measures_of(rows, k)
     assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}

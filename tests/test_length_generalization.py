@@ -302,6 +302,23 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
         sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
 
 
+def test_a_sheet_is_counted_only_beside_rows_of_its_own_weights(toy, monkeypatch):
+    monkeypatch.setattr(counting, "rows_path", lambda preset: toy.path)
+    monkeypatch.setattr(counting, "count_rows", lg.count_rows)
+    monkeypatch.setattr(counting, "counter_hash", lambda resolution: toy.hashes["counter"])
+    lg.measure("toy", [1, 2], 8)
+    rows = lg.read_rows(toy.path)
+    lg.write_rows([row for row in rows if row.k == 1], toy.path)
+    counting.count_sheet("toy")
+    assert {(row.k, row.sample) for row in lg.read_rows(toy.path)} == {(row.k, row.sample) for row in rows}
+    lg.write_rows([row._replace(weights="f" * 12) for row in rows], toy.path)
+    with pytest.raises(
+        ValueError, match="sheet of toy shows weights 000000000000, its rows are of ffffffffffff"
+    ):
+        counting.count_sheet("toy")
+    assert {row.weights for row in lg.read_rows(toy.path)} == {"f" * 12}
+
+
 def test_families_of_before_are_read_by_todays_name(tmp_path):
     lg.write_rows([row(1, 1, 1, family="scenes"), row(1, 1, 1)], tmp_path / "rows.csv")
     assert lg.read_rows(tmp_path / "rows.csv") == [row(1, 1, 1, family="crowded"), row(1, 1, 1)]

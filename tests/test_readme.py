@@ -128,6 +128,8 @@ def test_a_changed_row_changes_a_finding():
 def test_doses_that_fill_nothing_are_in_no_order():
     large, old = read_rows(rows_path("small")), read_rows(told_path())
     more_labels = ("exp1", "random_1-3", "drop_one_1-3")
-    spoiled = [row._replace(count=0, placed=0, centers="") if row.net in more_labels else row for row in large]
+    spoiled = [
+        row._replace(count=0, placed=0, centers="") if row.net in more_labels else row for row in large
+    ]
     doses = next(of for of in readme.findings(spoiled, old) if of.words.startswith("More labels"))
     assert doses.kind == "does not"

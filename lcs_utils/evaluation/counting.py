@@ -93,7 +93,8 @@ def count_sheet(net: str, preset: str = "tiny") -> None:
     """Count the samples that the net's sheet shows, for which its weights are not needed, where these are
     not counted yet.
 
-    Raises FileNotFoundError or ValueError as `read_sheet`.
+    Raises FileNotFoundError or ValueError as `read_sheet`, and ValueError where this counter's rows are of
+    other weights than the sheet's.
     """
     sheet, path = read_sheet(net, preset), rows_path(preset)
     side = next(iter(sheet.samples.values())).shape[-1]
@@ -103,6 +104,12 @@ def count_sheet(net: str, preset: str = "tiny") -> None:
     counted = [row for k, x in sheet.samples.items() for row in count_rows(from_uint8(x), counter, k, **key)]
     with store.exclusive(path):
         stored = [row for row in read_rows(path) if row.net != net or row.counted_by == key["counted_by"]]
+        others = {row.weights for row in stored if row.net == net} - {key["weights"]}
+        if others:
+            raise ValueError(
+                f"the sheet of {net} shows weights {key['weights']}, its rows are of {', '.join(others)}; "
+                f"draw it again: python -m lcs_utils.evaluation.length_generalization {net} --preset {preset}"
+            )
         there = {
             (row.net, row.weights, row.family, row.seed, row.solver, row.steps, row.k, row.sample)
             for row in stored

@@ -46,7 +46,8 @@ def pick(
     """One net's row, or the mean of its values and interval ends over the layers of a part ("encoder",
     "decoder").
 
-    Raises ValueError, with the command, where there is none.
+    Raises ValueError, with the command, where there is none, and for rows of several orders or numbers of
+    draws.
     """
     wanted = (k, control, reading, sigma, inputs)
 
@@ -56,9 +57,13 @@ def pick(
     # of some 40,000 rows, most are another net's or another measure's
     mine = [row for row in rows if row.net == net and row.measure == measure and key(row) == wanted]
     mine = [row for row in mine if row.layer.split(".")[0] == part]
+    what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
     if not mine:
-        what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
         raise ValueError(f"no rows for {what}: python -m lcs_utils.evaluation.net_features {net}")
+    ways = sorted({(row.order, row.draws) for row in mine})
+    if len(ways) > 1:
+        said = ", ".join(f"order {order}, {draws} draws" for order, draws in ways)
+        raise ValueError(f"rows for {what} were measured in several ways ({said}): pass those of one")
     value, low, high = np.array([row[-3:] for row in mine], float).mean(0).tolist()
     return mine[0]._replace(layer=part, value=value, low=low, high=high)
 
@@ -194,6 +199,18 @@ def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, contro
     return found[0]
 
 
+def causes(rows: Sequence[FeatureRow], net: str, layer: str, measure: str) -> dict[str, FeatureRow]:
+    """{control: row} of an intervention, in CAUSAL's order. Raises as `cause`; an untrained net's directions
+    may be missing.
+    """
+    controls = {row.control for row in rows if (row.net, row.layer, row.measure) == (net, layer, measure)}
+    return {
+        control: cause(rows, net, layer, measure, control)
+        for control in CAUSAL
+        if control != "untrained" or control in controls
+    }
+
+
 def causal_numbers(rows: Sequence[FeatureRow], nets: Iterable[str], layers: Sequence[str]) -> dict:
     """{net: {layer: {measure: {control: [value, low, high]}}}}, for JSON."""
     measures = [f"{way}_{what}" for way in ("add", "remove") for what in ("effect", "leak")]
@@ -201,8 +218,8 @@ def causal_numbers(rows: Sequence[FeatureRow], nets: Iterable[str], layers: Sequ
         net: {
             layer: {
                 measure: {
-                    words: list(cause(rows, net, layer, measure, control)[-3:])
-                    for control, words in CAUSAL.items()
+                    CAUSAL[control]: list(row[-3:])
+                    for control, row in causes(rows, net, layer, measure).items()
                 }
                 for measure in measures
             }

@@ -77,7 +77,8 @@ class Directions:
         )
 
     def scaled_as(self, other: "Directions") -> "Directions":
-        """These directions with the lengths of another net's, level by level and condition by condition.
+        """These directions with the lengths of another net's, level by level and condition by condition, and
+        about its middle: what a removal leaves is the net's own.
 
         Raises ValueError for those of other levels or conditions.
         """
@@ -88,9 +89,8 @@ class Directions:
         def length(d):
             return d.square().sum(dims, keepdim=True).sqrt()
 
-        return Directions(
-            self.layer, self.sigmas, self.d / length(self.d).clamp(min=1e-12) * length(other.d), self.baseline
-        )
+        scaled = self.d / length(self.d).clamp(min=1e-12) * length(other.d)
+        return Directions(self.layer, self.sigmas, scaled, other.baseline)
 
     def at_random(self, generator: torch.Generator) -> "Directions":
         """Random vectors of the same lengths, one a condition, the same at every level."""
@@ -219,8 +219,8 @@ def interventions(
 
     Controls: "condition" tells the net j itself; "random" a vector of d_j's length; "another" the direction
     of a condition outside `context`; "untrained" the directions of an untrained net, as long as the net's
-    own. A removal's effect is the change that it undoes: as telling j would, with the sign turned. Raises
-    ValueError for j outside `context`, and where no condition lies outside it.
+    own (`Directions.scaled_as`). A removal's effect is the change that it undoes: as telling j would, with
+    the sign turned. Raises ValueError for j outside `context`, and where no condition lies outside it.
     """
     check_kind("found", found, Directions, "Directions")
     check_tensor("singles", singles, ("n", "cond"), False)
