@@ -7,15 +7,12 @@ from lcs_utils.counter import net as counter
 
 
 class Net(NamedTuple):
-    """A checkpoint by (preset, name), and how the page calls it; `label` is its name in notebook A1's
-    figure.
-    """
+    """A checkpoint by (preset, name), and how the page calls it."""
 
     preset: str
     name: str
     title: str
     told: str
-    label: str
 
     @property
     def key(self) -> str:
@@ -29,9 +26,9 @@ class Net(NamedTuple):
 
 
 NETS = (
-    Net("tiny", "exp1", "Exp. 1", "all locations told", "Exp. 1, all labels"),
-    Net("tiny", "exp2", "Exp. 2", "one location told", "Exp. 2, one label"),
-    Net("tiny", "exp3", "Exp. 3", "one location told, local net", "Exp. 3, local net"),
+    Net("tiny", "exp1", "Exp. 1", "all locations told"),
+    Net("tiny", "exp2", "Exp. 2", "one location told"),
+    Net("tiny", "exp3", "Exp. 3", "one location told, local net"),
 )
 STEPS, SOLVER = 14, "dpmpp_2m"  # as the counted samples were drawn
 

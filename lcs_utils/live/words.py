@@ -1,14 +1,15 @@
-"""Numbers and sentences of the live page's article, from the shipped rows and figures when it is built."""
+"""Numbers and sentences of the live page's article, from the shipped rows when it is built."""
 
-import json
+from functools import cache
 
 import torch
 
-from lcs_utils import locality, nets, paths
+from lcs_utils import locality, nets
 from lcs_utils.clevr.conditions import GRID_SIZE
-from lcs_utils.evaluation import net_locality
+from lcs_utils.evaluation import against_null, net_locality
+from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.live import stored
-from lcs_utils.live.nets import NETS, counter_version
+from lcs_utils.live.nets import NETS, Net, counter_version
 
 TOLD = (3, 6, 9)  # locations of the table
 NOISE = 10.0  # the sigma of the sentence about locality: high noise, where the paper's argument wants it
@@ -19,13 +20,15 @@ def sentence(titles: list[str]) -> str:
     return " and ".join([", ".join(titles[:-1]), titles[-1]] if len(titles) > 1 else titles)
 
 
-def measured() -> dict | None:
-    """What notebook A1 measured of the page's nets at random cells; None before its figure is made."""
-    path = paths.FIGURES / NETS[0].preset / "is_it_real.json"
-    if not path.exists():
+@cache
+def measured() -> dict[Net, against_null.Found] | None:
+    """What the page's nets draw at random cells, beside its null, as in notebook A1; None before all were
+    counted.
+    """
+    rows = {net: [row for row in read_rows(rows_path(net.preset)) if row.net == net.name] for net in NETS}
+    if not all(set(TOLD) <= {row.k for row in of if row.family == "spread"} for of in rows.values()):
         return None
-    values = json.loads(path.read_text())["values"]["measured"].get("spread", {})
-    return values if all(net.label in values for net in NETS) else None
+    return {net: against_null.of_nets(of, [net.name], "spread") for net, of in rows.items()}
 
 
 def counted() -> str:
@@ -33,21 +36,17 @@ def counted() -> str:
     values = measured()
     if values is None:
         return ""
-    within = {net: values[net.label]["within one cell"] for net in NETS}
-    samples = {net: found["at"][str(TOLD[1])]["samples"] for net, found in within.items()}
     lines = [
         f"| | {' | '.join(f'{k} asked for' for k in TOLD)} | largest K |",
         "|" + "---|" * (len(TOLD) + 2),
     ]
-    for net, found in within.items():
-        rates = (found["at"][str(k)]["placed"] for k in TOLD)
-        cells = [f"{rate['own']['value']:.2f} ({rate['null']['value']:.2f})" for rate in rates]
-        largest = found["K"]["placed"]
-        cells.append(f"{largest['value']} [{largest['low']}, {largest['high']}]")
-        lines.append(f"| {net.title} ({samples[net]} samples) | {' | '.join(cells)} |")
-    looks = [
-        f"{net.title} {found['at'][str(TOLD[1])]['looks']['value']:.2f}" for net, found in within.items()
-    ]
+    for net, found in values.items():
+        rates = (found.at[k].placed for k in TOLD)
+        cells = [f"{rate.own.value:.2f} ({rate.null.value:.2f})" for rate in rates]
+        largest = found.k.placed
+        cells.append(f"{largest.value} [{largest.low}, {largest.high}]")
+        lines.append(f"| {net.title} ({found.at[TOLD[1]].samples} samples) | {' | '.join(cells)} |")
+    looks = [f"{net.title} {found.at[TOLD[1]].looks.value:.2f}" for net, found in values.items()]
     return "\n".join(
         [
             "Many samples say more than three. The share of images with the right number of objects at the",
@@ -98,9 +97,9 @@ def verdict() -> str:
     """One sentence on what the two halves say together; it claims no more than the table's K."""
     values = measured()
     if values is None:
-        return "The table will stand here when notebook A1 has counted these nets."
+        return "The table will stand here when these nets have been counted at random cells."
     most = nets.verified_row(NETS[0].name, NETS[0].preset)["objects"][1]
-    largest = {net: values[net.label]["within one cell"]["K"]["placed"]["value"] for net in NETS}
+    largest = {net: found.k.placed.value for net, found in values.items()}
     beyond = [net.title for net in NETS if largest[net] > most]
     not_beyond = [net.title for net in NETS if largest[net] <= most]
     parts = [f"{sentence(beyond)} put objects beyond the {most} they saw" if beyond else ""]
