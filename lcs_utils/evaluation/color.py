@@ -225,7 +225,8 @@ def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interv
     """How many of K asked colors one net's samples obey on average, whatever else they show, with its
     bootstrap interval (App. E.4).
 
-    Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. Raises ValueError without rows
+    Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. It leans upward where few obey:
+    64 samples of a deaf net asked for six come back as 0.3 on average. Raises ValueError without rows
     of that K, for another K than 1..8, and for families that ask for a color twice.
     """
     mine = [row for row in rows if row.k == k]
