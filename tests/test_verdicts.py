@@ -196,9 +196,10 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
         with_own = {net: own[other], other: own[net]}
         return [cell._replace(own=with_own.get(cell.net, cell.own), at_papers=None) for cell in cells]
 
-    for net in ("exp1", "exp2"):  # each with the other's K in its place
+    # each with the other's K in its place; at random cells Exp. 1's K is 7, two short of the paper's
+    for net, own_verdict in (("exp1", verdicts.PARTLY), ("exp2", verdicts.YES)):
         judge = claims_64.entry(net)
-        assert judge(cells)[1] == verdicts.YES and judge(exchanged("exp1", "exp2"))[1] == verdicts.NO
+        assert judge(cells)[1] == own_verdict and judge(exchanged("exp1", "exp2"))[1] == verdicts.NO
     told = [c.judge(cells) for c in claims_64.entries("tiny")]
     assert claims_64.entry("exp3")(cells) in told and claims_64.entry("exp1")(cells) not in told  # in Fig. 1
     assert one_object.judge(cells)[1] == verdicts.PARTLY

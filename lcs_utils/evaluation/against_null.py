@@ -23,9 +23,9 @@ from lcs_utils.evaluation.judged import KS, Judged, by_picture, judge, over_pair
 from lcs_utils.evaluation.placement import TOLERANCES
 from lcs_utils.evaluation.rates import measures
 from lcs_utils.evaluation.rows import Row, of_net
-from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK, largest_k_of
+from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
-from lcs_utils.stats import Interval, bounded, drawn_mean, over_trainings, weights
+from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
 
 RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
@@ -204,7 +204,7 @@ def beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Besi
     return Beside(own, null, above, elsewhere)
 
 
-def k_from_draws(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:
+def largest_k_of(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:
     """The largest K such that every k = 1..K succeeds, its interval over the same draws of trainings at
     every k.
     """
@@ -213,7 +213,9 @@ def k_from_draws(found: dict[int, list[dict]], name: str, kind: str, seed: int) 
         return None
     ks = [k for i, k in enumerate(ks, 1) if k == i]  # up to the first gap
     shares = np.stack([over_trainings([each[name][kind] for each in found[k]], seed) for k in ks])
-    return largest_k_of(shares, RULES[name].threshold)
+    passed = np.cumprod(shares > RULES[name].threshold, axis=0).sum(0)
+    low, high = np.quantile(passed[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return LargestK(int(passed[0]), int(low), int(high), bool(passed[0] == len(ks)))
 
 
 def of_nets(
@@ -261,7 +263,7 @@ def of_nets(
             drawn=drawn,
             samples=sum(numbers),
         )
-    largest = [k_from_draws(found, name, kind, seed) for name in RULES for kind in ("own", "null")]
+    largest = [largest_k_of(found, name, kind, seed) for name in RULES for kind in ("own", "null")]
     return Found(at, Ks(*largest))  # type: ignore[arg-type]  # None where there are no rows
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lcs_utils.evaluation import color
-from lcs_utils.evaluation.against_null import RULES, Beside, beside, k_from_draws
+from lcs_utils.evaluation.against_null import RULES, Beside, beside, largest_k_of
 from lcs_utils.evaluation.color import ColorRow, decode
 from lcs_utils.evaluation.judged import over_pairs
 from lcs_utils.evaluation.placement import TIMES
@@ -126,7 +126,7 @@ def of_net(rows: Iterable[ColorRow], net: str, family: str = "subsets", seed: in
             None if twice else color.conditions_obeyed(own, k, seed),
             len(own),
         )
-    k, null = (k_from_draws(draws, "placed", kind, seed) for kind in ("own", "null"))
+    k, null = (largest_k_of(draws, "placed", kind, seed) for kind in ("own", "null"))
     if k is None:
         raise ValueError(f"K of {net!r} needs rows for k = 1, 2, ...; there are {there}")
     return ColorFound(at, k, null)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from lcs_utils.checks import check_count, check_kind
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, by_k, check_row
@@ -102,15 +101,6 @@ OUR_RULE = Rule(
 )
 
 
-def largest_k_of(shares: Float[np.ndarray, "k draws"], threshold: float) -> LargestK:
-    """The largest K such that at every k = 1..K (a row each) the share of successes lies above the threshold
-    (App. E.2): of the first column the value, of all others, bootstrap draws, the interval.
-    """
-    passed = np.cumprod(shares > threshold, axis=0).sum(0)
-    low, high = np.quantile(passed[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
-    return LargestK(int(passed[0]), int(low), int(high), bool(passed[0] == len(shares)))
-
-
 def largest_k(
     rows: Iterable[Row], net: str, rule: Rule = OUR_RULE, family: str = "test", seed: int = 0
 ) -> LargestK:
@@ -129,9 +119,15 @@ def largest_k(
     good = [
         np.array([rule.succeeds(row, trained_on) for row in groups[k]], float) for k in range(1, measured + 1)
     ]
+
+    def passes(shares):
+        return np.cumprod(np.asarray(shares) > rule.threshold, axis=0).sum(0)
+
     # K itself, from the rule's samples; then what as many samples, drawn again, would have given.
-    shares = []
-    for k, values in enumerate(good):
-        looked_at = values[: rule.samples]
-        shares.append(np.append(looked_at.mean(), resampled(values, seed + k, len(looked_at))))
-    return largest_k_of(np.stack(shares), rule.threshold)
+    value = int(passes([values[: rule.samples].mean() for values in good]))
+    sizes = [min(rule.samples or len(values), len(values)) for values in good]
+    draws = passes(
+        [resampled(values, seed + k, size) for k, (values, size) in enumerate(zip(good, sizes, strict=True))]
+    )
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    return LargestK(value, int(low), int(high), value == measured)
