@@ -39,6 +39,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.evaluation import color_generalization, feature_matrices, feature_predictions
 from lcs_utils.evaluation import feature_causal, feature_ranks, net_features, sizes, strips
+from lcs_utils.evaluation import feature_causal_report as causal_report
 from lcs_utils.evaluation import feature_figures as figures
 from lcs_utils.evaluation import feature_report as report
 from lcs_utils.evaluation.claims import say_interval
@@ -137,9 +138,9 @@ Markdown(report.by_noise(rows, nets + large))
 
 # %%
 layers = feature_causal.LAYERS
-altered = report.changed(rows, "64 px")
+altered = causal_report.changed(rows, "64 px")
 figure = figures.plot_causal(rows, altered, layers)
-said = report.causal_numbers(rows, altered, layers)
+said = causal_report.causal_numbers(rows, altered, layers)
 path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 
 # %% [markdown]
@@ -192,7 +193,7 @@ for again in ("", "_seed1"):
     tests += feature_predictions.of_features(rows, *pair, "untrained, 64 px")
 of_colors = ("color_1-3, 64 px", "color_single_1-3, 64 px", "untrained_color, 64 px")
 tests += feature_predictions.of_features(rows, *of_colors)
-for net in (*report.changed(rows), *altered):
+for net in (*causal_report.changed(rows), *altered):
     tests += feature_predictions.of_causes(rows, net, layers)
 tests += feature_predictions.of_ranks(found)
 Markdown(feature_predictions.markdown(tests))

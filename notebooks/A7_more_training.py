@@ -76,8 +76,9 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # decide is local. So one more net, told nothing, was trained on crops of renders at noise up to .5
 # alone, at full resolution, where the others fold 2x2 pixels into one (`python -m
 # lcs_utils.training low_noise --preset small --again`). Below a noise of .3 it denoises in Exp. 1's
-# place (exp1/low_noise); any net could share it, no other was tried. Same noise, same places, same counter. What does it mend, and what does it leave
-# (a cube of two colors at K = 3)? Does it change what composes?
+# place (exp1/low_noise); any net could share it, no other was tried. Same noise, same places, same
+# counter. What does it mend, and what does it leave (a cube of two colors at K = 3)? Does it change
+# what composes?
 
 # %%
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low\nnoise apart"}

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lcs_utils.evaluation import (
+    feature_causal_report,
     feature_figures,
     feature_labels,
     feature_matrices,
@@ -50,7 +51,7 @@ def feature_rows(planted=PLANTED):
             for control in ("", "permuted"):
                 row("probe", 6, 0.9 if not control else 0.5, control, "mean")
     for way, effect in (("add", 0.1), ("remove", 0.7)):
-        for control in feature_report.CAUSAL:
+        for control in feature_causal_report.CONTROLS:
             value = {"": effect, "condition": 1.0}.get(control, 0.0)
             for name, shown in (("effect", value), ("leak", 0.1)):
                 how = ("tiny", "exp1", "w", "decoder.0.scale", "flat", 0.0, "samples", "first", 16)
@@ -154,7 +155,7 @@ def test_panels_of_additivity_share_one_axis_that_says_what_it_is(rows):
 def test_every_kind_of_cause_has_a_marker_of_its_own(rows):
     figure = feature_figures.plot_causal(rows, {"exp1": "Exp. 1"}, ["decoder.0.scale"])
     keys = figure.legends[0].get_lines()
-    assert len({line.get_marker() for line in keys}) == len(keys) == len(feature_report.CAUSAL)
+    assert len({line.get_marker() for line in keys}) == len(keys) == len(feature_causal_report.CONTROLS)
     drawn = [line.get_marker() for line in figure.axes[0].get_lines() if line.get_marker() != "None"]
     assert drawn == [line.get_marker() for line in keys]
 

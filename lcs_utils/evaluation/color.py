@@ -225,9 +225,10 @@ def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interv
     """How many of K asked colors one net's samples obey on average, whatever else they show, with its
     bootstrap interval (App. E.4).
 
-    Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. It leans upward where few obey:
-    64 samples of a deaf net asked for six come back as 0.3 on average. Raises ValueError without rows
-    of that K, for another K than 1..8, and for families that ask for a color twice.
+    Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. Choice: the likelihood of few
+    samples leans upward where few obey; by how much the bootstrap's mean lies above its value is taken off,
+    from the interval, too. Raises ValueError without rows of that K, for another K than 1..8, and for
+    families that ask for a color twice.
     """
     mine = [row for row in rows if row.k == k]
     if not mine or not 1 <= k <= LARGEST_K:
@@ -245,6 +246,7 @@ def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interv
     samples = np.concatenate([counts[None], draws]).astype(float)
     each = np.minimum(np.arange(k + 1)[None], kinds[:, 1:])
     obeyed = (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / len(mine)
+    obeyed = np.clip(obeyed - (obeyed[1:].mean() - obeyed[0]), 0, k)
     return bounded(obeyed[0], obeyed[1:], len(mine), float(k))
 
 

@@ -10,16 +10,15 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.evaluation.feature_causal_report import CONTROLS, causes
 from lcs_utils.evaluation.feature_labels import Curve, hue, label, of_colors
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.feature_report import (
-    CAUSAL,
     PARTS,
     Matrices,
     averaged,
-    causes,
     off_diagonal,
     pick,
 )
@@ -135,13 +134,13 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
         len(nets), 2, figsize=(9.0, 1.0 + 1.55 * len(nets)), squeeze=False, sharex=True, sharey=True
     )
     shades = [PALETTE[name] for name in ("black", "orange", "sky", "purple", "green")]
-    kinds = dict(zip(CAUSAL, zip(shades, "osD^X", strict=True), strict=True))
+    kinds = dict(zip(CONTROLS, zip(shades, "osD^X", strict=True), strict=True))
     for i, (net, words) in enumerate(nets.items()):
         for axes, way in zip(panels[i], ("add", "remove"), strict=True):
             for y, layer in enumerate(layers):
                 for control, row in causes(rows, net, layer, f"{way}_effect").items():
                     shade, marker = kinds[control]
-                    place = y + (2 - list(CAUSAL).index(control)) * 0.16
+                    place = y + (2 - list(CONTROLS).index(control)) * 0.16
                     axes.plot([row.low, row.high], [place] * 2, color=shade, lw=1.6)
                     axes.plot(row.value, place, marker, ms=6.5, mec="white", mew=0.4, color=shade)
             axes.axvline(0, color="0.6", lw=1, zorder=1)
@@ -156,7 +155,7 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
                 axes.set_xlabel("effect: share of the condition's own change\n(colors: objects, counted)")
         panels[i, 0].set_ylabel(words.replace(", ", "\n"), fontsize=9)
     keys = [plt.Line2D([], [], color=shade, marker=marker, ms=6.5) for shade, marker in kinds.values()]
-    figure.legend(keys, list(CAUSAL.values()), loc="outside lower center", ncols=3, fontsize=9)
+    figure.legend(keys, list(CONTROLS.values()), loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from lcs_utils.evaluation.color_rates import ColorFound
+from lcs_utils.evaluation.feature_causal_report import causes
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
-from lcs_utils.evaluation.feature_report import cause, pick
+from lcs_utils.evaluation.feature_report import pick
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
@@ -90,9 +91,8 @@ def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> li
         if not at:
             raise ValueError(f"no rows of {net!r}: python -m lcs_utils.evaluation.feature_causal {net}")
         best = max((row for row in at if not row.control), key=lambda row: row.value)
-        leak, own_leak = (
-            cause(rows, net, best.layer, f"{way}_leak", control).value for control in ("", "condition")
-        )
+        leaks = causes(rows, net, best.layer, f"{way}_leak")
+        leak, own_leak = (leaks[control].value for control in ("", "condition"))
         others = [r.value for r in at if r.layer == best.layer and r.control not in ("", "condition")]
         found.append(
             Prediction(

@@ -18,17 +18,10 @@ from lcs_utils.evaluation.feature_matrices import CosineRow, matrices
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.rows import Row
-from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
+from lcs_utils.evaluation.sizes import SIZES, sized
 from lcs_utils.stats import Interval
 
 PARTS = ("encoder", "decoder", "denoiser")
-CAUSAL = {
-    "": "its direction $d_j$",
-    "another": "another condition's",
-    "random": "a random vector",
-    "untrained": "an untrained net's",
-    "condition": "the condition itself",
-}
 CONTROL_WORDS = {"permuted": "permuted", "random": "random"}
 
 
@@ -176,54 +169,6 @@ def cosine_numbers(rows: Sequence[CosineRow], nets: Iterable[str]) -> dict:
                 for layer, of in matrices(rows, net, control).items()
             }
             for control in ("", *CONTROL_WORDS)
-        }
-        for net in nets
-    }
-
-
-def changed(rows: Iterable[FeatureRow], size: str = "32 px") -> dict[str, str]:
-    """{net: label} of the nets of a size whose features were changed while sampling (`feature_causal`)."""
-    return labels([row for row in rows if row.inputs == "samples"], size)
-
-
-def cause(rows: Iterable[FeatureRow], net: str, layer: str, measure: str, control: str = "") -> FeatureRow:
-    """The row of an intervention at a layer. Raises ValueError, with the command, where there is none."""
-    wanted = (layer, measure, control)
-    found = [row for row in rows if row.net == net and (row.layer, row.measure, row.control) == wanted]
-    if not found:
-        preset = next(preset for preset, size in SIZES.items() if size == size_of(net))
-        command = (
-            f"python -m lcs_utils.evaluation.feature_causal {bare(net)} --layers {layer} --preset {preset}"
-        )
-        raise ValueError(f"no rows for {measure} of {net} at {layer}: {command}")
-    return found[0]
-
-
-def causes(rows: Sequence[FeatureRow], net: str, layer: str, measure: str) -> dict[str, FeatureRow]:
-    """{control: row} of an intervention, in CAUSAL's order. Raises as `cause`; an untrained net's directions
-    may be missing.
-    """
-    controls = {row.control for row in rows if (row.net, row.layer, row.measure) == (net, layer, measure)}
-    return {
-        control: cause(rows, net, layer, measure, control)
-        for control in CAUSAL
-        if control != "untrained" or control in controls
-    }
-
-
-def causal_numbers(rows: Sequence[FeatureRow], nets: Iterable[str], layers: Sequence[str]) -> dict:
-    """{net: {layer: {measure: {control: [value, low, high]}}}}, for JSON."""
-    measures = [f"{way}_{what}" for way in ("add", "remove") for what in ("effect", "leak")]
-    return {
-        net: {
-            layer: {
-                measure: {
-                    CAUSAL[control]: list(row[-3:])
-                    for control, row in causes(rows, net, layer, measure).items()
-                }
-                for measure in measures
-            }
-            for layer in layers
         }
         for net in nets
     }

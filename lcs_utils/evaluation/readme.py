@@ -69,10 +69,11 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         counted = at[net].k.placed
         looks = [by_eye.largest_of(hands, looked_at, f"{one}, 64 px").eye for one in seeds_of(large, net)]
         eyes = [eye for eye in looks if eye]
-        of_each = sorted({eye.value for eye in eyes})  # of the trainings the least and most, what covers all
-        values = "-".join(str(value) for value in dict.fromkeys((*of_each[:1], *of_each[-1:])))
-        covers = f"[{min(e.low for e in eyes)}, {max(e.high for e in eyes)}]" if eyes else ""
-        by = f"K {values} {covers} by eye; " if eyes else ""
+        by = ""
+        if eyes:  # the least and the most of its trainings, and what covers all their intervals
+            least, most = min(eye.value for eye in eyes), max(eye.value for eye in eyes)
+            covers = f"[{min(eye.low for eye in eyes)}, {max(eye.high for eye in eyes)}]"
+            by = f"K {least if least == most else f'{least}-{most}'} {covers} by eye; "
         right = at[net].at[SIX].placed
         beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
         k[name] = f"{by}random cells {say(counted).partition(' [')[0]}, {beside}"
