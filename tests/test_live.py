@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from lcs_utils import checkpoints, locality
+from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.live import export, page, runtime, stored, words
 from lcs_utils.live.nets import NETS
 from lcs_utils.live.noise import normal
@@ -91,6 +92,31 @@ def test_a_packed_file_comes_back_and_a_template_wants_every_value():
     assert page.filled("{{a}} and {{b}}", {"a": 1, "b": "x"}) == "1 and x"
     with pytest.raises(KeyError):
         page.filled("{{a}}", {})
+
+
+def test_the_page_says_what_the_rows_say(monkeypatch):
+    """K of every net in the table; with Exp. 1's pictures emptied the sentence no longer says it composes."""
+    table, said = words.counted(), words.verdict()
+    for net, found in words.measured().items():
+        k = found.k.placed
+        assert f"| {net.title} ({found.at[6].samples} samples) |" in table
+        assert f"{k.value} [{k.low}, {k.high}] |" in table
+    assert said.startswith("Exp. 1 and Exp. 3 put objects beyond the 3 they saw, Exp. 2 does not")
+    rows = read_rows(rows_path("tiny"))
+
+    def shown_with(rows):
+        words.measured.cache_clear()
+        monkeypatch.setattr(words, "read_rows", lambda path: rows)
+        return words.counted(), words.verdict()
+
+    empty = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in rows]
+    assert "Exp. 1 and Exp. 2 do not" in shown_with(empty)[1]
+    fewer = [row for row in rows if (row.net, row.family, row.k) != ("exp1", "spread", 6)]
+    assert shown_with(fewer) == (
+        "",
+        "The table will stand here when these nets have been counted at random cells.",
+    )
+    words.measured.cache_clear()
 
 
 def test_the_null_of_a_local_net_is_its_window_s():

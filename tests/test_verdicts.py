@@ -200,6 +200,12 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     for net, own_verdict in (("exp1", verdicts.PARTLY), ("exp2", verdicts.YES)):
         judge = claims_64.entry(net)
         assert judge(cells)[1] == own_verdict and judge(exchanged("exp1", "exp2"))[1] == verdicts.NO
+        papers = [
+            cell._replace(own=cell.own._replace(value=cell.paper.k), at_papers=None)
+            for cell in cells
+            if cell.net == net
+        ]
+        assert judge(papers)[1] == verdicts.YES
     told = [c.judge(cells) for c in claims_64.entries("tiny")]
     assert claims_64.entry("exp3")(cells) in told and claims_64.entry("exp1")(cells) not in told  # in Fig. 1
     assert one_object.judge(cells)[1] == verdicts.PARTLY
