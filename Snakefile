@@ -16,6 +16,7 @@
 #   samples= locations= of each K, and which K, in place of the usual ones (a trial: 8, and 1-3)
 # Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
 import math
+import shlex
 import sys
 
 sys.path.insert(0, str(workflow.basedir))
@@ -79,7 +80,7 @@ MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else No
 MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
 SOME = "".join(f" --{key} {value}" for key, value in MEASURED.items() if value is not None)
 
-PYTHON = sys.executable
+PYTHON = shlex.quote(sys.executable)  # the folder's name may hold a space
 TRAIN = f"{PYTHON} -m lcs_utils.training"
 RUNS = paths.shown(paths.RUNS)
 FIGURES = paths.shown(paths.FIGURES / PRESET if SHIPPED else paths.RUNS / PRESET / "figures")

@@ -63,6 +63,8 @@ class Experiment:
                 f"{self.condition}"
             )
 
+        if self.normalize_label and self.radius is not None:  # a patch's label also says where it lies
+            raise ValueError(f"{self.name}: normalize_label is for nets that see the whole image, got {self}")
         if self.crop is not None:
             check_count(f"{self.name}: crop", self.crop, 1)
             if self.labels != "none" or self.radius is not None or not numbers[1]:

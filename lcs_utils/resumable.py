@@ -19,7 +19,7 @@ from lcs_utils import store
 
 def read_state(path) -> dict:
     """What `Resumable.save` wrote, every byte of it checked. Raises ValueError, with the remedy, for a
-    broken file.
+    broken file, and as it is what keeps the machine from reading a whole one.
 
     torch stores a CRC-32 of each part inside the file, where it cannot come apart from what it is about,
     but never looks at it.
@@ -34,13 +34,20 @@ def read_state(path) -> dict:
         if not isinstance(value, dict) or "seen" not in value:
             raise ValueError("it holds something else")
         return value
-    except FileNotFoundError:
-        raise
     except Exception as error:  # what a broken file raises depends on where it is broken
+        if _of_the_machine(error):
+            raise
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ValueError(
             f"{path} is no whole saved state ({reason}); remove it to train from the start"
         ) from None
+
+
+def _of_the_machine(error: Exception) -> bool:
+    """Whether it was no memory, handle, right or file that failed a reader: nothing is said of the bytes."""
+    if isinstance(error, OSError):
+        return error.errno not in (None, errno.EINVAL)  # a broken file's parts may lie before its beginning
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate" in str(error)
 
 
 def remove_leftovers(folder, name: str = "") -> None:
@@ -131,6 +138,8 @@ class Resumable:
                 else:
                     part.manual_seed(2**32 + int(value["seen"][0]))
         except (KeyError, ValueError, RuntimeError) as error:
+            if _of_the_machine(error):
+                raise
             reason = str(error).partition("\n")[0]
             raise ValueError(
                 f"{path} is the state of something else ({reason}); remove it to train from the start"

@@ -27,6 +27,7 @@
 # %% tags=["parameters"]
 preset: str = "tiny"
 model: str = "standin"
+device: str = "cpu"
 seed: int = 0
 
 # %%
@@ -37,7 +38,7 @@ from lcs_utils.text_to_image import alt_texts, figures, prompts, report, structu
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
 plotting.use_style()
-denoiser, study = prompts.load(model)
+denoiser, study = prompts.load(model, device)
 rows, files = truth.read(), report.files(model)
 
 # %% [markdown]

@@ -22,6 +22,7 @@
 # %% tags=["parameters"]
 preset: str = "tiny"
 model: str = "standin"
+device: str = "cpu"
 seed: int = 0
 
 # %%
@@ -32,7 +33,7 @@ from lcs_utils.text_to_image import alt_texts, figures, kinds, prompts, report, 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
 plotting.use_style()
-denoiser, study = prompts.load(model)
+denoiser, study = prompts.load(model, device)
 rows, files = truth.read(), report.files(model)
 
 # %% [markdown]

@@ -136,6 +136,25 @@ def test_planted_conditions_obeyed_of_six_come_back_on_average(objects, obey, mo
     assert np.mean([found() for _ in range(60)]) == pytest.approx(truth, abs=0.3)
 
 
+@pytest.mark.parametrize(("k", "obey", "least", "most"), [(6, 0, 0, 5), (7, 0, 0, 5), (6, 3, 40, 40)])
+def test_the_interval_of_a_deaf_net_holds_nothing_obeyed(k, obey, least, most, monkeypatch):
+    """Of 40 sets of 64 samples, how many intervals lie above 0: at most 5 of a deaf net's (by one chance in
+    2,000 more, at one in 40 each), all of one that obeys three.
+    """
+    monkeypatch.setattr(color, "RESAMPLES", 100)
+    rng, law = np.random.default_rng(1), color.table()
+    template = rows_of(["red"], color.conditions("subsets", k, 1))[0]
+
+    def found():
+        counts = rng.integers(k - 1, k + 2, 64)
+        rows = [
+            template._replace(count=int(n), placed=int(rng.choice(k + 1, p=law[k, n][obey]))) for n in counts
+        ]
+        return color.conditions_obeyed(rows, k)
+
+    assert least <= sum(found().low > 0 for _ in range(40)) <= most
+
+
 def test_objects_outside_the_image_are_counted_only_where_asked():
     inside = SceneObject("cube", "small", "metal", "red", (0.0, 0.0, 0.35), 0.0)
     outside = SceneObject("cube", "small", "metal", "blue", (2.6, 2.9, 0.35), 0.0)
@@ -176,6 +195,10 @@ def test_multisets_are_written_and_read():
         (lambda: color.decode("a b"), "written as 8 counts >= 0, got 'a b'"),
         (lambda: color.chance_placed([1], -1), "objects must be >= 0, got -1"),
         (lambda: color.conditions_obeyed([], 3), "need rows of K = 3"),
+        (
+            lambda: color.conditions_obeyed(rows_of(["red"], color.conditions("subsets", 8, 3)), 8),
+            r"K = 8, within 1\.\.7",
+        ),
         (
             lambda: color.conditions_obeyed(rows_of(["red"], color.conditions("repeated", 2, 3)), 2),
             "this family repeats colors",

@@ -43,6 +43,8 @@ def test_a_net_that_listens_stands_above_its_null_and_one_that_does_not_in_it(ro
         assert at.own.low < deaf.at[k].chance < at.own.high  # as many randomly colored objects
         assert hears.at[k].obeyed.low > k - 0.5 and deaf.at[k].obeyed.high < 1.5
     assert hears.at[8].right.null is None  # all eight colors: no sample was asked for others
+    assert hears.at[8].obeyed is None  # and any object shows one of them
+    assert all(deaf.at[k].obeyed.low == 0 for k in (2, 4, 6))
 
 
 def test_the_papers_list_borrows_its_null_from_random_subsets(rows):

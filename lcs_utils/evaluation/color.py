@@ -27,13 +27,13 @@ from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.rows import PLAUSIBLE
-from lcs_utils.stats import Interval, bounded, interval
+from lcs_utils.stats import LEVEL, Interval, bounded, interval
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import Counts, ObjectCounter
 
 N = len(COLORS)
-LARGEST_K = N
+LARGEST_K, MOST_OBEYED = N, N - 1
 MOST = 10  # objects, for which CLEVR's margins leave room; a sample with more is held against this many
 RESAMPLES, STEPS = 500, 300  # of the bootstrap; of expectation maximization
 FAMILIES = {
@@ -221,19 +221,30 @@ def mixture(
     return joint / np.maximum(joint.sum(2, keepdims=True), 1e-300)
 
 
+def _obeyed(
+    k: int, kinds: Int[np.ndarray, "kinds 2"], samples: Float[np.ndarray, "draws kinds"]
+) -> Float[np.ndarray, "draws"]:
+    """Conditions obeyed on average in each draw; `kinds` are (placed, objects)."""
+    likelihood = np.array([table()[k, min(max(count, place), MOST)][:, place] for place, count in kinds])
+    each = np.minimum(np.arange(k + 1)[None], kinds[:, 1:])
+    return (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / samples.sum(1)
+
+
 def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interval:
     """How many of K asked colors one net's samples obey on average, whatever else they show, with its
     bootstrap interval (App. E.4).
 
     Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. Choice: the likelihood of few
     samples leans upward where few obey; by how much the bootstrap's mean lies above its value is taken off,
-    from the interval, too. Raises ValueError without rows of that K, for another K than 1..8, and for
-    families that ask for a color twice.
+    from the interval, too. Its null is a net that draws as many objects in random colors: where one of them
+    in forty comes out higher, the interval begins at 0. Raises ValueError without rows of that K, for another
+    K than 1..7 (asked for all colors, one object always shows one of them), and for families that ask for a
+    color twice.
     """
     mine = [row for row in rows if row.k == k]
-    if not mine or not 1 <= k <= LARGEST_K:
+    if not mine or not 1 <= k <= MOST_OBEYED:
         raise ValueError(
-            f"conditions obeyed need rows of K = {k}, within 1..{LARGEST_K}; there are "
+            f"conditions obeyed need rows of K = {k}, within 1..{MOST_OBEYED}; there are "
             f"{sorted({row.k for row in rows})}"
         )
     if any(decode(row.asked).max() > 1 for row in mine):
@@ -241,13 +252,20 @@ def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interv
             "conditions obeyed are counted where each color is asked for once; this family repeats colors"
         )
     kinds, counts = np.unique([(row.placed, row.count) for row in mine], axis=0, return_counts=True)
-    likelihood = np.array([table()[k, min(max(count, place), MOST)][:, place] for place, count in kinds])
-    draws = np.random.default_rng(seed).multinomial(len(mine), counts / len(mine), RESAMPLES)
-    samples = np.concatenate([counts[None], draws]).astype(float)
-    each = np.minimum(np.arange(k + 1)[None], kinds[:, 1:])
-    obeyed = (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / len(mine)
-    obeyed = np.clip(obeyed - (obeyed[1:].mean() - obeyed[0]), 0, k)
-    return bounded(obeyed[0], obeyed[1:], len(mine), float(k))
+    random = np.random.default_rng(seed)
+    draws = random.multinomial(len(mine), counts / len(mine), RESAMPLES)
+    obeyed = _obeyed(k, kinds, np.concatenate([counts[None], draws]).astype(float))
+    found = np.clip(obeyed - (obeyed[1:].mean() - obeyed[0]), 0, k)
+    own = bounded(found[0], found[1:], len(mine), float(k))
+
+    numbers, often = np.unique([row.count for row in mine], return_counts=True)
+    laws = {n: table()[k, min(n, MOST)][0] for n in numbers}
+    shown = [(place, n, law[place] * of) for (n, law), of in zip(laws.items(), often) for place in range(k + 1)]
+    shown = [(place, n, chance) for place, n, chance in shown if chance]
+    chances = np.array([chance for *_, chance in shown]) / len(mine)
+    deaf = random.multinomial(len(mine), chances / chances.sum(), RESAMPLES).astype(float)
+    null = _obeyed(k, np.array([(place, n) for place, n, _ in shown]), deaf)
+    return own if obeyed[0] > np.quantile(null, (1 + LEVEL) / 2) else own._replace(low=0.0)
 
 
 def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor, "scenes 8"]:

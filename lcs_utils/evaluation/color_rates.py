@@ -32,7 +32,7 @@ class ColorAt(NamedTuple):
     """One net at one K: number and colors right (`success`, but for looks), share of the asked objects there
     (`right`), and `chance`, that share of K randomly colored objects.
 
-    `obeyed`: conditions obeyed, None where a color is asked for twice.
+    `obeyed`: conditions obeyed, None where a color is asked for twice, or all of them.
     """
 
     success: Beside
@@ -123,7 +123,7 @@ def of_net(rows: Iterable[ColorRow], net: str, family: str = "subsets", seed: in
             round(float(expected / k), 4),
             interval(np.array([row.plausibility >= PLAUSIBLE for row in own], float), seed=seed, share=True),
             interval(np.array([row.count for row in own], float), seed=seed),
-            None if twice else color.conditions_obeyed(own, k, seed),
+            None if twice or k > color.MOST_OBEYED else color.conditions_obeyed(own, k, seed),
             len(own),
         )
     k, null = (largest_k_of(draws, "placed", kind, seed) for kind in ("own", "null"))

@@ -161,7 +161,7 @@
   }
 
   // One net's sample of `cells` from `noise`, drawn step by step; null when it was stopped.
-  async function draw({ net, canvas, bar, note }, cells, noise) {
+  async function draw({ net, canvas, bar, note }, cells, number) {
     const session = await loaded(net.key), side = net.resolution, local = net.radius !== null;
     const cond = new Float32Array(grid * grid);
     for (const cell of cells) cond[cell] = 1;
@@ -182,6 +182,7 @@
       return !stopped;
     };
     const denoise = LCS.denoiser(session, net, grid, cond, part);
+    const noise = LCS.normal(number, 3 * side * side);
     const image = await LCS.sample(denoise, noise, LCS.sigmas(known.steps), seen);
     bar.hidden = true;
     if (!image) return null;
@@ -191,8 +192,8 @@
     for (const cell of cells) ring(canvas, cell, "white", 4);
     const count = Math.round(await LCS.count(await loaded("counter"), clipped, side));
     const found = `asked for ${cells.length}, counted ${count}`;
-    canvas.setAttribute("aria-label", `${net.title}, ${net.told}, seed ${seedInput.value}: ${found}`);
-    note.textContent = `${found} (live, seed ${seedInput.value}, ${(took / 1000).toFixed(1)} s)`;
+    canvas.setAttribute("aria-label", `${net.title}, ${net.told}, seed ${number}: ${found}`);
+    note.textContent = `${found} (live, seed ${number}, ${(took / 1000).toFixed(1)} s)`;
     return { image: clipped, count, seconds: took / 1000 };
   }
 
@@ -200,9 +201,8 @@
   LCS.draw = async function (cells, number) {
     const found = {};
     for (const panel of panels) {
-      const side = panel.net.resolution;
       status.textContent = `${panel.net.title} is drawing.`;
-      const drawn = await draw(panel, cells, LCS.normal(number, 3 * side * side));
+      const drawn = await draw(panel, cells, number);
       if (!drawn) return null;
       found[panel.net.key] = drawn;
     }

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, nets, paths, provenance, store
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.live import export, runtime, stored, words
-from lcs_utils.live.nets import NETS, STEPS
+from lcs_utils.live.nets import NETS, STEPS, counter_version
 
 HERE = Path(__file__).parent
 PLACE = "_static/live"  # below the front page
@@ -30,8 +30,9 @@ LARGEST_LOAD = 40e6  # bytes
 
 
 def kept() -> Path:
-    """Where graphs, samples and maps of today's nets and code are kept between builds."""
+    """Where graphs, samples and maps of today's nets, counter and code are kept between builds."""
     rests_on = [provenance.digest(provenance.imported_files(CODE)), *(net.weights for net in NETS)]
+    rests_on.append(counter_version())
     return paths.RUNS / "live" / hashlib.sha256(" ".join(rests_on).encode()).hexdigest()[:16]
 
 

@@ -114,6 +114,8 @@ class LinearComposition:
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
         base = (self.background or self.denoise)(x_t, sigma, torch.zeros_like(cond))
         image, cell = cond.nonzero(as_tuple=True)
+        if not len(image):  # nothing is asked for: the background alone
+            return base
         total = base.clone()
         for i, j in zip(image.split(self.chunk), cell.split(self.chunk), strict=True):
             single = F.one_hot(j, cond.shape[1]).to(cond.dtype)

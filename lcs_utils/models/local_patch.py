@@ -106,6 +106,7 @@ def patch_conditions(
     Raises ValueError unless `grid` has grid_size^2 non-negative counts.
     """
     check_grid(grid, radius, grid_size)
+    grid = grid if grid.is_floating_point() else grid.float()  # centers lie between whole numbers
     side = 2 * radius + 1
     padded = F.pad(grid.reshape(-1, 1, grid_size, grid_size), [radius] * 4)
     subgrids = rearrange(padded.unfold(2, side, 1).unfold(3, side, 1), "b 1 i j y x -> b (i j) (y x)")

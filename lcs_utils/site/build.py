@@ -200,14 +200,26 @@ def toctree(caption: str, documents: list[str]) -> str:
     return "\n".join(["", "```{toctree}", *options, "", *documents, "```", ""])
 
 
+def check_place(output: Path) -> None:
+    """Raise ValueError where a web edition would take the place of anything but an earlier one."""
+    ours = all((output / name).exists() for name in ("searchindex.js", "_static/site.css"))
+    if output.exists() and not ours and not (output.is_dir() and not any(output.iterdir())):
+        raise ValueError(
+            f"{output} holds something that is no web edition, which would be replaced; name a new or an "
+            "empty folder"
+        )
+
+
 def build(
     output: Path = SITE, names: list[str] | None = None, figures: list[Path] | None = None
 ) -> list[str]:
     """Write the pages of notebooks and figures (default: all of preset tiny) to `output`; returns Sphinx's
     warnings, before them a line that begins with NO_NETS where the front page has no nets.
 
-    The folder appears whole or not at all. Raises SiteError when Sphinx cannot read a page.
+    The folder appears whole or not at all, in place of an earlier edition. Raises ValueError where it holds
+    anything else, and SiteError when Sphinx cannot read a page.
     """
+    check_place(output)
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace
 
@@ -236,6 +248,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.site", description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=Path, default=SITE, help="default: site/")
     output = parser.parse_args(arguments).output.absolute()
+    try:
+        check_place(output)
+    except ValueError as error:
+        parser.error(str(error))
     for warning in build(output):
         print(warning, file=sys.stderr)
     print(f"The web edition is written; open {paths.shown(output / 'index.html')}")

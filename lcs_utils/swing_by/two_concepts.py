@@ -8,8 +8,9 @@ lcs_utils.swing_by.two_concepts`.
 """
 
 import argparse
-import hashlib
 import math
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,12 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
-from lcs_utils import diffusion, paths, store
+from lcs_utils import diffusion, paths, provenance, store
 from lcs_utils.swing_by.disks import UNEXPLAINED, Disks
 from lcs_utils.theory.checks import check_count, check_list, check_number, shown
 
 LABELS = ((0, 0), (0, 1), (1, 0), (1, 1))  # (size, color); the last one is never trained on
 ROWS = paths.COUNTS / "swing_by_two_concepts.csv"
+COMMAND = "python -m lcs_utils.swing_by.two_concepts"
+SEEDS, DIVERSITIES = 5, [0.0, 0.1, 0.3]  # of ROWS
 CHECKPOINTS = (0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700, 800)
 
 
@@ -194,28 +197,31 @@ def stored(disks: Disks, seed: int) -> list[Accuracy]:
     """`accuracies`, kept below runs/ once it is done, so that a study that was stopped goes on; another code
     measures anew.
     """
-    files = "".join(store.sha256(Path(__file__).with_name(name)) for name in ("disks.py", "two_concepts.py"))
-    code = hashlib.sha256(files.encode()).hexdigest()[:12]
+    here = Path(__file__).resolve()
+    code = provenance.digest({here} | provenance.imported_files(here.read_text()))[:12]
     path = paths.RUNS / "two_concepts" / code / f"diversity{disks.diversity:g}_seed{seed}.csv"
     rows = store.read_rows(path, Accuracy)
     if not rows:
         rows = list(accuracies(disks, seed))
-        store.write_rows(path, "python -m lcs_utils.swing_by.two_concepts", Accuracy, rows)
+        store.write_rows(path, COMMAND, Accuracy, rows)
     return rows
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train every seed at every diversity and store the rows as CSV."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--diversities", type=float, nargs="+", default=[0.0, 0.1, 0.3])
-    parser.add_argument("--output", default=ROWS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--diversities", type=float, nargs="+", default=DIVERSITIES)
+    parser.add_argument("--output", help="needed with other seeds or diversities than the stored ones")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {options.seeds}")
+    if options.output is None and (options.seeds, options.diversities) != (SEEDS, DIVERSITIES):
+        parser.error("the stored rows hold other seeds and diversities; name a file of your own by --output")
     runs = [(Disks(diversity=d), seed) for seed in range(options.seeds) for d in options.diversities]
     rows = [row for disks, seed in tqdm(runs, desc="training runs") for row in stored(disks, seed)]
-    store.write_rows(options.output, "python -m lcs_utils.swing_by.two_concepts", Accuracy, rows)
+    own = arguments if arguments is not None else sys.argv[1:]
+    store.write_rows(options.output or ROWS, shlex.join([*COMMAND.split(), *own]), Accuracy, rows)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ prompts can be stacked: eqs. (9) and (10), additivity, own share and the sampler
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -259,9 +260,11 @@ def load_sdxl(
     except OSError as error:
         if Path(source).is_dir():
             raise
+        offline = os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")  # as our own runs set it
         pinned = f" --revision {revision}" if revision else ""
+        why = "was not asked (HF_HUB_OFFLINE is set)" if offline else "was not reached"
         raise OSError(
-            f"{source!r} is neither a folder here nor in the hub's cache, and the hub was not reached; where "
+            f"{source!r} is neither a folder here nor in the hub's cache, and the hub {why}; where "
             f"there is a network: `hf download {source}{pinned}`"
         ) from error
     if device != "cpu":

@@ -104,14 +104,23 @@ def encode(
 def decode(
     vae: AutoencoderKL, latents: Float[Tensor, "n channels height width"]
 ) -> Float[Tensor, "n 3 height width"]:
-    """Scaled latents as images in [-1, 1]."""
+    """Scaled latents as images in [-1, 1]; a half-precision VAE that asks for it (SDXL's, whose activations
+    overflow) decodes in float32. Raises FloatingPointError for pictures that are not finite.
+    """
     z = latents / vae.config.scaling_factor
     if vae.config.latents_mean is not None:
         mean, std = (
             z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std)
         )
         z = z * std + mean
-    return vae.decode(z).sample.clamp(-1, 1)
+    half, upcast = vae.dtype, vae.dtype == torch.float16 and vae.config.force_upcast
+    try:
+        images = (vae.to(torch.float32) if upcast else vae).decode(z.to(vae.dtype)).sample
+    finally:
+        vae.to(half)
+    if not images.isfinite().all():
+        raise FloatingPointError(f"the VAE's pictures are not finite in {vae.dtype}")
+    return images.clamp(-1, 1)
 
 
 @torch.no_grad()

@@ -40,7 +40,7 @@ def plot_words(
     for row, prompt, (latents, heard) in zip(axes, prompts, found, strict=True):
         for ax in row:
             ax.set_axis_off()
-        picture = decode(denoiser.pipeline.vae, latents[None].to(denoiser.pipeline.vae.dtype))[0]
+        picture = decode(denoiser.pipeline.vae, latents[None])[0]
         row[0].imshow(to_uint8(picture.float().cpu()), interpolation="nearest")
         words = list(heard[0].maps)
         shades = word_colors(words)

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import torch
 from accelerate.state import PartialState
+from accelerate.utils import broadcast_object_list
 
 from lcs_utils import nets, store
 from lcs_utils.experiments import (
@@ -69,15 +70,22 @@ def images_seen(folder: Path) -> int:
     return int(read_state(folder / "state.pt")["seen"][0]) if (folder / "state.pt").exists() else 0
 
 
+def finished(folder: Path) -> bool:
+    """Whether the state in a folder is of a run that ended; one that goes on with more images counts as ended
+    until then.
+    """
+    return (folder / "finished.json").exists()
+
+
 def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = False) -> None:
     """Raise ValueError where a training would replace a finished checkpoint that nobody gave up.
 
     A state that was stopped on the way is left, to go on from; with `again` and `remove`, the state of a
-    finished run goes.
+    finished run goes, however long it was.
     """
     name = exp.net(seed)
     folder = run.state_folder(name, size)
-    if 0 < images_seen(folder) < size.length(exp):
+    if 0 < images_seen(folder) < size.length(exp) and not (again and finished(folder)):
         return
     if is_trained(exp, size, seed) and not again:
         raise ValueError(
@@ -121,8 +129,12 @@ def train(
             )
 
 
-def check_launch(exps: Sequence[Experiment], size: Preset, seed: int, processes: int) -> None:
-    """Raise ValueError for what several processes would refuse one by one, before any of them is started."""
+def check_launch(
+    exps: Sequence[Experiment], size: Preset, seed: int, processes: int, again: bool = False
+) -> None:
+    """Raise ValueError for what several processes would refuse one by one, before any of them is started;
+    with `again` not for the state of a finished run, which goes.
+    """
     if os.environ.get("ACCELERATE_USE_CPU") and "MASTER_PORT" in os.environ and "RANK" not in os.environ:
         raise ValueError(
             "`accelerate launch` was asked for several processes and started this one only (it does so with "
@@ -137,7 +149,9 @@ def check_launch(exps: Sequence[Experiment], size: Preset, seed: int, processes:
             f"{processes} processes need a GPU each, and this machine shows {torch.cuda.device_count()}"
         )
     for exp in exps:
-        check_same(run.state_folder(exp.net(seed), size), about(exp, size, seed))
+        folder = run.state_folder(exp.net(seed), size)
+        if not (again and finished(folder)):
+            check_same(folder, about(exp, size, seed))
 
 
 def main(arguments=None) -> None:
@@ -192,17 +206,20 @@ def main(arguments=None) -> None:
             size = replace(size, images=args.images, patch_images=args.images)
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
-        check_launch(exps, size, args.seed, int(os.environ.get("WORLD_SIZE", args.num_processes)))
+        count = int(os.environ.get("WORLD_SIZE", args.num_processes))
+        check_launch(exps, size, args.seed, count, args.again)
         if exps and args.num_processes > 1 and "WORLD_SIZE" not in os.environ:  # else this is one of them
             for exp in exps:
                 begin(exp, size, args.seed, args.again)
             return launch(main, words, args.num_processes)
         # processes wait for one that renders, or for another training of the net, however long it takes
         processes = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=7))
+        if processes.num_processes > 1:  # what is missing may have changed between their looks
+            exps = broadcast_object_list([exps])[0]
         with processes.main_process_first():
             for exp in exps if processes.is_main_process else []:
                 begin(exp, size, args.seed, args.again)
-    except (ValueError, nets.CheckpointError) as error:
+    except (ValueError, OSError, nets.CheckpointError) as error:
         refuse(error)
     if args.threads:
         torch.set_num_threads(args.threads)

@@ -167,7 +167,7 @@ def plan(size: Preset) -> Iterator[tuple[Experiment, int, Standing | str]]:
         exp = experiment(name)
         try:
             yield exp, seed, standing(exp, seed, size, rows)
-        except (ValueError, nets.CheckpointError) as error:
+        except (ValueError, OSError, nets.CheckpointError) as error:
             yield exp, seed, str(error)
 
 

@@ -81,13 +81,18 @@ def render_scenes(exp: Experiment, size: Preset, workers: int, part: tuple[int, 
     return folder
 
 
+def _as_asked(folder: Path, size: Preset) -> bool:
+    made = read_settings(folder)["settings"]
+    return (made["per_count"], made.get("look")) == (size.per_count, dataset.LOOK)
+
+
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
     """The experiment's rendered scenes; renders what is missing first, and checks what nobody has checked.
 
     Raises ValueError, naming both, for a folder of scenes that were rendered with other settings.
     """
     folder, here = scenes_folder(size, scene_counts(exp)), range(exp.objects[0], exp.objects[1] + 1)
-    if not (verified(folder, here) and read_settings(folder)["settings"]["per_count"] == size.per_count):
+    if not (verified(folder, here) and _as_asked(folder, size)):
         render_scenes(exp, size, workers)
         verify_once(folder, here)
     scenes = ShardDataset(folder, here, check=False)
