@@ -113,7 +113,7 @@ behind = strips.behind(COUNTS, by_eye.CONTROLS, by_eye.SECOND, *(rows_path(name)
 figure = by_eye.plot(looked, second)
 path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, behind)
 # %%
-Markdown(by_eye.markdown(looked, by_eye.twice(read_counts()), second))
+Markdown(by_eye.markdown(looked, by_eye.twice(read_counts(), looked), second))
 
 # %% [markdown]
 # K by the paper's rule on exactly these pictures, few for each K, at the paper's locations and at

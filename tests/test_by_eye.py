@@ -95,10 +95,13 @@ def test_the_eye_with_itself_and_k_by_eye():
     second = [
         hand._replace(counted_by=by_eye.AGAIN, count=hand.count + (hand.shown.k == 2)) for hand in first
     ]
-    found = by_eye.twice(first + second)
-    assert (found.pictures, found.kappa_looks, found.same) == (16, 1, 0.5) and found.kappa_counts < 1
-    assert by_eye.twice(first) is None
     told = [Row(s.net, s.weights, "c", 0, "dpmpp_2m", 14, s.k, s.sample, s.k, s.k, 1.0) for s in shown]
+    looked = by_eye.compare(first, stored=told)
+    found = by_eye.twice(first + second, looked)
+    assert (found.pictures, found.kappa_looks, found.same) == (16, 1, 0.5) and found.kappa_counts < 1
+    assert found.counter_counts == 1 and found.counter_looks == 0  # it takes all for right
+    gone = [hand._replace(shown=hand.shown._replace(weights="1" * 12)) for hand in second]
+    assert by_eye.twice(first, looked) is None and by_eye.twice(first + gone, looked) is None
     line = next(line for line in by_eye.largest(first, told).splitlines() if "Exp. 1, 64 px" in line)
     assert line.count("2") >= 2 and "| – |" in by_eye.largest(first, told)
 

@@ -101,7 +101,9 @@ def test_the_page_says_what_the_rows_say(monkeypatch):
         k = found.k.placed
         assert f"| {net.title} ({found.at[6].samples} samples) |" in table
         assert f"{k.value} [{k.low}, {k.high}] |" in table
-    assert said.startswith("Exp. 1 and Exp. 3 put objects beyond the 3 they saw, Exp. 2 does not")
+    assert said.startswith(
+        "Exp. 1 goes beyond the 3 objects of training, Exp. 2 does not, few samples of Exp. 3"
+    )
     rows = read_rows(rows_path("tiny"))
 
     def shown_with(rows):

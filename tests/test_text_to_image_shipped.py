@@ -188,7 +188,9 @@ def test_the_shipped_model_is_small_and_says_how_it_was_made():
 
 @needs_shipped
 def test_the_reader_is_as_exact_as_its_row_says_and_reads_styles(tmp_path):
-    told = {one.style: one for one in store.read_rows(reader.WEIGHTS.with_name("reader.csv"), reader.Accuracy)}
+    told = {
+        one.style: one for one in store.read_rows(reader.WEIGHTS.with_name("reader.csv"), reader.Accuracy)
+    }
     dataset.generate(tmp_path, seed=7, counts=(1, 2), per_count=100, resolution=64, progress=False)
     found = data.renders("held_out", tmp_path)
     net, blank = reader.load(), reader.Reader()

@@ -5,6 +5,7 @@ and spoiled (App. E.2).
     plot(found)
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -68,6 +69,12 @@ class Compared(NamedTuple):
     all: Agreement
     kappa_looks: float
     kappa_counts: float
+
+    def looks(self, name: str, most: int) -> list[bool]:
+        """Whether pictures of K = 1 to `most` look right to the eye, of a net in all trainings looked at."""
+        base, size = name.split(", ")
+        of = re.compile(rf"{re.escape(base)}(_seed\d+)?, {size}")
+        return [hand.plausible for hand, row in self.all.pairs if of.fullmatch(row.net) and row.k <= most]
 
     def numbers(self) -> dict[str, Any]:
         """As dicts by words, for JSON."""
@@ -158,31 +165,38 @@ def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
 
 class Twice(NamedTuple):
     """Pictures that were looked at twice: how many, the two looks' kappas (of looks wrong, of the count), the
-    share with the same count.
+    share with the same count, and the kappas of counter and eye on the same pictures.
     """
 
     pictures: int
     kappa_looks: float
     kappa_counts: float
     same: float
+    counter_looks: float
+    counter_counts: float
 
 
-def twice(hands: Sequence[HandCount]) -> Twice | None:
-    """The eye against itself, what no counter can be asked to beat; None where nobody looked twice."""
-    one, other = ({hand.shown: hand for hand in hands if hand.counted_by == who} for who in (LOOKER, AGAIN))
-    both = [shown for shown in one if shown in other]
+def twice(hands: Sequence[HandCount], found: Compared) -> Twice | None:
+    """The eye against itself, what no counter can be asked to beat, on those pictures of `found` that it saw
+    twice; None where there are none.
+    """
+    other = {hand.shown: hand for hand in hands if hand.counted_by == AGAIN}
+    both = [(hand, other[hand.shown], row) for hand, row in found.all.pairs if hand.shown in other]
     if not both:
         return None
-    counts = np.array([(one[s].count, other[s].count) for s in both])
-    looks = np.zeros((2, 2), int)
-    np.add.at(looks, tuple(np.array([(one[s].plausible, other[s].plausible) for s in both]).T), 1)
-    table = hand_counts.confusion(*counts.T)
-    return Twice(
-        len(both),
-        hand_counts.kappa(looks),
-        hand_counts.kappa(table),
-        float((counts[:, 0] == counts[:, 1]).mean()),
+
+    def kappas(counts: Sequence[tuple[int, int]], looks: Sequence[tuple[bool, bool]]) -> tuple[float, float]:
+        table = np.zeros((2, 2), int)
+        np.add.at(table, tuple(np.array(looks, int).T), 1)
+        return hand_counts.kappa(table), hand_counts.kappa(hand_counts.confusion(*np.array(counts).T))
+
+    counts = [(one.count, again.count) for one, again, _ in both]
+    eye = kappas(counts, [(one.plausible, again.plausible) for one, again, _ in both])
+    counter = kappas(
+        [(one.count, row.count) for one, _, row in both],
+        [(one.plausible, row.plausibility >= PLAUSIBLE) for one, _, row in both],
     )
+    return Twice(len(both), *eye, float(np.mean([a == b for a, b in counts])), *counter)
 
 
 class Ks(NamedTuple):
@@ -292,7 +306,8 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
     said += f"{found.kappa_counts:.2f}."
     if again:
         said += (
-            f" The eye with itself, {again.pictures} pictures looked at twice: {again.kappa_looks:.2f} and "
-            f"{again.kappa_counts:.2f}, the same count in {again.same:.2f}."
+            f" Of these {again.pictures} were looked at twice. On them the eye with itself: "
+            f"{again.kappa_looks:.2f} and {again.kappa_counts:.2f}, the same count in {again.same:.2f}; with "
+            f"the counter: {again.counter_looks:.2f} and {again.counter_counts:.2f}."
         )
     return "\n".join(lines) + f"\n\n{said}\n"

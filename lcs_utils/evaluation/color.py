@@ -260,7 +260,7 @@ def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interv
 
     numbers, often = np.unique([row.count for row in mine], return_counts=True)
     laws = {n: table()[k, min(n, MOST)][0] for n in numbers}
-    shown = [(place, n, law[place] * of) for (n, law), of in zip(laws.items(), often) for place in range(k + 1)]
+    shown = [(place, n, laws[n][place] * of) for n, of in zip(numbers, often) for place in range(k + 1)]
     shown = [(place, n, chance) for place, n, chance in shown if chance]
     chances = np.array([chance for *_, chance in shown]) / len(mine)
     deaf = random.multinomial(len(mine), chances / chances.sum(), RESAMPLES).astype(float)

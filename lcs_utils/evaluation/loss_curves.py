@@ -54,11 +54,17 @@ def rounded(curve: Curve) -> Curve:
     return {key: [float(f"{v:.4g}") for v in curve[key]] for key in ("images", "error")}
 
 
+def _smooth(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+    """What is drawn: images seen, and the mean error of the last SMOOTH entries, of fewer in a short log."""
+    width = min(SMOOTH, len(curve["error"]))
+    error = np.convolve(curve["error"], np.ones(width) / width, mode="valid")
+    return np.array(curve["images"][width - 1 :]), error
+
+
 def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
     ends = []
     for name, curve in curves.items():
-        smooth = np.convolve(curve["error"], np.ones(SMOOTH) / SMOOTH, mode="valid")
-        seen = np.array(curve["images"][SMOOTH - 1 :])
+        seen, smooth = _smooth(curve)
         dashed = nets.parse(name).experiment.objects[1] == 1
         axes.plot(seen, smooth, color=plotting.color_of(name), ls="--" if dashed else "-", lw=1.3)
         if not nets.parse(name).seed:
@@ -86,6 +92,10 @@ def plot(curves: Mapping[str, Mapping[str, Curve]]) -> Figure:
         _panel(axes, of)
         axes.set_title(SIZES.get(preset, preset))
     panels[0, 0].set_ylabel("weighted denoising error")
-    ends = (f"{said(name)} {of[name]['error'][-1]:.2g}" for of in curves.values() for name in of)
-    alt_text.attach(figure, f"Error along training, falling throughout. At its end: {', '.join(ends)}.")
+    panels_in_words = []
+    for preset, of in curves.items():
+        first = {name: _smooth(of[name])[1] for name in of if not nets.parse(name).seed}
+        ends = (f"{said(name)} from {error[0]:.2g} to {error[-1]:.2g}" for name, error in first.items())
+        panels_in_words.append(f"{SIZES.get(preset, preset)}: {', '.join(ends)}")
+    alt_text.attach(figure, f"Error along the first training of each net. {'; '.join(panels_in_words)}.")
     return figure

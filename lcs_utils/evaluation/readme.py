@@ -83,13 +83,10 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     wider = against_null.of_nets(large, seeds_of(large, "exp3"), "spread").k.placed
     strict = against_null.of_nets(without_extras(large, nets["exp3"]), ["exp1"], "spread")
     strictly = strict.at[SIX].placed
-    seen = by_eye.compare(hands).all.pairs
-
-    def looked(name: str) -> list[int]:
-        return [hand.plausible for hand, row in seen if row.net == name and row.k <= 3]
+    looked = by_eye.compare(hands).looks
 
     def by_looking(name: str) -> str:
-        return f"{sum(looked(name))} of {len(looked(name))}"
+        return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
 
     told, same = (
         color_rates.of_net(color_generalization.read("small"), "color_1-3", family)
@@ -107,7 +104,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"More labels, more cells above chance at {SIX}: {above[0]} all, {above[1]} random, "
+            f"Told more at once, more cells above chance at {SIX}: {above[0]} all, {above[1]} random, "
             f"{above[2]} less one, {above[3]} one.",
             "05",
         ),
@@ -131,7 +128,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
             "08",
         ),
         Finding(
-            "holds" if sum(looked("exp1, 64 px")) >= RIGHT * len(looked("exp1, 64 px")) > 0 else "does not",
+            "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Looks right to the eye, K up to 3: Exp. 1 {by_looking('exp1, 64 px')}, low noise apart "
             f"{by_looking('exp1/low_noise, 64 px')}, renders {by_looking('render, 64 px')}.",
             "A7",
