@@ -15,8 +15,8 @@
 #
 # **Here the number carries over, different colors do not**: nets of one to several objects draw about
 # as many as are asked for, up to about six, in colors that are often not those, also at the three
-# that they saw; why is open: twice the images changed little. Asked for objects of one color, they do go
-# beyond training. Two nets draw fewer objects the more they are asked for, and noise from five on: the
+# that they saw; why is open. Asked for objects of one color, the 64 px net of one to three goes beyond
+# training; those of one to five, and of 32 px, do not. Two nets draw fewer objects the more they are asked for, and noise from five on: the
 # control, told the color of one object in each image, and the net that only ever saw one object. What
 # the counter finds in that noise, several from six on, are no objects (`looks`). So the number carries
 # over where it was told, and where it varied.
@@ -77,7 +77,8 @@ path = plotting.save_figure(figure, "fig05_features", preset, said, seed, stored
 # %% [markdown]
 # ## Against K
 # Each sample asks for another K of the eight colors. Success is the paper's rule without looks:
-# number and colors right; beyond training one may be missing, which makes five easier than four.
+# number and colors right; beyond training one may be extra, and one missing as soon as more are right than
+# training showed, which makes five easier than four.
 # Dotted is the null; at seven other samples ask for nearly the same colors, so read chance there.
 # Dashed is what the counter makes of renders, of 64 px, that show just what was asked.
 

@@ -95,10 +95,10 @@ path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, fi
 
 # %% [markdown]
 # The same at 64 px, where pictures are cleaner, and for colors, which no place belongs to. The color
-# net's differences all point one way (Fig. 11): told any color it adds an object; which color it
-# takes hardly follows (notebook 08). Here, on noise at $\sigma$ = 2, it is up to the three it saw more
+# net's differences all point one way (Fig. 11): told any color it adds an object; of three colors
+# about two follow (notebook 08). Here, on noise at $\sigma$ = 2, it is up to the three it saw more
 # additive than an untrained net all the same, and than its controls, told one color or of one object;
-# on renders it is not (below).
+# on renders not at every noise level (below).
 
 # %%
 large = report.curves(rows, "64 px")

@@ -122,6 +122,18 @@ def test_linear_composition_is_exact_for_a_composition_and_not_for_another():
     assert not torch.allclose(shifted(x, sigma, cond), composition(x, sigma, cond), atol=0.1)
 
 
+@pytest.mark.parametrize("net", ["exp1/linear", "exp1_1/linear_empty"])
+def test_a_net_asked_for_nothing_answers_with_the_background(net):
+    denoise = changes.denoiser(net)
+    x, sigma = torch.randn(2, 3, 32, 32), torch.ones(2)
+    nothing, one = torch.zeros(2, 256), torch.zeros(2, 256)
+    one[0, 5] = 1
+    with torch.no_grad():
+        empty, told = denoise(x, sigma, nothing), denoise(x, sigma, one)
+    torch.testing.assert_close(told[1], empty[1])
+    assert (told[0] - empty[0]).abs().max() > 1e-3
+
+
 def test_a_background_net_gives_its_own_score(monkeypatch):
     """Objects on a floor that the object net never drew alone: only the background's own net makes the sum
     exact.

@@ -292,6 +292,14 @@ def test_directions_cause_what_they_stand_for_and_controls_do_not():
     assert not any(module._forward_hooks for module in net.modules())
 
 
+def test_what_is_told_and_then_missing_is_a_negative_effect():
+    """Of a color told, or taken out, by the objects that are there; not by the sign that the data have."""
+    judge = causal.by_counts(lambda images: images[:, 0, 0, :4])
+    plain, full = (torch.full((3, 3, 8, 8), n) for n in (2.0, 1.0))
+    for said in (judge(full, plain, full, 0, 1), judge(plain, full, plain, 0, -1)):
+        assert said[0].tolist() == [-1] * 3 and said[1].tolist() == [3] * 3
+
+
 def bad_sums():
     def silent(x, sigma, sets):
         return {PIXELS: torch.stack([torch.tensor([float(0 in J), 0.0, 0.0]) for J in sets]).double()}

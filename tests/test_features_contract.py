@@ -326,11 +326,11 @@ TABLE = {
         },
     ),
     "near_places": (
-        lambda places: causal.near_places(places)(NOISE, 0 * NOISE, NOISE, 0),
+        lambda places: causal.near_places(places)(NOISE, 0 * NOISE, NOISE, 0, 1),
         {"places": (st.just(PLACES), [*NO_TENSOR, PLACES[0], PLACES.float()])},
     ),
     "by_counts": (
-        lambda count: causal.by_counts(count)(NOISE, 0 * NOISE, NOISE, 0),
+        lambda count: causal.by_counts(count)(NOISE, 0 * NOISE, NOISE, 0, 1),
         {"count": (st.just(lambda x: x.flatten(1)[:, :2]), NO_CALL)},
     ),
 }

@@ -40,6 +40,7 @@ LEVELS = (
     {"centered"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+LEFT = re.compile(r"\.(?!ci$).*|runs|site|__pycache__|.*\.egg-info")  # folders that git ignores
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")
 
 
@@ -48,14 +49,17 @@ def lock_lines():
 
 
 def tracked():
-    """The files of the repository; without git, all but the ignored folders."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=paths.ROOT, capture_output=True, text=True)
-    if listed.returncode == 0:
-        return [
-            paths.ROOT / name for name in listed.stdout.split("\0") if name and (paths.ROOT / name).is_file()
-        ]
-    skipped = {".venv", "runs", ".git", ".snakemake", "__pycache__"}
-    return [path for path in paths.ROOT.rglob("*") if path.is_file() and not skipped & set(path.parts)]
+    """The files of the repository; without git, all but what tools and runs leave."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=paths.ROOT, capture_output=True, text=True)
+    except OSError:
+        listed = None
+    if listed and listed.returncode == 0:
+        names = filter(None, listed.stdout.split("\0"))
+    else:
+        names = (path.relative_to(paths.ROOT) for path in paths.ROOT.rglob("*"))
+        names = (name for name in names if not any(map(LEFT.fullmatch, name.parts[:-1])))
+    return [paths.ROOT / name for name in names if (paths.ROOT / name).is_file()]
 
 
 def imports(path):
@@ -75,6 +79,21 @@ def upward(module, imported):
     """Whether `module` (dotted, without lcs_utils) may not import `imported`."""
     top, other = module.split(".")[0], imported.split(".")[0]
     return top != other and LEVEL[other] >= LEVEL[top]
+
+
+@pytest.mark.parametrize("status", [None, 128])
+def test_without_git_the_same_files_are_looked_at(status, monkeypatch):
+    with_git = set(tracked())
+
+    def run(*_, **__):
+        if status is None:
+            raise FileNotFoundError("git")
+        return subprocess.CompletedProcess([], status, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    if with_git and (paths.ROOT / ".git").exists():
+        assert {path for path in with_git if path.suffix in (".py", ".md", ".toml")} <= set(tracked())
+    assert not any(".venv" in path.parts for path in map(lambda p: p.relative_to(paths.ROOT), tracked()))
 
 
 def test_the_lock_pins_exactly_and_names_no_host():

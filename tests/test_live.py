@@ -121,6 +121,12 @@ def test_the_page_says_what_the_rows_say(monkeypatch):
     words.measured.cache_clear()
 
 
+def test_what_is_kept_rests_on_the_counter(monkeypatch):
+    before = page.kept()
+    monkeypatch.setattr(page, "counter_version", lambda: "0" * 12)
+    assert page.kept() != before
+
+
 def test_the_null_of_a_local_net_is_its_window_s():
     assert 1 / stored.K <= words.alike(None) < words.alike(3) < words.alike(2) == 1
     cells, side = stored.cells_of(stored.K), 32

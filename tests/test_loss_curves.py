@@ -15,7 +15,12 @@ def test_every_training_that_left_a_log_is_drawn_and_each_experiment_named_once(
         assert len(axes.lines) == len(of)
         named = [text.get_text() for text in axes.texts]
         assert sorted(named) == sorted(loss_curves.said(name) for name in of if not nets.parse(name).seed)
-    assert "Exp. 3, r = 2 0.27" in alt_text.given(figure)
+    assert "Exp. 3, r = 2 from" in alt_text.given(figure) and "to 0.27" in alt_text.given(figure)
+
+
+def test_a_short_log_is_drawn():
+    figure = loss_curves.plot({"small": {"exp1": {"images": [3200.0, 6400.0], "error": [1.0, 0.5]}}})
+    assert figure.axes[0].lines[0].get_ydata().tolist() == [0.75]
 
 
 def test_a_preset_without_logs_says_what_makes_them():

@@ -236,6 +236,11 @@ def test_patch_conditions_are_the_subgrid_and_the_center():
     assert local[0, 0, 9:].tolist() == [-0.75, -0.75] and local[0, 1, 9:].tolist() == [-0.25, -0.75]
 
 
+def test_whole_numbers_are_conditions_like_others():
+    counts = torch.randint(0, 3, (2, 16), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(patch_conditions(counts, 1, 4), patch_conditions(counts.float(), 1, 4))
+
+
 def test_chosen_patches_are_one_positive_and_one_negative():
     grid = torch.zeros(64, 256)
     grid[:32, 17], grid[32:, 200] = 1, 1
@@ -303,7 +308,7 @@ def test_bad_input_is_named():
         local(x_t, sigma, cond - 1)
     with pytest.raises(ValueError, match="grid_size 16 does not divide resolution 40"):
         cell_size(40, 16)
-    with pytest.raises(ValueError, match="not a multiple of 2"):
+    with pytest.raises(ValueError, match="sides a multiple of 2"):
         small_net()(torch.randn(1, 3, 7, 7), sigma, cond)  # a patch that the net's levels do not divide
     pipeline = ConditionalPipeline(small_net(), resolution=8, grid_size=4)
     with pytest.raises(ValueError, match="unknown solver 'ddim'; allowed: heun, dpmpp_2m"):

@@ -143,6 +143,25 @@ def test_a_figure_says_in_words_what_it_shows():
     assert "![a heading](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
 
 
+def test_nothing_but_an_earlier_edition_is_replaced(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        site, "write_sources", lambda folder, *_: store.write_text(folder / "index.md", "# A")
+    )
+    thesis = tmp_path / "mine" / "thesis.tex"
+    store.write_text(thesis, "words")
+    for place in (tmp_path / "mine", thesis):
+        with pytest.raises(ValueError, match="holds something that is no web edition"):
+            site.build(place)
+        with pytest.raises(SystemExit):
+            site.main(["--output", str(place)])
+    assert thesis.read_text() == "words" and "no web edition" in capsys.readouterr().err
+    earlier = tmp_path / "site"
+    for name in ("searchindex.js", "_static/site.css", "old.html"):
+        store.write_text(earlier / name, "")
+    site.build(earlier)
+    assert (earlier / "index.html").exists() and not (earlier / "old.html").exists()
+
+
 def test_a_formula_that_cannot_be_drawn_is_named(tmp_path, monkeypatch):
     page = "# A\n\n$\\nonsense$\n"
     monkeypatch.setattr(site, "write_sources", lambda folder, *_: store.write_text(folder / "index.md", page))

@@ -5,6 +5,7 @@ for.
 import gzip
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -21,9 +22,9 @@ from lcs_utils.training.measured import COLOR_FAMILIES, COUNTED
 from lcs_utils.training.order import QUEUE
 
 
-def snakemake(runs, *words, profile="local"):
+def snakemake(runs, *words, profile="local", python=sys.executable):
     """Snakemake in the repository with all that it makes in `runs`; (exit status, all it said)."""
-    command = [sys.executable, "-m", "snakemake", "--profile", f"profiles/{profile}", "--nolock", *words]
+    command = [str(python), "-m", "snakemake", "--profile", f"profiles/{profile}", "--nolock", *words]
     env = os.environ | {"LCS_RUNS": str(runs), "PYTHONPATH": str(paths.ROOT), "CUDA_VISIBLE_DEVICES": ""}
     env.pop("LCS_FIGURES", None)  # where tests put theirs
     done = subprocess.run(command, cwd=paths.ROOT, env=env, capture_output=True, text=True, timeout=900)
@@ -32,10 +33,14 @@ def snakemake(runs, *words, profile="local"):
 
 def status():
     """What git sees changed or new; what it ignores is not asked for, since other tests may work beside this
-    one.
+    one. None without git.
     """
     listed = ["git", "status", "--porcelain"]
-    return subprocess.run(listed, cwd=paths.ROOT, capture_output=True, text=True).stdout
+    try:
+        done = subprocess.run(listed, cwd=paths.ROOT, capture_output=True, text=True)
+    except OSError:
+        return None
+    return None if done.returncode else done.stdout
 
 
 def jobs(said):
@@ -68,6 +73,19 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     for wanted in ("gpu=8", "nodes=1", "runtime=600"):  # 90 hours on 8 GPUs: in two jobs of ten hours
         assert wanted in asked["train_net"], asked["train_net"]
     assert all("nodes=1" in asked[name] for name in ("render_scenes", "measure_net", "train_counter"))
+
+
+def test_a_folder_s_name_may_hold_a_space(tmp_path):
+    environment = tmp_path / "a folder"
+    environment.symlink_to(sys.prefix, target_is_directory=True)
+    python = environment / "bin" / "python"
+    few = ("preset=tiny", "images=64", "nets=exp1", "notebooks=A1")
+    failed, said = snakemake(tmp_path / "runs", "-n", "-p", "--cores", "1", "--config", *few, python=python)
+    assert not failed, said[-2000:]
+    commands = re.findall(r"Shell command: (.*)", said)
+    assert len(commands) > 3 and {shlex.split(words)[0] for words in commands if "python" in words} == {
+        str(python)
+    }
 
 
 def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):

@@ -289,3 +289,14 @@ def test_generate_uses_the_shared_sampler_on_any_denoiser():
     images = tc.generate(lambda x, sigma, cond: x0.expand_as(x), disks, (1, 0), count=2)
     assert torch.equal(images, x0.expand(2, -1, -1, -1))
     assert diffusion.SIGMA_DATA == 0.5
+
+
+def test_other_seeds_never_take_the_place_of_the_stored_rows(tmp_path, monkeypatch, capsys):
+    for words in (["--seeds", "1"], ["--diversities", "0.2"]):
+        with pytest.raises(SystemExit):
+            tc.main(words)
+        assert "name a file of your own by --output" in capsys.readouterr().err
+    monkeypatch.setattr(tc, "stored", lambda *_: [])
+    words = ["--seeds", "1", "--output", str(tmp_path / "rows.csv")]
+    tc.main(words)
+    assert (tmp_path / "rows.csv").read_text().startswith(f"# {tc.COMMAND} --seeds 1 --output ")

@@ -235,6 +235,9 @@ def test_scenes_of_another_preset_are_not_taken_for_its_own(tmp_path, monkeypatc
     assert rendered.scenes_folder(longer, [1]) == rendered.scenes_folder(shipped, [1])
     with pytest.raises(ValueError, match="4.*2|2.*4"):
         rendered.load_data(exp, replace(more, per_count=2), cpu, 1)  # nor are they taken as they are
+    monkeypatch.setattr(rendered.dataset, "LOOK", 99)  # of another renderer's look
+    with pytest.raises(ValueError, match="look: .* there, 99 here"):
+        rendered.load_data(exp, more, cpu, 1)
 
 
 def test_fewer_images_than_a_state_has_seen_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 lies about for good.
 """
 
+import errno
 import json
 import os
 import random
@@ -126,6 +127,30 @@ def test_no_flipped_bit_goes_by_unless_it_changes_nothing(tmp_path):
             pass
         path.write_bytes(whole)
     assert noticed > 60 and by_torch > 20, "torch alone reads altered weights without a word"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        PermissionError(errno.EACCES, "Permission denied"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        torch.OutOfMemoryError("CUDA out of memory"),
+    ],
+)
+def test_what_the_machine_lacks_is_no_fault_of_the_file(tmp_path, monkeypatch, error):
+    """Nobody is told to remove days of training because there was no memory to read them."""
+    torch.save({"seen": torch.tensor([8.0, 1.0])}, tmp_path / "state.pt")
+
+    def fail(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", fail)
+        with pytest.raises(type(error)) as caught:
+            read_state(tmp_path / "state.pt")
+    assert caught.value is error and read_state(tmp_path / "state.pt")
 
 
 def test_a_full_disk_is_said_and_leaves_the_state_before(tmp_path):
@@ -302,3 +327,9 @@ def test_rows_and_curves_of_nets_whose_weights_are_not_shipped():
         checkpoints.kept("color_1-5")
     command = checkpoints.origin(paths.COUNTS / "tiny" / "features.csv.gz")
     assert command.startswith("python -m lcs_utils.evaluation.net_features")
+
+
+def test_a_local_net_has_no_normalized_label():
+    """Its condition also says where the patch lies, which is no label to be counted."""
+    with pytest.raises(ValueError, match="normalize_label is for nets that see the whole image"):
+        replace(EXP3, normalize_label=True)

@@ -91,6 +91,11 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
     command.main(["exp1", "--images", "640", "--again"])
     assert again == ["exp1", "exp1"] and not state.exists()  # from the start
+    torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
+    (state.parent / "finished.json").write_text('{"images": 640, "command": "x"}')
+    (state.parent / "run.json").write_text('{"experiment": "another"}')  # as of other settings
+    command.main(["exp1", "--images", "1280", "--again"])  # longer than the one that finished, and another
+    assert again == ["exp1"] * 3 and not any(path.is_file() for path in state.parent.glob("*.*[!k]"))
 
 
 def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):

@@ -272,7 +272,7 @@ CLAIMS = (
         )
     ),
     Claim(
-        "Table 2 at 64 px: the more labels of 1-3 objects are told, the better a net composes",
+        "Table 2 at 64 px: the more of 1-3 objects are told at once, the better a net composes",
         "yes, K = 9, 5, 3, 1",
         "05",
         _falling(DOSES),

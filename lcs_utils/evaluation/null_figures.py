@@ -113,7 +113,8 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
     )
     panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
     panels[0, 0].text(max(KS) + 0.2, QUARTER + 0.01, "K counts above", ha="right", fontsize=8, color="0.35")
-    panels[0, 0].set_title(f"{MEASURES['placed']}:\nall up to {trained}, beyond all but one", fontsize=11)
+    rule = f"all up to {trained + 1}, then all but one"  # `rules.needed`
+    panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     panels[0, 1].text(0.7, 0.02, "dotted: chance", fontsize=8, color="0.35")
     if title:
         figure.suptitle(title, fontsize=10)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from lcs_utils import nets
-from lcs_utils.evaluation import row_claims
+from lcs_utils.evaluation import row_claims, rules
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_counts import Agreement, HandCount
@@ -17,7 +17,7 @@ from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.strips import Strip
 from lcs_utils.evaluation.tables import Cell, markdown, say
-from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, seen
+from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, one_missing, seen
 from lcs_utils.stats import Interval
 
 
@@ -108,6 +108,21 @@ def longer(along: Mapping[str, Mapping[int, Mapping[str, Interval]]]) -> str:
         for images, of in stages.items()
     ]
     return table(["net", "training images", *(f"elsewhere, {words}" for words in spans)], lines)
+
+
+def without_clause(rows: Sequence[Row], trainings: Mapping[str, Sequence[str]]) -> str:
+    """K at random cells of each training, and what it would be without the clause that more objects stand in
+    place than training showed.
+    """
+    free = rules.PLACES_RULE._replace(succeeds=one_missing)
+
+    def ks(nets: Sequence[str], rule: rules.Rule) -> str:
+        return ", ".join(str(rules.largest_k(rows, net, rule, "spread").value) for net in nets)
+
+    said = [
+        f"{words} {ks(of, free)} (with it {ks(of, rules.PLACES_RULE)})" for words, of in trainings.items()
+    ]
+    return f"Without that clause K at random cells, training by training: {'; '.join(said)}."
 
 
 def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int]) -> str:

@@ -16,7 +16,7 @@ from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, seeds_of
 from lcs_utils.evaluation.rules import LargestK, largest_k
 from lcs_utils.evaluation.tables import Cell, cells
-from lcs_utils.experiments import EXP3, RADIUS_SWEEP
+from lcs_utils.experiments import EXP3, RADIUS_SWEEP, Experiment
 from lcs_utils.nets import along, images_seen, trained
 from lcs_utils.stats import Interval
 
@@ -44,6 +44,14 @@ class Measured(NamedTuple):
 def one_off(row: Row, _) -> bool:
     """One cell may stay empty, one object more or less may be there, at every K: chosen after the numbers."""
     return row.placed >= row.k - 1 and abs(row.count - row.k) <= 1 and row.plausibility >= PLAUSIBLE
+
+
+def one_missing(row: Row, trained_on: Experiment) -> bool:
+    """`rules.number_and_places` without the clause that more objects stand in place than training showed:
+    beyond it one cell may be empty at every K (chosen after seeing numbers).
+    """
+    first = row.k == trained_on.objects[1] + 1  # from the next on one may be empty anyway
+    return rules.number_and_places(row._replace(placed=min(row.placed + first, row.k)), trained_on)
 
 
 def extras_free(row: Row, _) -> bool:

@@ -28,9 +28,9 @@ from lcs_utils.checks import (
 from lcs_utils.diffusion import SOLVERS, Denoiser, check_schedule, final, sample
 from lcs_utils.features.capture import capture, find_layers
 
-# What an intervention did: (changed, plain, full, j) -> effect and leak of each image, where `full` was
-# sampled with condition j.
-Judge = Callable[[Tensor, Tensor, Tensor, int], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]]
+# What an intervention did: (changed, plain, full, j, sign) -> effect and leak of each image, where `full` was
+# sampled with condition j (sign 1), or `plain` was (-1).
+Judge = Callable[[Tensor, Tensor, Tensor, int, int], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]]
 
 
 def one_layer(net: nn.Module, layer: str) -> str:
@@ -258,11 +258,11 @@ def interventions(
     adds = {"": (found, j), "random": (random, j), "another": (found, others[0])} | (
         {"untrained": (untrained, j)} if untrained is not None else {}
     )
-    results = [Effect("add", "condition", *judge(full, plain, full, j))]
-    results += [Effect("add", name, *judge(add(*which), plain, full, j)) for name, which in adds.items()]
-    results.append(Effect("remove", "condition", *judge(plain, full, plain, j)))
+    results = [Effect("add", "condition", *judge(full, plain, full, j, 1))]
+    results += [Effect("add", name, *judge(add(*which), plain, full, j, 1)) for name, which in adds.items()]
+    results.append(Effect("remove", "condition", *judge(plain, full, plain, j, -1)))
     return results + [
-        Effect("remove", name, *judge(remove(*which), full, plain, j)) for name, which in adds.items()
+        Effect("remove", name, *judge(remove(*which), full, plain, j, -1)) for name, which in adds.items()
     ]
 
 
@@ -274,7 +274,7 @@ def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
     """
     check_tensor("places", places, ("n", "height", "width"), False, "bool")
 
-    def judge(image, plain, full, j):
+    def judge(image, plain, full, j, sign):  # whose sign the change itself says
         inside = places[j].to(image.dtype)
         change, true = image - plain, full - plain
         size = (inside * true.square()).flatten(1).sum(1).clamp(min=1e-12)
@@ -288,14 +288,13 @@ def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
 def by_counts(count: Callable[[Tensor], Float[Tensor, "batch n"]]) -> Judge:
     """A judge of objects: `count` says how many of each condition an image shows, such as colors.
 
-    effect: the change of j's count, in objects (of a removal: how many fewer); leak: the sum of the absolute
-    changes of all others.
+    effect: the change of j's count, in objects (of a removal, whose `sign` is -1: how many fewer); leak: the
+    sum of the absolute changes of all others.
     """
     check_call("count", count)
 
-    def judge(image, plain, full, j):
+    def judge(image, plain, full, j, sign):
         change = count(image).double() - count(plain).double()
-        sign = torch.sign((count(full).double() - count(plain).double())[:, j].mean())
-        return change[:, j] * (sign if sign != 0 else 1), change.abs().sum(1) - change[:, j].abs()
+        return sign * change[:, j], change.abs().sum(1) - change[:, j].abs()
 
     return judge

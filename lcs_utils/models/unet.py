@@ -212,12 +212,8 @@ class EDM2UNet(ModelMixin, ConfigMixin):
         if valid is not None:
             check_tensor("valid", valid, (len(x), 1, *x.shape[2:]), False, "float")
         multiple = config.unshuffle * 2 ** (len(config.channel_mult) - 1)
-        if not x.numel():
-            raise ValueError(f"x must hold at least one image, got shape {list(x.shape)}")
-        if x.shape[-1] % multiple or x.shape[-2] % multiple:
-            raise ValueError(
-                f"image side {list(x.shape[-2:])} is not a multiple of {multiple}, which this net needs"
-            )
+        if not x.numel() or x.shape[-1] % multiple or x.shape[-2] % multiple:
+            raise ValueError(f"x must hold images with sides a multiple of {multiple}, got {list(x.shape)}")
         if cond.shape != (len(x), config.cond_dim):
             raise ValueError(f"cond must have shape {[len(x), config.cond_dim]}, got {list(cond.shape)}")
         dtype = dtype_on(x.device, config.dtype_inside)
