@@ -130,8 +130,8 @@ said = ", ".join(f"{of:.1f}" for of in times)
 Markdown(f"Centers at the twelve, over those of a uniform law: {said}. Fewer than that: locations {few}.")
 # %% [markdown]
 # ## Twelve objects at the test locations
-# CLEVR's own rules reject most of these layouts at K = 3 (objects aligned), nearly all at K = 4 and all from K = 5 on: the test asks for more
-# crowding than any training scene has.
+# From a few objects on, CLEVR's own rules leave such layouts out, whose objects stand close and in lines: the
+# test asks for more crowding than any training scene has.
 
 # %%
 layouts = [scenes.scene_at(conditions.TEST_LOCATIONS[:k], seed, k) for k in (1, 3, 6, 9, 12)]

@@ -9,20 +9,22 @@
 # %% [markdown]
 # # 9 · Where does a text-to-image model hear its words?
 #
-# **Claim** (section 5, Fig. 6, App. G; abstract of the last version): in SDXL's pixel space a place looks
+# **Claim** (section 4, Fig. 6, App. G; abstract of the last version): in SDXL's pixel space a place looks
 # at its neighborhood, but which words it hears is mostly no matter of where their objects are. The paper
-# cannot measure it: nobody knows where SDXL's objects are while they are noise.
+# compares with where objects end up in the finished picture; here they are known from the start.
 #
 # **Here it is checked** on a small model with SDXL's architecture, trained on captions of renders whose
 # objects, masks and captions are known: T1 was told all objects, T2 one of them, as Exp. 2 was. T1 draws
 # styles and one object mostly as told, also of pairs that it never saw; two seldom, T2 never. T1's words
-# act at objects, and of that somewhat more at their own than at the other (*own part*; chance is one half),
-# T2's less: conditional locality is weak in pixels, as the paper has it, and weaker where composition fails.
-# A map like the paper's does not tell. `model` may be
-# `"stabilityai/stable-diffusion-xl-base-1.0"` (its download takes minutes and some gigabytes, its maps a GPU
-# or hours), or a folder. SDXL itself was not run here: tables from rows, below, are of the small model whatever
-# `model` is. Rows: `python -m lcs_utils.text_to_image.study`. Under
-# a minute on two idle cores.
+# act at objects. Of that, their own gets somewhat more than the other (*own part*; chance is one half) where
+# the word leaves the prompt, and with it the pooled embedding, which has no place; most where the pooled
+# embedding keeps it. T2's words do so less, either way: conditional locality in pixels is weaker where
+# composition fails. A map like the paper's does not tell.
+#
+# `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (some gigabytes: `hf download` first, the error
+# says with which revision; its maps take hours, or `device="cuda"`), or a folder. SDXL itself was not run
+# here: tables from rows, below, are of the small model whatever `model` is. Rows:
+# `python -m lcs_utils.text_to_image.study`. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

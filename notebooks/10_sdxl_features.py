@@ -9,14 +9,14 @@
 # %% [markdown]
 # # 10 · Do prompts compose in attention?
 #
-# **Claim** (section 5, Figs. 7, 13, App. G): differences of SDXL's cross-attention maps, a prompt's word
+# **Claim** (section 4, Figs. 7, 13, App. G): differences of SDXL's cross-attention maps, a prompt's word
 # minus "", are alike within a kind of concept and less so between kinds, and a composite prompt's map at a
 # word resembles that of the single prompt: composition in feature space.
 #
 # **Here** the same on a small model with SDXL's architecture whose truth is known (notebook 09), beside
 # two corrections. The paper's baseline, "" at its end token, is in every difference and may make all of them
 # alike: a version without it stands beside. And its "step 1, 7, 15 for low, mid, high noise" is
-# inverted, so that all axes say the noise level. `model` as in notebook 09. Under a minute on two idle
+# inverted, so that all axes say the noise level. `model` and `device` as in notebook 09. Under a minute on two idle
 # cores.
 
 # %% tags=["parameters"]

@@ -12,10 +12,10 @@
 # **Claim** (Yang et al., *Swing-by dynamics in concept learning and compositional
 # generalization*, ICLR 2025, arXiv 2410.08309): training moves the answer to an unseen
 # combination first toward it, then away, back to a training cluster, and only later to the
-# combination. Two linear layers are enough; one is not. What decides it, we find, is the start:
-# couplings must be positive, and not small. It matters to this project because length generalization, too, must
-# be measured *along* training and not at one checkpoint. A small diffusion model is asked the
-# same in notebook 11b.
+# combination. Two linear layers are enough; one is not. What makes it likely, we find, are the start and
+# the rates together: positive couplings that are not small. It matters to this project because length
+# generalization, too, must be measured *along* training and not at one checkpoint. A small diffusion model
+# is asked the same in notebook 11b.
 #
 # Needs no checkpoint: exact dynamics in float64. Under a minute on two CPU cores, the same for
 # every preset.
@@ -218,9 +218,9 @@ assert own["D", "a^2"].descents[2] > 0 and max(count.stays for count in own.valu
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **Sign and size decide.** Two layers swing by when the coupling $w_{12}(0)$ is positive and large
-#   enough: with random signs, and with positive couplings no larger than those, hardly any start does
-#   at the rates of the source's equation.
+# - **Sign, size and rates.** Large positive couplings make it likely, with the rates $a^2$ nearly sure; at
+#   the rates $a$ of the source's equation only for some diversities. With random signs, and with small
+#   positive couplings, no start does at $a$, some at $a^2$ (the table of the figure's numbers).
 #   "Non-monotone" is a statement about starts as much as about data.
 # - **Where we contradict the source.** Its equation has the rates $a$; a rerun of its figures has
 #   $a^2$, and the two differ in how many starts turn (printed above). It shows D as a failure;

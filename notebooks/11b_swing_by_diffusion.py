@@ -7,12 +7,13 @@
 # ---
 
 # %% [markdown]
-# # 11b · No swing-by in a small diffusion model of two concepts
+# # 11b · Does a small diffusion model of two concepts swing by?
 #
 # **Claim** (the question of Yang et al., ICLR 2025, arXiv 2410.08309, asked of a diffusion
 # model): the seen combinations are learned, the unseen one only where concepts are diverse, and
-# there it is gained step by step. Read by a classifier that may say "neither", a composition,
-# once there, is hardly ever lost; the linear models of notebook 11 do lose it.
+# there it is gained step by step. Read by a classifier that may say "neither", most runs never lose what
+# they have of it; a few fall by more than their samples' chance, and rise again, where concepts are diverse.
+# The linear models of notebook 11 swing by far more clearly.
 #
 # Needs no checkpoint: stored rows of tiny training runs, and one such run live. Under a minute on
 # two CPU cores, the same for every preset.
@@ -38,7 +39,7 @@ plotting.use_style()
 # red or blue; the net is told both values, sees small red, small blue and large red (00, 01, 10)
 # and is asked for 11, large and blue, by the sampler that all notebooks share. Sizes and colors
 # vary around their values by a *diversity*, the $\sigma$ of notebook 11. Look along the rows:
-# fragments become blue, and later disks.
+# fragments become blue; by the last step drawn they are not yet disks.
 
 # %%
 disks, steps = two_concepts.Disks(diversity=0.3), (60, 125, 200, 300, 400, 500)
@@ -81,8 +82,7 @@ study = swing_by_diffusion.study()
 # %%
 words = (
     "Share of samples right along training: the three seen combinations are learned at every "
-    "diversity, large blue, never seen, only at the largest one, where single runs waver but hardly "
-    "fall."
+    "diversity, large blue, never seen, only at the largest one, where single runs waver."
 )
 values = {"diversities": study.diversities, "labels": study.labels, "steps": study.steps}
 values |= {"falls": study.falls, "mean_accuracy": study.right.mean(2), "mean_disk": study.disk.mean(2)}
@@ -98,18 +98,18 @@ lines = [
         study.diversities, end[:, 3], disk, study.falls, study.lost.amax(1), strict=True
     )
 ]
-said = f"A fall is a loss of over {swing_by_diffusion.FALL:g}: four standard errors of a share of 64 samples."
-Markdown("\n".join([heading, "|---|---|---|---|---|", *lines, "", said]))
+Markdown("\n".join([heading, "|---|---|---|---|---|", *lines, "", swing_by_diffusion.A_FALL]))
 
 # %%
 assert end[:, :3].min() > 0.7  # what was trained on is learned at every diversity
 assert end[-1, 3] > 0.5 > 0.2 > end[:-1, 3].max()  # only diversity composes
-assert sum(study.falls) <= 3  # and a composition, once there, is hardly lost
+assert study.falls[0] == 0 and 0 < sum(study.falls) <= 3  # where there is something to lose, few lose it
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **No swing-by here.** The seen combinations are learned, the unseen one only at the largest
-#   diversity, and there it is gained step by step, with few falls larger than chance. Without
+# - **Little swing-by here.** The seen combinations are learned, the unseen one only at the largest
+#   diversity, and there it is gained step by step. A few runs fall by more than chance (table), one of
+#   them at the middle diversity, from the little that it had to almost nothing and back. Without
 #   diversity 11 becomes a disk, of a training cluster.
 # - **A reading can make a fall.** An earlier version found falls in most runs: its reading
 #   (bright area, hue) could not say "neither", so that noise and fragments were right for

@@ -9,14 +9,15 @@
 # %% [markdown]
 # # A4 · Are samples copies?
 #
-# **Claim**: what our nets draw is not taken from their training images: no sample is as near to one alone
-# as any copy that was planted.
+# **Claim**: what our nets of 32 px draw of one to three objects is not taken from their training images: no
+# sample is as near to one alone as any copy that was planted. Those of 64 px were not tested.
 #
 # An image is a copy when it lies half as far from its nearest training image as from the next
 # nearest: an empty floor is near to many, a copy to one. Held-out renders, which no net saw, say
 # what is usual; training images that Exp. 1's net draws again from a little noise, with its grain, say
-# where copies lie: with one object mostly above a half, since grain hides them. From the rows in `data/counts/memorization.csv`; training images are rendered again
-# from their number. Half a minute on an idle core.
+# where copies lie: with one object mostly above a half, since grain hides them. From the rows in
+# `data/counts/memorization.csv`; training images are rendered again from their number. Half a minute on an
+# idle core.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

@@ -9,8 +9,8 @@
 # %% [markdown]
 # # A6 · How local? The radius of Exp. 3
 #
-# **Claim** (App. E.3): what repairs Exp. 2 is that a cell sees only its surroundings; the more it
-# sees, the less is repaired.
+# **Claim** (App. E.3): what repairs Exp. 2 is that a cell sees only its surroundings. The paper compares one
+# radius with whole images. We ask whether a cell that sees more is repaired less.
 #
 # **Here** cells filled fall with r, without a null and after unequal training; K, which minds extras, is
 # largest at r = 2. With r = 15 a net hardly places one object and decides nothing.
@@ -67,7 +67,8 @@ path = plotting.save_figure(figure, "radius", preset, found, seed, counts)
 # %% [markdown]
 # ## K against the radius
 # Look down the rows: do the cells filled fall as a cell sees more? The paper's K is of an r that we
-# do not know.
+# do not know. The circle lies left of K where extras that the paper's rule lets pass, two of one label
+# told, are more than the one that it allows.
 
 # %%
 bare = [of._replace(cell=of.cell._replace(paper=None)) for of in radii]  # the paper's K belongs to no row

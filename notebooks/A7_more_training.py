@@ -103,8 +103,8 @@ Markdown(
 # enlarged and without a word of where they come from, judged by a vision-language model (`counted_by` in
 # `data/counts/hand_counts.csv`). Look at how far the nets stand from both controls, and whether the
 # counter, whose rates all figures show, sees more or fewer objects than the eye. Diamonds: a second
-# counter, trained after the rows were counted, which knows that objects of one color that stand in
-# one another are one object, and no CLEVR.
+# counter, trained after the rows were counted, also on objects of one color that stand in one another: it
+# mostly counts them as one, and about every second time calls the picture no CLEVR (A3).
 
 # %%
 looked = by_eye.compare_everywhere(read_counts())

@@ -167,6 +167,11 @@ def test_falls_are_losses_of_the_unseen_label():
     found.right[0, unseen] = 0.0
     found.right[0, unseen, :2, 3] = 0.9  # two runs gain it and lose it
     assert found.falls[0] == 2 and float(found.lost[0, 0]) == pytest.approx(0.9)
+    found.right[0, unseen] = 0.5
+    found.right[0, unseen, 0, -1] = 0.4  # as samples alone make it
+    found.right[0, unseen, 1] = 0.2
+    found.right[0, unseen, 1, -1] = 0.0  # all of the little that there was
+    assert found.falls[0] == 1
 
 
 def test_bars_are_quiet_where_builds_ask_for_it(monkeypatch, capsys):

@@ -157,10 +157,14 @@ def _say(rows: Sequence[Row]) -> str:
 
 
 def _heard(rows: Sequence[Row]) -> tuple[str, str]:
-    found = [_row(rows, net, "own part", "eq. (10), word") for net in ("t1", "t2", "untrained")]
+    ways = {"word": "told without it", "embedding": "its embedding alone", "attention": "its attention alone"}
+    found = [
+        [_row(rows, net, "own part", f"eq. (10), {way}") for net in ("t1", "t2", "untrained")] for way in ways
+    ]
     # Choice: mostly absent is nearer to chance, one half, than to all of it
-    said = f"of a word's influence on two objects, its own has (chance .5, all of it 1): {_say(found)}"
-    return said, holds_if(found[0].high < 0.75)
+    verdict, held = judged([own.high < 0.75 for own, *_ in found], "ways to take a word away")
+    said = "; ".join(f"{words}: {_say(row)}" for words, row in zip(ways.values(), found, strict=True))
+    return f"of a word's influence on two objects, its own has (chance .5, all of it 1) {said}{held}", verdict
 
 
 def _added(rows: Sequence[Row]) -> tuple[str, str]:
@@ -230,7 +234,7 @@ CLAIMS = (
         _heard,
     ),
     Claim(
-        "Section 5, App. G: prompts are additive in feature space (a small model like SDXL)",
+        "Section 4, App. G: prompts are additive in feature space (a small model like SDXL)",
         "suggested",
         "10",
         _words,

@@ -17,16 +17,6 @@ KEYS = (
     Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, with its 95 % interval"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, 8 samples by eye"),
 )
-TOLERANT = Line2D(
-    [],
-    [],
-    marker="o",
-    ms=10,
-    lw=0,
-    mfc="none",
-    mec=OURS,
-    label="ours, one missing or extra is allowed at every K",
-)
 
 
 def say_missing(axes: Axes, at: float, k: float, words: str) -> None:
@@ -105,12 +95,13 @@ def plot_rows(
     title: str,
     gaps: Sequence[int] = (),
     line: tuple[float, str] | None = None,
+    tolerant: str = "one missing or extra is allowed at every K",
 ) -> Figure:
     """Trainings as rows: left K as dumbbells, right shares with intervals (Fig. 8, Table 2, App. E.3).
 
     `words` name the rows; `shares` {field of Measured: its words} are drawn, `title` says over which K;
     `gaps` are the indices of rows before which another group begins; `line` is a K with words, for a number
-    of the paper that belongs to no row.
+    of the paper that belongs to no row; `tolerant` says what the circles allow.
     """
     heights = [i + 0.7 * sum(i >= gap for gap in gaps) for i in range(len(found))]
     size = (8.6, 0.36 * (heights[-1] + 1) + 1.5)
@@ -131,6 +122,7 @@ def plot_rows(
         left.axvline(line[0], color="0.4", lw=1.2, ls="--", zorder=0)
         left.text(line[0] + 0.15, heights[-1] + 0.45, line[1], fontsize=8, color="0.3", va="bottom")
     papers = any(of.cell.paper for of in found)
-    handles = [*KEYS[: 1 + papers], TOLERANT, *right.get_legend_handles_labels()[0]]
+    circle = {"marker": "o", "ms": 10, "lw": 0, "mfc": "none", "mec": OURS, "label": f"ours, {tolerant}"}
+    handles = [*KEYS[: 1 + papers], Line2D([], [], **circle), *right.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9)
     return figure

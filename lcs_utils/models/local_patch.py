@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from einops import rearrange
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from lcs_utils.checks import check_call, check_count, check_generator, check_number, check_tensor
@@ -98,7 +98,7 @@ def extract_patches(
 
 
 def patch_conditions(
-    grid: Float[Tensor, "batch cells"], radius: int, grid_size: int
+    grid: Real[Tensor, "batch cells"], radius: int, grid_size: int
 ) -> Float[Tensor, "batch cells cond"]:
     """Per cell: the (2r+1)^2 sub-grid of counts, flattened, and the patch center (x, y) in [-1, 1] (App.
     E.3).

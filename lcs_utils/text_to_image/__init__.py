@@ -1,1 +1,1 @@
-"""Text-to-image models as our denoisers: a prompt as a condition, word by word (section 5, App. G)."""
+"""Text-to-image models as our denoisers: a prompt as a condition, word by word (section 4, App. G)."""

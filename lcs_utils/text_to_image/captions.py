@@ -1,5 +1,5 @@
 """Captions of CLEVR scenes whose truth is known: objects told by color and shape, and a style that touches
-every pixel (section 5, App. G).
+every pixel (section 4, App. G).
 
 Choice: no places and one or two objects, so that a small model learns what it is told in an hour of one core.
 Choice: 4 of the 24 color-shape pairs and one shape per style are never in training, told or not.

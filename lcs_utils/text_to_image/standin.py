@@ -1,5 +1,5 @@
 """A small model with SDXL's architecture for captions of CLEVR scenes, whose objects and words are known
-(section 5).
+(section 4).
 
 Every part is diffusers' or transformers' own, so that it is saved and loaded as SDXL is. `untrained` has the
 architecture and knows the words; `training` trains it.

@@ -1,4 +1,4 @@
-"""Does the model draw what it is told? Pictures of told scenes, read and counted (section 5, App. G)."""
+"""Does the model draw what it is told? Pictures of told scenes, read and counted (section 4, App. G)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

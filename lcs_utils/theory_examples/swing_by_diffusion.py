@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from scipy.stats import fisher_exact
 from torch import Tensor
 
 from lcs_utils import plotting, store
@@ -19,7 +20,11 @@ from lcs_utils.swing_by.disks import NEITHER
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 HUES = {"00": "orange", "01": "sky", "10": "vermilion", "11": "blue"}  # reds and blues, the large darker
-FALL = 0.25  # four standard errors of one share of 64 samples
+COUNT, SURE = 64, 0.05  # samples of a share; how seldom samples alone make a run fall
+A_FALL = (
+    f"A run falls where fewer of its {COUNT} samples are right than at the best moment before (Fisher's "
+    f"exact test at {SURE:.0%}, corrected for the moments of a run, not for the number of runs)."
+)
 
 
 def live_run(
@@ -80,8 +85,19 @@ class Study(NamedTuple):
 
     @property
     def falls(self) -> list[int]:
-        """Runs that lose more than `FALL` of the unseen label on the way, by diversity."""
-        return (self.lost > FALL).sum(1).tolist()
+        """Runs that lose some of the unseen label on the way, by diversity: at some moment fewer samples are
+        right than at the best one before, by Fisher's exact test, corrected for the number of moments.
+        """
+        right = (COUNT * self.right[:, self.labels.index("11")]).round().int()
+        best = right.cummax(-1).values
+        moments = len(self.steps) - 1
+
+        def falls(run: Tensor, before: Tensor) -> bool:
+            tables = ([[b, COUNT - b], [now, COUNT - now]] for now, b in zip(run.tolist(), before.tolist()))
+            least = min(fisher_exact(table, alternative="greater").pvalue for table in tables)
+            return least * moments < SURE
+
+        return [sum(map(falls, runs, before)) for runs, before in zip(right, best, strict=True)]
 
 
 def study() -> Study:
