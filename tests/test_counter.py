@@ -448,3 +448,11 @@ def test_missing_or_altered_weights_name_file_and_command(tmp_path):
     weights.write_bytes(weights.read_bytes()[:-7])
     with pytest.raises(CheckpointError, match="altered.*python -m lcs_utils.counter"):
         ObjectCounter.from_pretrained(tmp_path / "counter")
+
+
+def test_nothing_but_an_earlier_counter_is_replaced(tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("words")
+    for place in (tmp_path, tmp_path / "thesis.tex"):
+        with pytest.raises(SystemExit):
+            counter_command.main(["--output", str(place)])
+        assert "holds something that is no counter" in capsys.readouterr().err

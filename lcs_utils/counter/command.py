@@ -51,6 +51,11 @@ def main(arguments=None) -> None:
             f"--resolution must be at least {RESOLUTION}, got {args.resolution}: smaller images are "
             f"enlarged to {RESOLUTION} px"
         )
+    place = Path(args.output or folder(args.resolution))
+    if place.exists() and not (place / "row.json").exists() and (place.is_file() or any(place.iterdir())):
+        parser.error(
+            f"{place} holds something that is no counter, which would be replaced; name another folder"
+        )
     if args.images < BATCH or args.scenes < BATCH or args.held_out < 2:
         parser.error(f"--images and --scenes must be at least {BATCH} and --held-out at least 2")
     torch.set_num_threads(args.threads)

@@ -3,6 +3,7 @@ styles, and their latents.
 """
 
 import copy
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -148,7 +149,9 @@ def cached_latents(
 
     Renders are encoded in parts of 64, so that the same VAE gives the same bytes.
     """
-    path = paths.RUNS / "text_to_image" / f"latents_{vae_hash[:12]}_{len(found.images)}.npy"
+    shown = hashlib.sha256(found.images[:: max(len(found.images) // 256, 1)].numpy().tobytes()).hexdigest()
+    name = f"latents_{vae_hash[:12]}_{shown[:12]}_{len(found.images)}.npy"  # of some of the renders, evenly
+    path = paths.RUNS / "text_to_image" / name
     if path.exists():
         return torch.from_numpy(np.load(path, allow_pickle=False))
     kept = torch.zeros(
