@@ -40,7 +40,7 @@ LEVELS = (
     {"centered"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
-LEFT = re.compile(r"\.(?!ci$).*|runs|site|__pycache__|.*\.egg-info")  # folders that git ignores
+LEFT = re.compile(r"runs|site|(.*/)?(\.(?!ci$|github$)[^/]*|__pycache__|[^/]*\.egg-info)")  # what git ignores
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")
 
 
@@ -57,8 +57,11 @@ def tracked():
     if listed and listed.returncode == 0:
         names = filter(None, listed.stdout.split("\0"))
     else:
-        names = (path.relative_to(paths.ROOT) for path in paths.ROOT.rglob("*"))
-        names = (name for name in names if not any(map(LEFT.fullmatch, name.parts[:-1])))
+        names = []
+        for folder, below, files in os.walk(paths.ROOT):
+            here = Path(folder).relative_to(paths.ROOT)
+            below[:] = [name for name in below if not LEFT.fullmatch((here / name).as_posix())]
+            names += [here / name for name in files]
     return [paths.ROOT / name for name in names if (paths.ROOT / name).is_file()]
 
 
