@@ -131,5 +131,5 @@ def test_doses_that_fill_nothing_are_in_no_order():
     spoiled = [
         row._replace(count=0, placed=0, centers="") if row.net in more_labels else row for row in large
     ]
-    doses = next(of for of in readme.findings(spoiled, old) if of.words.startswith("Told more at once"))
+    doses = next(of for of in readme.findings(spoiled, old) if of.words.startswith("More told at once"))
     assert doses.kind == "does not"

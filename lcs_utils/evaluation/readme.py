@@ -67,8 +67,8 @@ def _six_objects(large: Sequence[Row], old: Sequence[Row]) -> Finding:
     held = [six.low > three.high, abs(listed[0].value - paper) <= NEAR]
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
-        f"Six objects help: above chance at {NINE} {six.value:.2f}, after three {three.value:.2f}; at the "
-        f"paper's cells K {listed[0].value}, {listed[1].value}; its {paper}.",
+        f"Six objects help: above chance at {NINE} {six.value:.2f}, after three {three.value:.2f}; paper's "
+        f"cells K {listed[0].value}, {listed[1].value}; its {paper}.",
         "A2",
     )
 
@@ -124,7 +124,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"Told more at once, more cells above chance at {SIX}: {above[0]} all, {above[1]} random, "
+            f"More told at once, more above chance at {SIX}: {above[0]} all, {above[1]} random, "
             f"{above[2]} less one, {above[3]} one.",
             "05",
         ),
@@ -149,7 +149,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
-            f"Looks right to the eye, K up to 3: Exp. 1 {by_looking('exp1, 64 px')}, low noise apart "
+            f"Right to the eye, K up to 3: Exp. 1 {by_looking('exp1, 64 px')}, low noise apart "
             f"{by_looking('exp1/low_noise, 64 px')}, renders {by_looking('render, 64 px')}.",
             "A7",
         ),
