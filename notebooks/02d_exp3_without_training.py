@@ -69,8 +69,9 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 # Samples at each number of labels, counted like those of the nets (`python -m
 # lcs_utils.evaluation.training_free`), 24 a number, beside the trained Exp. 3, whose patches have radius
 # 3. Objects that stand anywhere fill cells, too: what is drawn is the share filled *less* what the same
-# score's pictures of other labels fill. Look at four labels, the first number that no scene had, where whole images already lie
-# far below, and at six of the paper's, which stand two cells apart: there windows hold several labels.
+# score's pictures of other labels fill. Look at four labels, the first number
+# that no scene had, where whole images already lie far below, and at six of the paper's, which stand two
+# cells apart: there windows hold several labels.
 
 # %%
 found = training_free_report.rates()
@@ -100,8 +101,9 @@ assert listed[4].low > random[6].high > random[6].low > listed[6].value
 
 # %% [markdown]
 # **What to look for.** Over chance radius 1 fills more than the others at nine labels, but an object is
-# wider than its window and comes out as a mosaic of several. With radius 2, but where nine stand close, and 3
-# objects are whole; where a window holds labels that no training patch shows together, objects are left out: radius 2 falls from
+# wider than its window and comes out as a mosaic of several. With radius 3, and 2 but
+# where nine stand close, objects are whole; where a window holds labels that no training patch shows
+# together, objects are left out: radius 2 falls from
 # four of the paper's labels to six more than at random cells, where its windows hold one. Four times the
 # scenes do not cure that: none has two labels. The trained net fills more cells at six than the closed form of
 # its radius, but so do its pictures of other labels: over chance the two are not told apart.

@@ -16,7 +16,8 @@
 # **Here the number carries over, different colors do not**: nets of one to several objects draw about
 # as many as are asked for, up to about six, in colors that are often not those, also at the three
 # that they saw; why is open. Asked for objects of one color, the 64 px net of one to three goes beyond
-# training; those of one to five, and of 32 px, do not. Two nets draw fewer objects the more they are asked for, and noise from five on: the
+# training; those of one to five, and of 32 px, do not. Two nets draw fewer objects the more they are asked
+# for, and noise from five on: the
 # control, told the color of one object in each image, and the net that only ever saw one object. What
 # the counter finds in that noise, several from six on, are no objects (`looks`). So the number carries
 # over where it was told, and where it varied.

@@ -16,8 +16,8 @@
 # **Here** the same on a small model with SDXL's architecture whose truth is known (notebook 09), beside
 # two corrections. The paper's baseline, "" at its end token, is in every difference and may make all of them
 # alike: a version without it stands beside. And its "step 1, 7, 15 for low, mid, high noise" is
-# inverted, so that all axes say the noise level. `model` and `device` as in notebook 09. Under a minute on two idle
-# cores.
+# inverted, so that all axes say the noise level. `model` and `device` as in notebook 09. Under a
+# minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

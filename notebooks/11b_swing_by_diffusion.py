@@ -12,8 +12,8 @@
 # **Claim** (the question of Yang et al., ICLR 2025, arXiv 2410.08309, asked of a diffusion
 # model): the seen combinations are learned, the unseen one only where concepts are diverse, and
 # there it is gained step by step. Read by a classifier that may say "neither", most runs never lose what
-# they have of it; a few fall by more than their samples' chance, and rise again, where concepts are diverse.
-# The linear models of notebook 11 swing by far more clearly.
+# they have of it; a few fall by more than the chance of their samples, where concepts vary at all. The
+# linear models of notebook 11 swing by far more clearly.
 #
 # Needs no checkpoint: stored rows of tiny training runs, and one such run live. Under a minute on
 # two CPU cores, the same for every preset.

@@ -71,8 +71,8 @@ many = {"exp1_1-5": "on 1-5 objects", "exp1_1-6": "on 1-6 objects"}
 Markdown(sentences.training_sets(ranges) + "\n" + sentences.blind(hands, stored, many, (5, 6)))
 
 # %% [markdown]
-# **Is it short training?** All nets but the first (one object, fewer images) and the last saw as many images,
-# so that one of six counts saw
+# **Is it short training?** All nets but the first (one object, fewer images) and the last saw as many
+# images, so that one of six counts saw
 # half as many of each as one of three. Objects that nobody asked for, along those two trainings:
 
 # %%
@@ -140,8 +140,8 @@ Markdown(sentences.outside(stored, table))
 # ## The claim, checked
 # On 1-3 objects one label, one dropped, a random number and all fill more cells in this order, and no two
 # intervals touch. The first two are told the same share, half of the objects: what counts is that labels
-# come together. So does
-# training on up to six objects against up to two, and at 64 px, above chance, on three, two and one.
+# come together. Training on up to six objects fills more than on up to two, and at 64 px, above chance,
+# three objects more than two, two more than one.
 
 # %%
 by_labels, by_objects = ({of.cell.net: of.filled for of in found} for found in (doses, ranges))

@@ -8,7 +8,7 @@ import torch
 
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter.net import Counts
-from lcs_utils.evaluation import color, rates, rules
+from lcs_utils.evaluation import color, color_obeyed, rates, rules
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.experiments import Experiment
 
@@ -87,13 +87,13 @@ def test_chance_is_what_random_colors_give():
         float(color.placed(counts, asked).double().mean()), abs=0.02
     )
     seen = (counts[:, :6] > 0).sum(1)
-    assert color.covered(6, 5) == pytest.approx(
+    assert color_obeyed.covered(6, 5) == pytest.approx(
         [float((seen == c).double().mean()) for c in range(7)], abs=0.01
     )
 
 
 def test_the_table_is_a_law_and_random_scenes_obey_nothing():
-    for (k, objects), rows in color.table().items():
+    for (k, objects), rows in color_obeyed.table().items():
         assert rows.sum(1) == pytest.approx(np.ones(k + 1))
         assert (rows[0] @ np.arange(k + 1)) == pytest.approx(
             color.chance_placed([1] * k + [0] * (8 - k), objects)
@@ -112,7 +112,7 @@ def test_the_table_is_a_law_and_random_scenes_obey_nothing():
 
     for obeys in (0, 2, 4):
         rows = net(obeys)
-        found = color.conditions_obeyed(rows, 4)
+        found = color_obeyed.conditions_obeyed(rows, 4)
         assert abs(found.value - obeys) < 0.35 and found.low - 0.1 <= obeys <= found.high + 0.1
         if not obeys:
             assert np.mean([row.placed for row in rows]) > 1.8  # which colors alone would take for two obeyed
@@ -122,13 +122,13 @@ def test_the_table_is_a_law_and_random_scenes_obey_nothing():
 @pytest.mark.parametrize("obey", [(0,), (3,), (6,), (0, 6)])
 def test_planted_conditions_obeyed_of_six_come_back_on_average(objects, obey, monkeypatch):
     """More and fewer objects than asked for, half of the samples deaf: within 0.3 over sets of 64 samples."""
-    monkeypatch.setattr(color, "RESAMPLES", 40)
-    rng, law = np.random.default_rng(0), color.table()[6, objects]
+    monkeypatch.setattr(color_obeyed, "RESAMPLES", 40)
+    rng, law = np.random.default_rng(0), color_obeyed.table()[6, objects]
     obeyed = np.tile(obey, 64)[:64]
     template = rows_of(["red"], color.conditions("subsets", 6, 1))[0]._replace(count=objects)
 
     def found():
-        return color.conditions_obeyed(
+        return color_obeyed.conditions_obeyed(
             [template._replace(placed=int(rng.choice(7, p=law[of]))) for of in obeyed], 6
         ).value
 
@@ -141,8 +141,8 @@ def test_the_interval_of_a_deaf_net_holds_nothing_obeyed(k, obey, least, most, m
     """Of 40 sets of 64 samples, how many intervals lie above 0: at most 5 of a deaf net's (by one chance in
     2,000 more, at one in 40 each), all of one that obeys three.
     """
-    monkeypatch.setattr(color, "RESAMPLES", 100)
-    rng, law = np.random.default_rng(1), color.table()
+    monkeypatch.setattr(color_obeyed, "RESAMPLES", 100)
+    rng, law = np.random.default_rng(1), color_obeyed.table()
     template = rows_of(["red"], color.conditions("subsets", k, 1))[0]
 
     def found():
@@ -150,7 +150,7 @@ def test_the_interval_of_a_deaf_net_holds_nothing_obeyed(k, obey, least, most, m
         rows = [
             template._replace(count=int(n), placed=int(rng.choice(k + 1, p=law[k, n][obey]))) for n in counts
         ]
-        return color.conditions_obeyed(rows, k)
+        return color_obeyed.conditions_obeyed(rows, k)
 
     assert least <= sum(found().low > 0 for _ in range(40)) <= most
 
@@ -194,13 +194,13 @@ def test_multisets_are_written_and_read():
         (lambda: color.encode([1, 2]), r"8 counts >= 0 .*, got \[1, 2\]"),
         (lambda: color.decode("a b"), "written as 8 counts >= 0, got 'a b'"),
         (lambda: color.chance_placed([1], -1), "objects must be >= 0, got -1"),
-        (lambda: color.conditions_obeyed([], 3), "need rows of K = 3"),
+        (lambda: color_obeyed.conditions_obeyed([], 3), "need rows of K = 3"),
         (
-            lambda: color.conditions_obeyed(rows_of(["red"], color.conditions("subsets", 8, 3)), 8),
+            lambda: color_obeyed.conditions_obeyed(rows_of(["red"], color.conditions("subsets", 8, 3)), 8),
             r"K = 8, within 1\.\.7",
         ),
         (
-            lambda: color.conditions_obeyed(rows_of(["red"], color.conditions("repeated", 2, 3)), 2),
+            lambda: color_obeyed.conditions_obeyed(rows_of(["red"], color.conditions("repeated", 2, 3)), 2),
             "this family repeats colors",
         ),
         (lambda: color.ceiling(None, "colors", 0, 4), "at least one object and one sample, got K = 0"),
@@ -214,5 +214,5 @@ def test_bad_input_is_one_clear_sentence(call, says):
 def test_the_mixture_is_the_one_that_made_the_samples():
     likelihood = np.array([[0.7, 0.1], [0.3, 0.9]])  # what was seen, given 0 or 1 obeyed
     samples = 1000 * np.array([likelihood @ [0.25, 0.75], likelihood @ [1, 0]])
-    share = (samples[:, :, None] * color.mixture(likelihood, samples, 3000)).sum(1) / 1000
+    share = (samples[:, :, None] * color_obeyed.mixture(likelihood, samples, 3000)).sum(1) / 1000
     assert share == pytest.approx(np.array([[0.25, 0.75], [1, 0]]), abs=0.01)

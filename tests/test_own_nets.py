@@ -13,7 +13,6 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation import (
     against_null,
-    color,
     color_generalization,
     length_generalization,
     locality_figures,
@@ -100,7 +99,7 @@ def test_a_net_told_of_colors(home):
     counted = color_generalization.read()
     assert [row.k for row in counted] == [1, 1, 2, 2, 3, 3]
     assert rules.largest_k(counted, "mine_color", family="colors").value <= 3
-    assert 0 <= color.conditions_obeyed(counted, 2).value <= 2
+    assert 0 <= color_obeyed.conditions_obeyed(counted, 2).value <= 2
     with gzip.open(net_locality.path(), "rt") as file:
         lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
     mine = [line for line in lines if line["net"] == "mine_color"]

@@ -13,7 +13,6 @@ it, and the location condition leaves it out too. `scene_counts(..., outside=Tru
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,15 +26,13 @@ from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.rows import PLAUSIBLE
-from lcs_utils.stats import LEVEL, Interval, bounded, interval
+from lcs_utils.stats import Interval, interval
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import Counts, ObjectCounter
 
 N = len(COLORS)
-LARGEST_K, MOST_OBEYED = N, N - 1
-MOST = 10  # objects, for which CLEVR's margins leave room; a sample with more is held against this many
-RESAMPLES, STEPS = 500, 300  # of the bootstrap; of expectation maximization
+LARGEST_K = N
 FAMILIES = {
     "colors": "one object each of the first K of the paper's colors (App. E.1)",
     "subsets": "one object each of a random K of the eight colors, another K for each sample",
@@ -172,100 +169,6 @@ def chance_placed(asked: Sequence[int], objects: int) -> float:
         raise ValueError(f"objects must be >= 0, got {objects}")
     p = [math.comb(objects, n) * (1 / N) ** n * (1 - 1 / N) ** (objects - n) for n in range(objects + 1)]
     return sum(min(n, int(a)) * weight for a in asked for n, weight in enumerate(p))
-
-
-def covered(colors: int, objects: int) -> Float[np.ndarray, "colors+1"]:
-    """Probability that `objects` randomly colored objects show exactly 0, 1, ... of `colors` given colors."""
-    chance = np.zeros(colors + 1)
-    chance[0] = 1
-    for _ in range(objects):
-        new = np.arange(colors, -1, -1) / N  # how likely one more object shows one more of them
-        chance = chance * (1 - new) + np.concatenate([[0], (chance * new)[:-1]])
-    return chance
-
-
-@cache
-def table() -> dict[tuple[int, int], Float[np.ndarray, "obeyed placed"]]:
-    """{(K, objects): probability of `placed` given `obeyed`}, exact: objects obey one asked color each, all
-    others are of random colors.
-
-    The null of "conditions obeyed" for colors, in families that ask for each color at most once; for places
-    it is the net's own pictures (`against_null.obeyed`).
-    """
-    found = {}
-    for k in range(1, LARGEST_K + 1):
-        for objects in range(MOST + 1):
-            rows = np.zeros((k + 1, k + 1))
-            for obeyed in range(k + 1):
-                told = min(obeyed, objects)  # more than there are objects cannot obey
-                rows[obeyed, told:] = covered(k - told, objects - told)
-            found[k, objects] = rows
-    return found
-
-
-def mixture(
-    likelihood: Float[np.ndarray, "kinds obeyed"],
-    samples: Float[np.ndarray, "draws kinds"],
-    steps: int = STEPS,
-) -> Float[np.ndarray, "draws kinds obeyed"]:
-    """Posterior shares of 0, 1, ... obeyed for each kind of sample, after maximizing the mixture's
-    likelihood (EM) for each draw.
-
-    `samples` says how many of each kind a draw has.
-    """
-    weight = np.full((len(samples), likelihood.shape[1]), 1 / likelihood.shape[1])
-    total = samples.sum(1, keepdims=True)
-    for _ in range(steps):
-        weight = weight * ((samples / np.maximum(weight @ likelihood.T, 1e-300)) @ likelihood) / total
-    joint = weight[:, None] * likelihood[None]
-    return joint / np.maximum(joint.sum(2, keepdims=True), 1e-300)
-
-
-def _obeyed(
-    k: int, kinds: Int[np.ndarray, "kinds 2"], samples: Float[np.ndarray, "draws kinds"]
-) -> Float[np.ndarray, "draws"]:
-    """Conditions obeyed on average in each draw; `kinds` are (placed, objects)."""
-    likelihood = np.array([table()[k, min(max(count, place), MOST)][:, place] for place, count in kinds])
-    each = np.minimum(np.arange(k + 1)[None], kinds[:, 1:])
-    return (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / samples.sum(1)
-
-
-def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interval:
-    """How many of K asked colors one net's samples obey on average, whatever else they show, with its
-    bootstrap interval (App. E.4).
-
-    Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. Choice: the likelihood of few
-    samples leans upward where few obey; by how much the bootstrap's mean lies above its value is taken off,
-    from the interval, too. Its null is a net that draws as many objects in random colors: where one of them
-    in forty comes out higher, the interval begins at 0. Raises ValueError without rows of that K, for another
-    K than 1..7 (asked for all colors, one object always shows one of them), and for families that ask for a
-    color twice.
-    """
-    mine = [row for row in rows if row.k == k]
-    if not mine or not 1 <= k <= MOST_OBEYED:
-        raise ValueError(
-            f"conditions obeyed need rows of K = {k}, within 1..{MOST_OBEYED}; there are "
-            f"{sorted({row.k for row in rows})}"
-        )
-    if any(decode(row.asked).max() > 1 for row in mine):
-        raise ValueError(
-            "conditions obeyed are counted where each color is asked for once; this family repeats colors"
-        )
-    kinds, counts = np.unique([(row.placed, row.count) for row in mine], axis=0, return_counts=True)
-    random = np.random.default_rng(seed)
-    draws = random.multinomial(len(mine), counts / len(mine), RESAMPLES)
-    obeyed = _obeyed(k, kinds, np.concatenate([counts[None], draws]).astype(float))
-    found = np.clip(obeyed - (obeyed[1:].mean() - obeyed[0]), 0, k)
-    own = bounded(found[0], found[1:], len(mine), float(k))
-
-    numbers, often = np.unique([row.count for row in mine], return_counts=True)
-    laws = {n: table()[k, min(n, MOST)][0] for n in numbers}
-    shown = [(place, n, laws[n][place] * of) for n, of in zip(numbers, often) for place in range(k + 1)]
-    shown = [(place, n, chance) for place, n, chance in shown if chance]
-    chances = np.array([chance for *_, chance in shown]) / len(mine)
-    deaf = random.multinomial(len(mine), chances / chances.sum(), RESAMPLES).astype(float)
-    null = _obeyed(k, np.array([(place, n) for place, n, _ in shown]), deaf)
-    return own if obeyed[0] > np.quantile(null, (1 + LEVEL) / 2) else own._replace(low=0.0)
 
 
 def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor, "scenes 8"]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lcs_utils.evaluation import color
+from lcs_utils.evaluation import color, color_obeyed
 from lcs_utils.evaluation.against_null import RULES, Beside, beside, largest_k_of
 from lcs_utils.evaluation.color import ColorRow, decode
 from lcs_utils.evaluation.judged import over_pairs
@@ -123,7 +123,7 @@ def of_net(rows: Iterable[ColorRow], net: str, family: str = "subsets", seed: in
             round(float(expected / k), 4),
             interval(np.array([row.plausibility >= PLAUSIBLE for row in own], float), seed=seed, share=True),
             interval(np.array([row.count for row in own], float), seed=seed),
-            None if twice or k > color.MOST_OBEYED else color.conditions_obeyed(own, k, seed),
+            None if twice or k > color_obeyed.MOST_OBEYED else color_obeyed.conditions_obeyed(own, k, seed),
             len(own),
         )
     k, null = (largest_k_of(draws, "placed", kind, seed) for kind in ("own", "null"))
