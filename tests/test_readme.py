@@ -133,3 +133,12 @@ def test_doses_that_fill_nothing_are_in_no_order():
     ]
     doses = next(of for of in readme.findings(spoiled, old) if of.words.startswith("More told at once"))
     assert doses.kind == "does not"
+
+
+def test_six_objects_that_add_nothing_do_not_help():
+    large, old = read_rows(rows_path("small")), read_rows(told_path())
+    spoiled = [row for row in large if row.net != "exp1_1-6"]
+    spoiled += [row._replace(net="exp1_1-6") for row in spoiled if row.net == "exp1"]  # Exp. 1's own pictures
+    said = {name: readme.findings(rows, old) for name, rows in (("six", large), ("three", spoiled))}
+    six, three = (next(f for f in of if f.words.startswith("Six objects")) for of in said.values())
+    assert (six.kind, three.kind) == ("partly", "does not")

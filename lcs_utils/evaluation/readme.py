@@ -18,16 +18,14 @@ from lcs_utils.evaluation import (
     color_generalization,
     color_rates,
     hand_counts,
-    training_sets,
 )
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
 from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, composes, falling, falls, told
-from lcs_utils.evaluation.locality_rates import BEYOND, against_k, measured_nets
+from lcs_utils.evaluation.locality_rates import against_k, measured_nets
 from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
-from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
 from lcs_utils.evaluation.tables_beyond_chance import NEAR
 
@@ -52,16 +50,9 @@ def _filled(rows: Sequence[Row], net: str) -> str:
     return f"{of.own.value:.2f} ({of.null.value:.2f})"
 
 
-def _six_objects(large: Sequence[Row], old: Sequence[Row]) -> Finding:
-    """Whether six objects in training compose farther than three; at 32 px, without a null, until a net of 64
-    px is measured.
-    """
+def _six_objects(large: Sequence[Row]) -> Finding:
+    """Whether six objects in training compose farther than three, at 64 px."""
     paper, trainings = PAPER["exp1_1-6"].k, [seeds_of(large, net, "spread") for net in ("exp1_1-6", "exp1")]
-    if not all(trainings):
-        many = largest_k(old, "exp1_1-6", PAPER_RULE_ALL)
-        off = [training_sets.measured(old, net, BEYOND).tolerant for net in ("exp1", "exp1_1-6")]
-        words = f"Six objects help (32 px): K {say(many)}; one off allowed {off[1].value}, after three "
-        return Finding("does not", f"{words}{off[0].value}; the paper's {paper}.", "A2")
     six, three = (against_null.of_nets(large, nets, ks=[NINE]).at[NINE].filled.above for nets in trainings)
     listed = [against_null.of_nets(large, nets, "test", ks=range(1, 13)).k.placed for nets in trainings]
     held = [six.low > three.high, abs(listed[0].value - paper) <= NEAR]
@@ -153,7 +144,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
             f"{by_looking('exp1/low_noise, 64 px')}, renders {by_looking('render, 64 px')}.",
             "A7",
         ),
-        _six_objects(large, old),
+        _six_objects(large),
         Finding(
             "new",
             f"Over {len(whole)} related nets locality ranks with cells filled (Spearman "
