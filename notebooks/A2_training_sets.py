@@ -82,13 +82,14 @@ stages = {net: training_sets.elsewhere_along_training(stored, net, spans) for ne
 Markdown(sentences.longer(stages))
 
 # %% [markdown]
-# **At 64 px, beside chance**: other nets, trained on up to one, two, three and six objects (the last saw as many
-# images as the others, so fewer of each count), asked for random cells; in brackets the same pictures held
-# against other samples' cells. Do K, and the cells filled beyond chance, grow from line to line? (Labels as a
-# dose, beside chance, are in 05.)
+# **At 64 px, beside chance**: other nets, trained on up to one, two, three and six objects (of six as many
+# images, so fewer of each count), asked for random cells; in brackets the same pictures held
+# against other samples' cells. Do K, and the cells filled beyond chance, grow from line to line? And does six
+# objects help a net that is told one of them? (Labels of three as a dose, beside chance, are in 05.)
 
 # %%
-large, up_to = read_rows(rows_path("small")), {"exp1_1": 1, "exp1_1-2": 2, "exp1": 3, "exp1_1-6": 6}
+large = read_rows(rows_path("small"))
+up_to = {"exp1_1": "1", "exp1_1-2": "2", "exp1": "3", "exp1_1-6": "6", "exp2_1-6": "6, told one"}
 there = {net: seeds_of(large, net, "spread") for net in up_to}
 at_64 = {net: against_null.of_nets(large, nets, "spread") for net, nets in there.items() if nets}
 Markdown(null_figures.markdown({f"up to {up_to[net]}": {1: of} for net, of in at_64.items()}))

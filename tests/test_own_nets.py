@@ -14,6 +14,7 @@ from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation import (
     against_null,
     color_generalization,
+    color_obeyed,
     length_generalization,
     locality_figures,
     locality_rates,
