@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,6 +83,11 @@ class DiskFull(ValueError):
     """A state cannot be written: no other training could go on either."""
 
 
+def fresh_draws(generator: torch.Generator, *key: int) -> None:
+    """Let a generator go on as no other one of another key does: whole numbers >= 0, as many in each."""
+    generator.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resumable:
     """What a training run consists of, saved and restored as one; `seen` counts images (or steps) and
@@ -118,9 +124,9 @@ class Resumable:
                 "it goes on from the state saved before"
             ) from None
 
-    def load(self, path) -> None:
+    def load(self, path, key: tuple[int, ...] = ()) -> None:
         """Take all parts from a file of `save`. A generator saved on another kind of device goes on with
-        fresh draws.
+        fresh draws: of `key`, which tells one run and process from others, and what was seen.
 
         Raises ValueError, with the remedy, when the file is broken or holds the state of something else.
         """
@@ -136,7 +142,7 @@ class Resumable:
                 elif len(value[name]) == len(part.get_state()):
                     part.set_state(value[name])
                 else:
-                    part.manual_seed(2**32 + int(value["seen"][0]))
+                    fresh_draws(part, *key, int(value["seen"][0]))
         except (KeyError, ValueError, RuntimeError) as error:
             if _of_the_machine(error):
                 raise

@@ -98,6 +98,18 @@ def test_color_nets_are_measured_like_location_nets(monkeypatch):
         assert twin.net == {"color": "untrained_color", "location": "untrained"}[kind]
 
 
+def test_the_untrained_twin_is_one_for_all_nets_of_a_size_and_where_they_are():
+    of = stub()
+    twin = feature_nets.untrained_twin(of, 0.5)
+    told_otherwise = EDM2UNet(cond_dim=8, normalize_label=True, **SMALL)
+    other = of._replace(module=told_otherwise, trained=6)
+    same = feature_nets.untrained_twin(other, 0.5)
+    assert (same.weights, same.trained) == (twin.weights, twin.trained)
+    assert not same.module.config.normalize_label
+    away = feature_nets.untrained_twin(of._replace(module=stub().module.to("meta")), 0.5)
+    assert next(away.module.parameters()).device.type == "meta"
+
+
 def test_a_stopped_run_goes_on_and_other_weights_replace(tmp_path, monkeypatch):
     file, ran = tmp_path / "features.csv", []
     monkeypatch.setattr(net_features, "subject", lambda net, preset, device: stub(name=net))

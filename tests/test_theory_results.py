@@ -7,13 +7,14 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import features
-from lcs_utils.theory import feature_space, results, windows
-from lcs_utils.theory.approximate_cpc import approximate_cpc_errors, coupled_family
+from lcs_utils.theory import feature_space, lcs, results, windows
+from lcs_utils.theory.approximate_cpc import approximate_cpc_errors, blockwise, coupled_family, cpc_errors_at
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.feature_cpc import CouplingMap, FeatureCPC, LinearMap
 from lcs_utils.theory.lcs import lemma_1_subsets, local_conditional_score
+from lcs_utils.theory.lcs_alternatives import inactive_block_subsets
 
 JS = [(), (0,), (1, 2), (0, 1, 2)]
 TS = (0.01, 0.3, 4.0)
@@ -59,6 +60,17 @@ def test_lemma_2_identity_is_exact_and_the_bound_holds():
     assert (
         lemma.errors.e1 + 2 * lemma.errors.e2 < lemma.divergence
     )  # and a smaller factor than |J| = 3 would be false
+
+
+def test_a_set_of_conditions_may_be_a_generator():
+    """It can be gone through once only, and an empty J would tell a dependent law from a CPC no more."""
+    family, M = coupled_family(0.5, 0.4)
+    assert results.independent_blocks_divergence(family, M, iter((0, 1))) > 0.01
+    assert blockwise(family, M, iter((0, 1))).blocks == blockwise(family, M, (0, 1)).blocks
+    assert cpc_errors_at(family, M, iter((0, 1))) == cpc_errors_at(family, M, (0, 1))
+    for subsets in (lemma_1_subsets, inactive_block_subsets):
+        assert subsets(M, 8, iter((0, 1))) == subsets(M, 8, (0, 1))
+    assert torch.equal(lcs.law(family, iter((0, 1))).mean, lcs.law(family, (0, 1)).mean)
 
 
 def test_lemma_3_errors_decrease_with_noise():

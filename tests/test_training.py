@@ -292,9 +292,11 @@ def test_a_state_from_another_kind_of_device_goes_on_with_fresh_draws(tmp_path):
         value | {"generator": torch.zeros(16, dtype=torch.uint8), "seen": torch.tensor([24.0, 1.0])},
         tmp_path / "cuda.pt",
     )
-    before = state.generator.get_state()
-    state.load(tmp_path / "cuda.pt")
-    assert state.seen[0] == 24 and not torch.equal(state.generator.get_state(), before)
+    draws = []
+    for key in ((0, 0), (0, 1), (1, 0), (0, 0)):  # seed and process
+        state.load(tmp_path / "cuda.pt", key)
+        draws.append(float(torch.rand(1, generator=state.generator)))
+    assert state.seen[0] == 24 and len(set(draws)) == 3 and draws[0] == draws[3]
 
 
 def test_bfloat16_carries_the_gradients_of_a_large_image_and_float16_does_not():

@@ -118,7 +118,7 @@ def measure(
     """Add the rows of a net and of its untrained twin, unless those of the same weights are there."""
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
-    for one in (of, untrained_twin(of, presets.preset(preset).sigma_data, device)):
+    for one in (of, untrained_twin(of, presets.preset(preset).sigma_data)):
         how = (one.net, one.weights, setting.sigma, setting.inputs, setting.draws)
         if how in {(r.net, r.weights, r.sigma, r.inputs, r.draws) for r in store.read_rows(file, CosineRow)}:
             continue

@@ -17,6 +17,7 @@ from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.length_generalization import on
+from lcs_utils.experiments import EXP1
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.local_patch import cell_size
 from lcs_utils.models.precond import EDMDenoiser
@@ -73,13 +74,13 @@ def check_kind(net: str, cond_dim: int, wanted: str) -> None:
         )
 
 
-def untrained_net(net: EDM2UNet, seed: int = 0) -> EDM2UNet:
+def untrained_net(net: EDM2UNet, seed: int = 0, **changed) -> EDM2UNet:
     """A net of the same size that has learned nothing: fresh weights from `seed`, all gains set to 1 so that
-    it hears conditions.
+    it hears conditions; other settings as `changed`.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        fresh = EDM2UNet.from_config(net.config).eval()
+        fresh = EDM2UNet.from_config(net.config, **changed).eval()
     with torch.no_grad():
         fresh.out_gain.fill_(1)
         for module in fresh.modules():
@@ -105,18 +106,22 @@ def subject(net: str, preset: str = "tiny", device: str = "cpu") -> Subject:
     return Subject(net, changes.weights(net, preset), denoise, pipeline.net, pipeline.config.resolution, most)
 
 
-def untrained_twin(of: Subject, sigma_data: float, device: str = "cpu", seed: int = 0) -> Subject:
-    """The untrained net of the same size and kind of condition; its hash is that of its configuration."""
-    config = {k: v for k, v in sorted(of.module.config.items()) if not k.startswith("_")}
+def untrained_twin(of: Subject, sigma_data: float, seed: int = 0) -> Subject:
+    """The untrained net of the same size, kind of condition and device; its hash is its configuration's.
+
+    One for all nets of a size, whatever their labels and images: told as Exp. 1, with as many objects.
+    """
+    plain = {"normalize_label": False}
+    config = {k: v for k, v in sorted(of.module.config.items()) if not k.startswith("_")} | plain
     text = json.dumps([config, sigma_data, of.resolution, seed], default=list)
-    module = untrained_net(of.module, seed).to(device)
+    device = next(of.module.parameters()).device
+    module = untrained_net(of.module, seed, **plain).to(device)
     fuse_(module)
     kind = condition_kind(config["cond_dim"])
     name = UNTRAINED if kind == "location" else f"{UNTRAINED}_{kind}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Subject(
-        name, digest, on(device, EDMDenoiser(module, sigma_data)), module, of.resolution, of.trained
-    )
+    denoise = on(str(device), EDMDenoiser(module, sigma_data))
+    return Subject(name, digest, denoise, module, of.resolution, EXP1.objects[1])
 
 
 def caption(layer: str, side: int, resolution: int) -> str:

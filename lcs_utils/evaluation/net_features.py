@@ -192,7 +192,7 @@ def measure(
         check_setting(setting)
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
-    both = (of, untrained_twin(of, presets.preset(preset).sigma_data, device))
+    both = (of, untrained_twin(of, presets.preset(preset).sigma_data))
 
     def at(row):
         return Setting(row.sigma, row.inputs, row.order, row.draws)

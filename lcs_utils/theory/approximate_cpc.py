@@ -40,9 +40,10 @@ def blockwise(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> 
 
     Raises ValueError for conditions of J that M lacks, and for overlapping M_j.
     """
-    p = law(family, check_conditions(J))
+    J = check_conditions(J)
+    p = law(family, J)
     rest = background_pixels(M, p.n, J)
-    order = [j for j in M if j in set(J)]
+    order = [j for j in M if j in J]
     blocks = tuple(tuple(M[j]) for j in order) + ((rest,) if rest else ())
     return Product(blocks, tuple(p.marginal(b) for b in blocks))
 
@@ -56,7 +57,8 @@ def cpc_errors_at(
     `sampling` is for `kl` between mixtures. Raises ValueError for conditions of J that M lacks.
     """
     sigma = check_sigma(sigma)
-    p, apart, target = law(family, check_conditions(J)), blockwise(family, M, J), ideal(family, M, J)
+    J = check_conditions(J)
+    p, apart, target = law(family, J), blockwise(family, M, J), ideal(family, M, J)
     if sigma:
         p, apart, target = p.noised(sigma), apart.noised(sigma), target.noised(sigma)
     parts = [kl(a, b, **sampling).value for a, b in zip(apart.factors, target.factors)]

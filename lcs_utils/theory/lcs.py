@@ -58,7 +58,8 @@ def law(family: Family, J: Iterable) -> Distribution:
     """p(x | c_J). Raises TypeError for a family that is no function, or gives no distribution."""
     if not callable(family):
         raise TypeError(f"a family must be a function of a set of conditions, got {shown(family)}")
-    return check_distribution(f"the family at {set(J) or '{}'}", family(frozenset(J)))
+    J = frozenset(J)
+    return check_distribution(f"the family at {set(J) or '{}'}", family(J))
 
 
 def background_pixels(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> tuple[int, ...]:
@@ -76,9 +77,10 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
 
     Raises ValueError for overlapping M_j and unknown J.
     """
+    J = check_conditions(J)
     rest = background_pixels(M, n, J)
     N, L = [rest] * n, [frozenset[Any]()] * n
-    for j in check_conditions(J):
+    for j in J:
         for i in M[j]:
             N[i], L[i] = tuple(M[j]), frozenset([j])
     return Subsets(tuple(N), tuple(L))
@@ -86,12 +88,8 @@ def lemma_1_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Su
 
 def _groups(subsets: Subsets) -> dict[tuple, list[int]]:
     """Pixels that share N and L, so that each distinct marginal is evaluated once."""
-    if (
-        not isinstance(subsets, tuple)
-        or len(subsets) != 2
-        or len(subsets[0]) != len(subsets[1])
-        or not subsets[0]
-    ):
+    two = isinstance(subsets, tuple) and len(subsets) == 2
+    if not two or not subsets[0] or len(subsets[0]) != len(subsets[1]):
         raise ValueError(f"subsets must be Subsets with one N and one L for each pixel, got {shown(subsets)}")
     groups: dict[tuple, list[int]] = {}
     for i, (N, L) in enumerate(zip(*subsets)):
@@ -137,10 +135,9 @@ def local_conditional_denoiser(
     @lru_cache(maxsize=64)
     def parts(J: Conditions, *level: float):
         subsets = subsets_of(J, *level)
-        groups = _groups(subsets).items()
         each = [
             (list(N), pixels, [N.index(i) for i in pixels], law(family, L).marginal(N))
-            for (N, L), pixels in groups
+            for (N, L), pixels in _groups(subsets).items()
         ]
         return len(subsets.N), each
 

@@ -21,11 +21,12 @@ def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable
     the difference.
     Raises ValueError for overlapping M_j and unknown J.
     """
+    J = check_conditions(J)
     subsets, uncontrolled = lemma_1_subsets(M, n, J), background_pixels(M, n, list(M))
     N = list(subsets.N)
     for i in uncontrolled:
         N[i] = uncontrolled
-    for k in set(M) - set(J):
+    for k in set(M) - J:
         for i in M[k]:
             N[i] = tuple(M[k])
     return Subsets(tuple(N), subsets.L)

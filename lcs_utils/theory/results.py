@@ -83,6 +83,7 @@ def lemma_1(
     """
     if not isinstance(cpc, ConditionalProjectiveComposition):
         raise TypeError(f"cpc must be a ConditionalProjectiveComposition, got {shown(cpc)}")
+    J = check_conditions(J)
     local = local_conditional_score(cpc, x, sigma, cpc.subsets(J) if subsets is None else subsets)
     return Sides(local, full_joint(cpc(J)).score(x, sigma))
 
@@ -185,7 +186,8 @@ def independent_blocks_divergence(
     """KL(p(.|c_J) || its own blocks made independent), eq. (4) at one J: zero for a CPC, whatever eq. (3)
     says. `sampling` as `lemma_2`.
     """
-    return kl(law(family, check_conditions(J)), blockwise(family, M, J), **sampling).value
+    J = check_conditions(J)
+    return kl(law(family, J), blockwise(family, M, J), **sampling).value
 
 
 def fitted_errors(

@@ -21,7 +21,7 @@ from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precision import dtype_on
 from lcs_utils.presets import Preset
-from lcs_utils.resumable import remove_leftovers
+from lcs_utils.resumable import fresh_draws, remove_leftovers
 from lcs_utils.training.data import Data
 from lcs_utils.training.loop import training_loop
 from lcs_utils.training.rendered import check_data, described, load_data
@@ -151,7 +151,7 @@ def run(
     state = start(exp, size, seed, accelerator.device, accelerator.process_index)
     rows: list[Log] = []
     if (folder / "state.pt").exists():
-        state.load(folder / "state.pt")
+        state.load(folder / "state.pt", (seed, accelerator.process_index))
         if int(state.seen[0]) >= total + size.batch:  # the last batch may reach beyond
             raise ValueError(
                 f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} "
@@ -159,9 +159,7 @@ def run(
             )
         # the saved generator is the main process's: the same data in each would be one batch
         if accelerator.process_index:
-            state.generator.manual_seed(
-                (seed * 1000 + accelerator.process_index) * 2**32 + int(state.seen[0])
-            )
+            fresh_draws(state.generator, seed, accelerator.process_index, int(state.seen[0]))
         rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
         finished = read_json(folder / "finished.json")
         # gone on with after the learning rate had come down: not the net of one long run
