@@ -42,12 +42,12 @@
 # | [A6](A6_radius.ipynb) | How far should a local net see? | the radius from one cell to the whole image |
 # | [A7](A7_more_training.ipynb) | What does more training buy? | along training, a net for low noise, blind looks, a second counter |
 #
-# *In a hurry*: 05, then the explorer in 07. *For the theory*: 01, 02. *In doubt*: A1. Each takes under a minute on two idle cores.
+# *In a hurry*: 05, then the explorer in 07. *For the theory*: 01, 02. *In doubt*: A1. Each takes about a minute or less on two idle cores.
 
 # %% [markdown]
 # ## In every notebook
-# - The first code cell holds the **parameters**. `preset` is `"tiny"` (what comes with the repository: nets of 32 px, in 05 and 06
-#   stored samples of 64 px), `"small"`
+# - The first code cell holds the **parameters**. `preset` is `"tiny"` (what comes with the repository: nets of 32 px; of 64 px
+#   stored rows and samples, in 04 to 06, 08, 08b, A1, A2, A7), `"small"`
 #   (64 px, of which some come with it) or `"paper"` (the paper's sizes, which need nets trained at them).
 # - Widgets are worked by mouse or keys: Tab to one, then arrow keys or Enter. If the kernel does not answer, they say so.
 # - Every figure is a PNG with its numbers beside it as JSON, under `figures/tiny/`; another seed or preset writes

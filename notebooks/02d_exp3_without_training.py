@@ -67,8 +67,8 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 # %% [markdown]
 # ## Does it length-generalize, and where does it fall short of the net?
 # Samples at each number of labels, counted like those of the nets (`python -m
-# lcs_utils.evaluation.training_free`), 24 a number, beside the trained Exp. 3, whose patches have radius
-# 3. Objects that stand anywhere fill cells, too: what is drawn is the share filled *less* what the same
+# lcs_utils.evaluation.training_free`), 24 a number, beside the trained Exp. 3 (8 a number), whose patches
+# have radius 3. Objects that stand anywhere fill cells, too: what is drawn is the share filled *less* what the same
 # score's pictures of other labels fill. Look at four labels, the first number
 # that no scene had, where whole images already lie far below, and at six of the paper's, which stand two
 # cells apart: there windows hold several labels.

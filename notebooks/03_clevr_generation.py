@@ -15,7 +15,7 @@
 #
 # Scenes follow CLEVR's own procedure (Johnson et al. 2017: placement, margins, jitter, visibility); images come from an
 # analytic renderer whose distance to Blender's Cycles is measured here. Needs nothing trained. About a minute, the same
-# for both presets.
+# for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

@@ -87,7 +87,7 @@ path = plotting.save_figure(figure, "length_generalization", preset, values, see
 # %%
 families = {"spread": "random cells", "test": "the paper's cells"}
 each = {
-    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family)}
+    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=range(1, 13))}
     for words, nets in trainings.items()
     for family, said in families.items()
 }

@@ -195,4 +195,4 @@ print("added on the background that fits it:", few["exp2/linear_cluttered"].valu
 # **What differs from the paper, first**: hardly a picture looks right to a vision-language model that
 # judges blind (A7). Its Exp. 3 draws up to two objects more than asked, ours often more
 # (`figures/tiny/verdicts.md`). Its radius is not told: ours reaches its K with two cells around
-# each, not with three, which we chose before sweeping (05, A6).
+# each, not with three, which we chose before sweeping and trained for fewer images (05, A6).

@@ -126,7 +126,8 @@ Markdown(heard + "\n" + sentences_locality.looks(curves, titles, twin))
 # %% [markdown]
 # ## The thesis in one picture: locality against composition
 # One point per trained net: how locally it hears conditions at high noise, and what share of the
-# cells it fills beyond its training, which needs no rule. **Chance** (dashed): what a net would
+# cells it fills at K = 4 to 6, which needs no rule and is beyond training for nets of up to three
+# objects only (of these alone, printed below). **Chance** (dashed): what a net would
 # score that hears all conditions alike, in the whole image or in the window of r = 3, which holds
 # few others; so Exp. 3's number says little about what it learned, and rank correlations are over
 # the nets that see the whole image. Local nets with r ≤ 2 hear nothing beyond two cells and are
@@ -160,7 +161,8 @@ Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_local
 # nets of ours put the first half to the test. Both were trained on scenes of ONE object, told
 # nothing, the same number of steps; in one the object is always in the middle, in the other
 # anywhere. Both denoised the same images (centered, unseen), the target is the middle; shown are
-# stored maps (`python -m lcs_utils.centered sides`).
+# stored maps (`python -m lcs_utils.centered sides`), below each the side of the square of this map
+# and the mean over the images. From σ = 1 on the second net sees no object there.
 
 # %%
 steps, sides, looks = middle.SIGMAS, middle.sides(), middle.looks()
@@ -193,7 +195,7 @@ widest = max(side.high for net in ("exp1", "exp2") for side in curves[net]["wind
 assert widest < 16  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12
 assert twin.denoiser == sorted(twin.denoiser) and twin.score[-1] == 1 and twin.denoiser[-1] > 15
-print("Exp. 1 hears nearby, Exp. 2 hardly more than chance:", at["exp1"].low > at["exp2"].high + 0.1)
+print("Exp. 1 hears conditions nearby more than Exp. 2 does:", at["exp1"].low > at["exp2"].high + 0.1)
 
 # %% [markdown]
 # **What differs from the paper**: one image and target vary more than the means, so a single map is

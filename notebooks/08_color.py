@@ -17,10 +17,10 @@
 # as many as are asked for, up to about six, in colors that are often not those, also at the three
 # that they saw; why is open. Asked for objects of one color, the 64 px net of one to three goes beyond
 # training; those of one to five, and of 32 px, do not. Two nets draw fewer objects the more they are asked
-# for, and noise from five on: the
+# for, up to five, and noise from there on: the
 # control, told the color of one object in each image, and the net that only ever saw one object. What
-# the counter finds in that noise, several from six on, are no objects (`looks`). So the number carries
-# over where it was told, and where it varied.
+# the counter finds in the control's noise, several from six on, are no objects (`looks`). So the number
+# carries over where it was told, and where it varied.
 #
 # A color tells nothing about places, so random objects meet many of the asked colors: chance and
 # null stand in every panel, and what the counter makes of renders that show what was asked. From the

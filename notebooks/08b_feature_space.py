@@ -150,13 +150,14 @@ path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 # ## Which measure knows who composes?
 # Each net's K, by number and places or colors, and the share of six conditions that it obeys beyond
 # chance, against the three measures. Hollow: untrained nets, which draw nothing and count as zero;
-# squares: told of colors; large: 64 px. Look where the hollow points are: cosines of encoder and decoder
+# squares: told of colors; large: 64 px; triangles: beyond the edge, drawn on it; a second training looks as
+# the first. Look where the hollow points are: cosines of encoder and decoder
 # put them beside the nets that compose, additivity between those and the nets that fail.
 #
 # K came first. Conditions obeyed were chosen after no measure had ranked twelve nets as K does, which was
 # nearly the same for most of them (`LOG.md`, "Held against K alone"): what is found with them is to be
-# tested on other nets. Four were trained since: Exp. 1 and 2 again, a random number of labels, and one
-# label dropped. With them K is ranked, too, by cosines as well as by any. Additivity and own share order
+# tested on other nets. Of those trained since four were measured: Exp. 1 and 2 again, a random number of
+# labels, and one label dropped; third trainings and nets of up to two and six objects were not. With them K is ranked, too, by cosines as well as by any. Additivity and own share order
 # these four as conditions obeyed do; cosines put the random number before Exp. 1.
 
 # %%

@@ -157,4 +157,4 @@ print({word: round(float(map_.mean()), 4) for word, map_ in zip(without, heard)}
 # %%
 report.check_controls(rows, report.ATTENDED)
 assert all(len(of) == len(study.singles) + 1 for of in found.values())
-print("Attention maps sum to one over tokens; shuffled ones know nothing of the masks.")
+print("There is a map for each prompt; shuffled ones know nothing of the masks.")

@@ -218,8 +218,8 @@ assert own["D", "a^2"].descents[2] > 0 and max(count.stays for count in own.valu
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **Sign, size and rates.** Large positive couplings make it likely, with the rates $a^2$ nearly sure; at
-#   the rates $a$ of the source's equation only for some diversities. With random signs, and with small
+# - **Sign, size and rates.** Large positive couplings make it likely, with the rates $a^2$ mostly so; at
+#   the rates $a$ of the source's equation it depends on signals, dimension and diversities. With random signs, and with small
 #   positive couplings, no start does at $a$, some at $a^2$ (the table of the figure's numbers).
 #   "Non-monotone" is a statement about starts as much as about data.
 # - **Where we contradict the source.** Its equation has the rates $a$; a rerun of its figures has

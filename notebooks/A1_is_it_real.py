@@ -43,7 +43,8 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 # %% [markdown]
 # ## At 64 px: number and places and their null, cells filled above it, and the eye
 # By the paper's rule but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
-# of samples that look right to the counter, which no longer accepts speckle. Third row: cells
+# of samples that look right to the counter, which refuses strong speckle only (A3); the eye passes none
+# of Exp. 1's (A7). Third row: cells
 # filled minus the null's, and in gray what there is room for above it, since at large K a net that
 # was asked for something else also fills many. Last row: objects in the samples that
 # a vision-language model counted, blind.
@@ -57,7 +58,8 @@ path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(),
 # was not asked for. *Objects that obey*: those that stand where they stand because they were asked
 # for there. Objects near asked cells, minus those near cells that other samples were asked for,
 # over the share of cells that conditions do not have in common. A dash: objects stand near asked
-# cells so often anyway that nothing can be said.
+# cells so often anyway that nothing can be said. K up to nine is looked at (≥ 9: all of these succeed); the
+# tables in 05 look on to twelve.
 
 # %%
 Markdown(markdown(real))

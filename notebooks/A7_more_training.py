@@ -75,7 +75,7 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # A small net of the whole image leaves grain: what is short is low noise, where what is left to
 # decide is local. So one more net, told nothing, was trained on crops of renders at noise up to .5
 # alone, at full resolution, where the others fold 2x2 pixels into one (`python -m
-# lcs_utils.training low_noise --preset small --again`). Below a noise of .3 it denoises in Exp. 1's
+# lcs_utils.training low_noise --preset small --images 208000 --again`). Below a noise of .3 it denoises in Exp. 1's
 # place (exp1/low_noise); any net could share it, no other was tried. Same noise, same places, same
 # counter. What does it mend, and what does it leave (a cube of two colors at K = 3)? Does it change
 # what composes?
@@ -124,7 +124,7 @@ Markdown(by_eye.markdown(looked, by_eye.twice(read_counts(), looked), second))
 Markdown(by_eye.largest(read_counts()))
 
 # %% [markdown]
-# On random cells, counted by the second counter: 06's table of the same samples, again.
+# On random cells, counted by the second counter: 06's table again, of the first trainings alone.
 
 # %%
 names = {"Exp. 1: all labels": ["exp1"], "Exp. 2: one label": ["exp2"], "Exp. 3: one, local": ["exp3_r2"]}

@@ -40,6 +40,6 @@ def thesis(found: AgainstK, rho: Mapping[str, float]) -> str:
     """Locality against composition in words."""
     return (
         f"{len(found.locality)} nets by how locally they hear conditions at high noise and how many cells "
-        "they fill beyond training; over those that see the whole image the rank correlation is "
+        "they fill at K = 4 to 6; over those that see the whole image the rank correlation is "
         f"{rho['cells filled']:.2f}."
     )

@@ -86,7 +86,7 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
 
 
 def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
-    """Cells filled beyond training against conditional locality at high noise, one point per net: the thesis.
+    """Cells filled at K = 4 to 6 against conditional locality at high noise, one point per net: the thesis.
 
     `rho`, rank correlations over the nets that see the whole image (`rank_correlations`), stand in the title.
     Any net is drawn; what is not one of ours by a neutral marker and its name.
@@ -121,7 +121,7 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
             axes.scatter(0.418, at, 36, color, MARKERS[words], edgecolors="white", linewidths=0.6)
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
-    axes.set_ylabel("composition: cells filled, K = 4 to 6")
+    axes.set_ylabel("composition: cells filled, K = 4 to 6 (no null)")
     whole = sum(trained(net).radius is None for net in found.locality)
     said = "Locality and composition"
     filled = rho.get("cells filled")

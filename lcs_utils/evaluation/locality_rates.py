@@ -30,7 +30,7 @@ from lcs_utils.stats import Interval, interval, rank_correlation
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 
 FILLED = "K, 3/4 of the cells filled"  # `filled_k`
-BEYOND = (4, 5, 6)  # K of "cells filled": all beyond the three objects of training
+BEYOND = (4, 5, 6)  # K of "cells filled": beyond training for nets of up to three objects
 HIGH = 1.0  # Choice: "high noise" is sigma >= 1, six times the standard deviation of the images and more
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from lcs_utils.evaluation.locality_rates import HIGH, AgainstK, GaussianSides
+from lcs_utils.evaluation.locality_rates import BEYOND, HIGH, AgainstK, GaussianSides
 from lcs_utils.evaluation.net_locality import SIGMAS
 from lcs_utils.evaluation.sentences import either, table
 from lcs_utils.nets import trained
@@ -61,9 +61,9 @@ def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(
 
 def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, float]) -> str:
     """Rank correlations of locality over the nets that see the whole image, by rule and by noise."""
-    whole = sum(trained(net).radius is None for net in found.locality)
+    seen = {net: trained(net).objects[1] for net in found.locality if trained(net).radius is None}
     rules = table(
-        ["rank correlation of locality with", f"over {whole} nets"], [[k, f"{v:.2f}"] for k, v in rho.items()]
+        ["rank correlation of locality with", f"over {len(seen)} nets"], [[k, f"{v:.2f}"] for k, v in rho.items()]
     )
     alike = [net for net in found.locality if trained(net).labels == "all" and trained(net).objects[1] >= 3]
     by_rule = {
@@ -72,8 +72,11 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     }
     among = ", ".join(f"{value:.2f} ({rule})" for rule, value in by_rule.items())
     noise = ", ".join(f"{value:.2f} at σ = {sigma:g}" for sigma, value in by_noise.items())
+    few = [net for net, most in seen.items() if most < BEYOND[0]]
+    beyond = rank_correlation([found.locality[n].value for n in few], [found.filled[n].value for n in few])
     return (
-        f"{rules}\nWith the share of cells filled, by the noise at which locality is measured: {noise}. "
+        f"{rules}\nOver the {len(few)} nets of up to three objects, for which K = 4 to 6 is beyond training: "
+        f"{beyond:.2f} with the share of cells filled. Over all, by the noise at which locality is measured: {noise}. "
         f"Among the {len(alike)} told all labels, of three objects or more, with K: {among}.\n"
     )
 
