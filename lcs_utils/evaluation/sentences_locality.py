@@ -62,9 +62,8 @@ def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(
 def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, float]) -> str:
     """Rank correlations of locality over the nets that see the whole image, by rule and by noise."""
     seen = {net: trained(net).objects[1] for net in found.locality if trained(net).radius is None}
-    rules = table(
-        ["rank correlation of locality with", f"over {len(seen)} nets"], [[k, f"{v:.2f}"] for k, v in rho.items()]
-    )
+    lines = [[k, f"{v:.2f}"] for k, v in rho.items()]
+    rules = table(["rank correlation of locality with", f"over {len(seen)} nets"], lines)
     alike = [net for net in found.locality if trained(net).labels == "all" and trained(net).objects[1] >= 3]
     by_rule = {
         rule: rank_correlation([found.locality[n].value for n in alike], [of[n] for n in alike])
@@ -76,8 +75,8 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     beyond = rank_correlation([found.locality[n].value for n in few], [found.filled[n].value for n in few])
     return (
         f"{rules}\nOver the {len(few)} nets of up to three objects, for which K = 4 to 6 is beyond training: "
-        f"{beyond:.2f} with the share of cells filled. Over all, by the noise at which locality is measured: {noise}. "
-        f"Among the {len(alike)} told all labels, of three objects or more, with K: {among}.\n"
+        f"{beyond:.2f} with the share of cells filled. Over all, by the noise at which locality is measured: "
+        f"{noise}. Among the {len(alike)} told all labels, of three objects or more, with K: {among}.\n"
     )
 
 
