@@ -58,7 +58,7 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     held = [six.low > three.high, abs(listed[0].value - paper) <= NEAR]
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
-        f"Six objects (one training): above chance at {NINE} {six.value:.2f}, three {three.value:.2f}; "
+        f"Six objects (one net): above chance at {NINE} {six.value:.2f}, three {three.value:.2f}; "
         f"paper's cells K {listed[0].value}, {listed[1].value}; its {paper}.",
         "05 A2",
     )
