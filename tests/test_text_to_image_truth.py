@@ -173,6 +173,102 @@ def test_a_word_s_part_is_its_own_object_s():
     assert scoring.own_parts([(case, maps) for maps in (own, other, nowhere, silent)]) == [1, 0, 0.5, 0.5]
 
 
+class Places:
+    """A denoiser that draws each word that it hears into that word's own places: [words channels h w]."""
+
+    def __init__(self, words, places):
+        self.at, self.places = {word: i for i, word in enumerate(words)}, places
+
+    def condition(self, prompt):
+        there = prompt.replace(",", "").split()
+        return torch.tensor([float(word in there) for word in self.at])
+
+    def without_words(self, prompt, words, ablate):
+        left = {word: self.condition(prompt) for word in words}
+        for word, cond in left.items():
+            cond[self.at[word]] = 0
+        return left
+
+    def __call__(self, x_t, sigma, cond):
+        return 0.5 * x_t + torch.einsum("bk,kchw->bchw", cond, self.places)
+
+
+def test_rows_of_a_net_that_draws_each_word_at_its_object_and_of_one_that_draws_it_everywhere():
+    """Own object 1, the other 0; under another scene's caption the words lie elsewhere."""
+    at = {"red": 0, "gray": 0, "cube": 0, "blue": 1, "cylinder": 1, "green": 2, "sphere": 2}
+    corners = np.zeros((3, 16, 16), bool)
+    corners[0, :4, 2:6] = corners[1, :4, 10:14] = corners[2, 8:12, 2:6] = True
+    places = torch.from_numpy(corners).float()[list(at.values()), None]
+    told = (("red", "cube"), ("blue", "cylinder")), (("green", "sphere"), ("gray", "cube"))
+    cases = [
+        scoring.Case(Scene(pairs), None, torch.zeros(1, 16, 16), corners[[at[color] for color, _ in pairs]])
+        for pairs in told
+    ]
+    for local, drawn in ((True, places), (False, torch.ones_like(places))):
+        rows = list(scoring.locality_rows("t1", Places(at, drawn), cases))
+        found = {(row.measure, row.case, row.control, row.sigma): row.value for row in rows}
+        assert len(found) == len(rows) and {row.n for row in rows} == {2}
+        for ablate in adapter.ABLATIONS:
+            for sigma in scoring.SIGMAS:
+                own, other, wrong, part = (
+                    found[measure, f"eq. (10), {ablate}", control, sigma]
+                    for measure, control in (
+                        ("AUC", ""),
+                        ("AUC", "other object"),
+                        ("AUC", "wrong caption"),
+                        ("own part", ""),
+                    )
+                )
+                if local:
+                    assert own == part == 1 and max(other, wrong) < 0.5
+                else:  # but for rounding
+                    assert [own, part, other, wrong] == pytest.approx([0.5] * 4, abs=0.1)
+
+
+def test_attention_of_an_untrained_net_knows_nothing_of_masks():
+    denoiser, cases = adapter.PromptDenoiser(standin.untrained(TINY), 64, 64), []
+    side = denoiser.latent_shape[-1]
+    for i, pairs in enumerate(
+        ((("red", "cube"), ("blue", "cylinder")), (("green", "sphere"), ("gray", "cube")))
+    ):
+        masks = np.zeros((2, side, side), bool)
+        masks[0, : side // 2, i], masks[1, side // 2 :, i + 1] = True, True
+        noise = torch.randn(denoiser.latent_shape, generator=torch.Generator().manual_seed(i))
+        cases.append(scoring.Case(Scene(pairs), None, noise, masks))
+    rows = list(scoring.attention_rows("untrained", denoiser, cases))
+    assert {row.case for row in rows} >= {"attention mid, raw", "attention all, minus empty"}
+    assert {row.control for row in rows} == {"", "other object", "shuffled"}
+    assert abs(np.mean([row.value for row in rows if not row.control]) - 0.5) < 0.15
+
+
+def test_success_is_of_what_was_told_and_not_of_another_caption(monkeypatch):
+    told = []
+    monkeypatch.setattr(success, "draw", lambda pipeline, prompts, *how: list(prompts))
+    monkeypatch.setattr(success, "caption", lambda scene: told.append(scene) or len(told) - 1)
+    right = type("", (), {"read": staticmethod(lambda pictures: [told[i] for i in pictures])})
+
+    def recolor(scene):
+        return scene._replace(pairs=tuple(("other", shape) for _, shape in scene.pairs))
+
+    wrong = type("", (), {"read": staticmethod(lambda pictures: [recolor(told[i]) for i in pictures])})
+    for reads, colors in ((right, 1), (wrong, 0)):
+        rows = {
+            (row.measure, row.case, row.control, row.guidance): row.value
+            for row in success.success_rows("t1", None, reads, 20)
+        }
+        for kind in success.KINDS:
+            for guidance in success.GUIDANCE:
+                assert (
+                    rows["objects right", kind, "", guidance]
+                    == rows["colors right", kind, "", guidance]
+                    == colors
+                )
+                assert (
+                    rows["shapes right", kind, "", guidance] == rows["number right", kind, "", guidance] == 1
+                )
+                assert rows["objects right", kind, "permuted", guidance] < 0.6
+
+
 class Answers:
     """A denoiser with an answer for each caption and a mid block that says the same, squared."""
 
