@@ -130,6 +130,14 @@ def test_other_ways_of_sampling_stand_apart():
     assert "## Other samplers" not in verdicts.page(standard)
 
 
+def test_random_cells_alone_say_nothing_of_the_papers_list():
+    standard = [row._replace(solver="dpmpp_2m", steps=14) for row in made("exp1", 9)]
+    elsewhere = [row._replace(family="spread") for row in standard]
+    heun = [row._replace(solver="heun", steps=32) for row in elsewhere]
+    assert not verdicts.ways(standard + heun)
+    assert verdicts.verdicts(elsewhere) == verdicts.verdicts([])
+
+
 CLAIMS = {c.claim.split(":")[0]: c for c in (*claims_64.CLAIMS, *notebook_claims.CLAIMS)}
 NOTHING = ("Fig. 12", "Figs. 6, 7, 13, App. G")
 AT_64 = [name for name in CLAIMS if name.endswith("at 64 px")]

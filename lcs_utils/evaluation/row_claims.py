@@ -149,7 +149,7 @@ def verdicts(rows: Sequence[Row], told: Collection[str] = ()) -> list[Verdict]:
     of elsewhere, beside their null.
     """
     table = [cell for cell in cells(rows) if cell.net not in told]
-    measured = {(row.net, row.k) for row in rows}
+    measured = {(row.net, row.k) for row in rows if row.family == "test"}
     fewer = [
         more(rows, FEWER.format(most, few), better, worse, "filled", ks, "yes")
         for most, few, better, worse, ks in RANGES

@@ -155,7 +155,9 @@ def ways(rows: Sequence[Row]) -> list[str]:
             row._replace(family="test") for row in mine if row.family == "crowded"
         ]
         lines += [
-            _line(found, net, words) for words, found in other.items() if any(row.k == 1 for row in found)
+            _line(found, net, words)
+            for words, found in other.items()
+            if any(row.family == "test" and row.k == 1 for row in found)  # K needs 1
         ]
     return lines
 
