@@ -117,6 +117,8 @@ def test_a_changed_row_changes_a_finding():
     large, old = read_rows(rows_path("small")), read_rows(told_path())
     said = {finding.words for finding in readme.findings(large, old)}
     spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in large]
+    # a training that was asked for the paper's list alone is no training at random cells
+    spoiled = [row for row in spoiled if (row.net, row.family) != ("exp1_seed1", "spread")]
     changed = said - {finding.words for finding in readme.findings(spoiled, old)}
     assert any(words.startswith("Exp. 1 (all) composes") for words in changed)
     assert not any("Exp. 2 (told one)" in words for words in changed)

@@ -52,9 +52,12 @@ def _filled(rows: Sequence[Row], net: str) -> str:
 
 def _six_objects(large: Sequence[Row]) -> Finding:
     """Whether six objects in training compose farther than three, at 64 px."""
-    paper, trainings = PAPER["exp1_1-6"].k, [seeds_of(large, net, "spread") for net in ("exp1_1-6", "exp1")]
-    six, three = (against_null.of_nets(large, nets, ks=[NINE]).at[NINE].filled.above for nets in trainings)
-    listed = [against_null.of_nets(large, nets, "test", ks=range(1, 13)).k.placed for nets in trainings]
+    paper, nets = PAPER["exp1_1-6"].k, ("exp1_1-6", "exp1")
+    random = [against_null.of_nets(large, seeds_of(large, net, "spread"), ks=[NINE]) for net in nets]
+    six, three = (found.at[NINE].filled.above for found in random)
+    listed = [
+        against_null.of_nets(large, seeds_of(large, net), "test", ks=range(1, 13)).k.placed for net in nets
+    ]
     held = [six.low > three.high, abs(listed[0].value - paper) <= NEAR]
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
@@ -71,7 +74,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     features say is read from their own. Each finding has one number, beside its null or what it is to be.
     """
     nets = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
-    at = {net: against_null.of_nets(large, seeds_of(large, net), "spread") for net in nets.values()}
+    at = {net: against_null.of_nets(large, seeds_of(large, net, "spread"), "spread") for net in nets.values()}
     held = {
         name: "holds" if composes(net, beyond=name != "exp2")(at)[1] == YES else "does not"
         for name, net in nets.items()
@@ -93,7 +96,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     doses = falling(DOSES, large)
     assert doses is not None  # all are shipped
     above = [f"{of.value:.2f}" for of in doses.above.values()]
-    wider = against_null.of_nets(large, seeds_of(large, "exp3"), "spread").k.placed
+    wider = against_null.of_nets(large, seeds_of(large, "exp3", "spread"), "spread").k.placed
     strict = against_null.of_nets(without_extras(large, nets["exp3"]), ["exp1"], "spread")
     strictly = strict.at[SIX].placed
     looked = by_eye.compare(hands).looks
