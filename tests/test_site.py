@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from lcs_utils import paths, store
+from lcs_utils.live import page as front
 from lcs_utils.live.nets import NETS
 from lcs_utils.site import build as site
 from lcs_utils.site import figures as site_figures
@@ -141,6 +142,18 @@ def test_a_figure_says_in_words_what_it_shows():
     assert f"![{record['alt']}](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
     del record["alt"]
     assert "![a heading](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
+
+
+def test_tables_that_a_figure_rests_on_are_copied_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(front, "write", lambda folder: store.write_text(folder / "index.md", "# A"))
+    figure = paths.FIGURES / "tiny" / "locality_against_k.json"
+    site.write_sources(tmp_path, [], [figure])
+    files = [file for file in json.loads(figure.read_text())["provenance"]["checkpoints"] if ".csv" in file]
+    assert any(file.endswith(".csv.gz") for file in files)
+    said = (tmp_path / "figures" / "tiny" / "locality_against_k.md").read_text()
+    for file in files:
+        assert (tmp_path / file).read_bytes() == (paths.ROOT / file).read_bytes()
+        assert f"](path:../../{file})" in said
 
 
 def test_nothing_but_an_earlier_edition_is_replaced(tmp_path, monkeypatch, capsys):

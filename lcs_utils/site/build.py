@@ -168,8 +168,9 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> str | 
         title = titles.get(path.stem, path.stem)
         pages[f"figures/{place.with_suffix('.md').as_posix()}"] = figure_page(record, title)
         pages[f"figures/{place.as_posix()}"] = path.read_text()
-        tables = filter(copied, record["provenance"]["checkpoints"])
-        pages |= {file: (paths.ROOT / file).read_text() for file in tables}
+        for file in filter(copied, record["provenance"]["checkpoints"]):  # as they are: some are compressed
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(paths.ROOT / file, folder / file)
         picture = place.with_suffix(".png").as_posix()
         (folder / "figures" / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / "figures" / picture).write_bytes(path.with_suffix(".png").read_bytes())

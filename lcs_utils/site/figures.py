@@ -108,4 +108,4 @@ def file_link(file: str) -> str:
 
 def copied(file: str) -> bool:
     """Whether the web edition holds a copy of this file of data/: tables, not weights or pictures."""
-    return file.endswith(".csv") and (paths.ROOT / file).exists()
+    return file.endswith((".csv", ".csv.gz")) and (paths.ROOT / file).exists()
