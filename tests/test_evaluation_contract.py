@@ -270,6 +270,7 @@ def test_every_public_function_is_in_the_table():
         "along_training",  # `mean_over` at each snapshot
         "with_k",
         "seeds_of",
+        "preset_of",  # of what `read_rows` gives
         "rows_path",  # these read and write files
         "told_path",
         "read_rows",

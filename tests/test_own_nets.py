@@ -7,24 +7,28 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lcs_utils import nets, paths
+from lcs_utils import nets, paths, store
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation import (
     against_null,
+    color,
     color_generalization,
     color_obeyed,
+    color_rates,
     length_generalization,
     locality_figures,
     locality_rates,
     net_locality,
+    rates,
+    rows,
     rules,
     table_figures,
     tables,
     verdicts,
 )
-from lcs_utils.evaluation.rows import Sampler, read_rows, rows_path
+from lcs_utils.evaluation.rows import Row, Sampler, read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.presets import preset
@@ -106,6 +110,43 @@ def test_a_net_told_of_colors(home):
     mine = [line for line in lines if line["net"] == "mine_color"]
     assert len(mine) == 4 and all(float(line["window"]) > 0 and line["within_2"] == "nan" for line in mine)
     assert "mine_color" not in locality_rates.measured_nets(read_rows(rows_path()))
+
+
+def test_a_name_in_two_presets_is_judged_by_the_experiment_of_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    told = {"tiny": 3, "small": 1, "paper": 3}  # objects of a training image at most
+    for size, most in told.items():
+        row = {"experiment": "mine", "preset": size, "objects": [1, most], "labels": "single"}
+        store.write_json(tmp_path / size / "mine" / "row.json", row | {"images": 320 * most})
+    del told["tiny"]  # looked for first where no preset is named
+    asked, centers = rows.encode([[0.5, 0.5]]), rows.encode([[0.5, 0.5], [0.1, 0.9], [0.9, 0.1]])
+    way = ("0" * 12, "c" * 12, *rows.STANDARD, 1)  # one object asked for, and two more
+    for size, most in told.items():
+        mine = [
+            Row("mine", *way, i, 3, 1, 1.0, family, size, asked, centers)
+            for i in range(4)
+            for family in ("test", "spread")
+        ]
+        colored = [
+            color.ColorRow(
+                "mine", *way, i, 3, 1, 1.0, "subsets", size, color.encode([1] + [0] * 7), "1 2 0 0 0 0 0 0"
+            )
+            for i in range(4)
+        ]
+        yes = float(most == 3)  # one label: as many more may stand anywhere as stood in training
+        assert rules.largest_k(mine, "mine").value == yes
+        assert rates.rates(mine, "mine")[1]["success"].value == yes
+        assert rates.mean_over(mine, "mine", "success", [1]).value == yes
+        assert against_null.of_nets(mine, ["mine"]).at[1].placed.own.value == yes
+        assert color_rates.of_net(colored, "mine").at[1].success.own.value == yes
+        (cell,) = tables.cells(mine, ["mine"])
+        assert cell.trained_on == ("1-3" if yes else "1") and cell.ours.value == yes
+        assert list(rates.along_training(mine, "mine", {"success": [1]})) == [320 * most]
+    (tmp_path / "tiny" / "mine" / "row.json").unlink()
+    (tmp_path / "small" / "mine" / "row.json").unlink()
+    assert rules.largest_k([row._replace(preset="paper") for row in mine], "mine").value == 1
+    assert verdicts.controls([row._replace(preset="paper", net="mine/unit") for row in mine]) == []
 
 
 def test_a_net_of_the_other_kind_is_refused_before_any_sampling(home, monkeypatch):

@@ -131,8 +131,9 @@ def obeyed(
 
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
-    found = measures(list(rows), trained(net))
-    by_rule = {name: [rule.succeeds(row, trained(net)) for row in rows] for name, rule in RULES.items()}
+    exp = trained(net, rows[0].preset)
+    found = measures(list(rows), exp)
+    by_rule = {name: [rule.succeeds(row, exp) for row in rows] for name, rule in RULES.items()}
     return {name: np.array(yes, float) for name, yes in by_rule.items()} | {
         "filled": found["filled"],
         "looks": found["plausible"],

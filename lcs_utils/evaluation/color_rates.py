@@ -72,7 +72,7 @@ def asked_otherwise(
 
 
 def _shares(rows: Sequence[ColorRow]) -> dict[str, Float[np.ndarray, "rows"]]:
-    exp = trained(rows[0].net)
+    exp = trained(rows[0].net, rows[0].preset)
     return {
         "placed": np.array([RULES["placed"].succeeds(row, exp) for row in rows], float),
         "right": np.array([row.placed / row.k for row in rows]),

@@ -102,7 +102,7 @@ def subject(net: str, preset: str = "tiny", device: str = "cpu") -> Subject:
         )
     fuse_(pipeline.net)
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
-    most = trained(net).objects[1]
+    most = trained(net, preset).objects[1]
     return Subject(net, changes.weights(net, preset), denoise, pipeline.net, pipeline.config.resolution, most)
 
 

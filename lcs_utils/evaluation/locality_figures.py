@@ -122,7 +122,7 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
     axes.set_ylabel("composition: cells filled, K = 4 to 6 (no null)")
-    whole = sum(trained(net).radius is None for net in found.locality)
+    whole = sum(trained(net, found.preset).radius is None for net in found.locality)
     said = "Locality and composition"
     filled = rho.get("cells filled")
     if filled is not None:

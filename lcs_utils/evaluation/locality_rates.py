@@ -22,7 +22,7 @@ from lcs_utils.diffusion import from_uint8, score
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow, cell_targets, current, read
 from lcs_utils.evaluation.rates import along_training as rates_along_training
 from lcs_utils.evaluation.rates import mean_over
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rows import Row, preset_of
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, Rule, largest_k
 from lcs_utils.nets import trained
 from lcs_utils.plotting import color_of
@@ -106,13 +106,15 @@ def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Inter
     )
 
 
-def along_training(rows: Sequence[LocalityRow], net: str, field: str = "within_2") -> dict[int, Interval]:
+def along_training(
+    rows: Sequence[LocalityRow], net: str, field: str = "within_2", preset: str = "tiny"
+) -> dict[int, Interval]:
     """{training images: `at_high_noise`} of the snapshots of `net` that were measured, and of the finished
     net.
     """
     measured = {
         n: [row for row in rows if row.net == stage]
-        for n, stage in nets.along({row.net for row in rows}, net).items()
+        for n, stage in nets.along({row.net for row in rows}, net, preset).items()
     }
     return {
         n: at_high_noise(found, field) for n, found in measured.items() if len(found) >= IMAGES * len(SIGMAS)
@@ -126,7 +128,7 @@ def beside_composition(
     the cells filled at K = 4 to 6."""
     filled = rates_along_training(counted, net, {"filled": [4, 5, 6]})
     return {
-        "conditional locality at σ ≥ 1": along_training(rows, net),
+        "conditional locality at σ ≥ 1": along_training(rows, net, preset=preset_of(counted)),
         "cells filled, K = 4 to 6": {images: values["filled"] for images, values in filled.items()},
     }
 
@@ -174,6 +176,7 @@ class AgainstK(NamedTuple):
     chance: dict[str, float]
     filled: dict[str, Interval]
     k: dict[str, dict[str, int]]
+    preset: str = "tiny"
 
     def numbers(self) -> dict:
         """All that could be measured of it, for the figure's JSON."""
@@ -187,7 +190,7 @@ class AgainstK(NamedTuple):
         Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among
         the others. A rule by which all have the same K ranks nothing and is left out.
         """
-        whole = [net for net in self.locality if trained(net).radius is None]
+        whole = [net for net in self.locality if trained(net, self.preset).radius is None]
         shares_filled = {net: share.value for net, share in self.filled.items()}
         values = {"cells filled": shares_filled} | self.k
         shares = [self.locality[net].value for net in whole]
@@ -207,9 +210,10 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny")
     }
     return AgainstK(
         {net: at_high_noise(rows) for net, rows in found.items()},
-        {net: chance_locality(trained(net).radius) for net in found},
+        {net: chance_locality(trained(net, preset).radius) for net in found},
         {net: mean_over(counted, net, "filled", BEYOND) for net in found},
         {name: {net: rule(net) for net in found} for name, rule in rules.items()},
+        preset,
     )
 
 

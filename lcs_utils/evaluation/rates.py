@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from lcs_utils import nets
 from lcs_utils.checks import check_choice, check_counts, check_kind
-from lcs_utils.evaluation.rows import PLAUSIBLE, Row, by_k, check_rows, of_net
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, by_k, check_rows, of_net, preset_of
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k, success
 from lcs_utils.experiments import Experiment
 from lcs_utils.nets import trained
@@ -46,7 +46,9 @@ def rates(
     rows: Iterable[Row], net: str, family: str = "test", seed: int = 0
 ) -> dict[int, dict[str, Interval]]:
     """{K: {measure: Interval}} of one net, for the measures of `measures` (App. E.2, Table 1)."""
-    found = {k: measures(group, trained(net)) for k, group in by_k(rows, net, family).items()}
+    found = {
+        k: measures(group, trained(net, group[0].preset)) for k, group in by_k(rows, net, family).items()
+    }
     return {
         k: {n: interval(v, seed=seed, share=n not in NUMBERS) for n, v in values.items()}
         for k, values in found.items()
@@ -65,7 +67,7 @@ def mean_over(
     if not set(ks) <= {row.k for row in mine}:
         return None
     found = by_k(mine, net)
-    values = [measures(found[k], trained(net))[measure] for k in ks]
+    values = [measures(found[k], trained(net, found[k][0].preset))[measure] for k in ks]
     return interval(*values, seed=seed, share=measure not in NUMBERS)
 
 
@@ -76,7 +78,7 @@ def along_training(
     those were measured.
     """
     found = {}
-    for images, stage in nets.along({row.net for row in rows}, net).items():
+    for images, stage in nets.along({row.net for row in rows}, net, preset_of(rows)).items():
         values = {name: mean_over(rows, stage, name, over) for name, over in ks.items()}
         measured = {name: value for name, value in values.items() if value is not None}
         if len(measured) == len(values):
@@ -89,7 +91,7 @@ def with_k(
 ) -> dict[int, dict[str, Interval]]:
     """`along_training` with "K", by the paper's rule on all samples up to K = `most`, at every snapshot."""
     early = [row for row in rows if row.k <= most]
-    names = nets.along({row.net for row in rows}, net)
+    names = nets.along({row.net for row in rows}, net, preset_of(rows))
     return {
         images: values | {"K": Interval(*largest_k(early, names[images], PAPER_RULE_ALL)[:3])}
         for images, values in found.items()

@@ -121,10 +121,13 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
 
 
 def seeds_of(rows: Iterable[Row], net: str, family: str = "test") -> list[str]:
-    """The measured nets that differ from `net` in nothing but the seed of their training, itself first when
-    it was measured.
-    """
+    """The measured nets that differ from `net` in nothing but the seed of their training, by seed."""
     return nets.seeds_of({row.net for row in rows if row.family == family and row.k == 1}, net)  # K needs 1
+
+
+def preset_of(rows: Iterable[Row]) -> str:
+    """The preset whose nets drew these rows, which stand in one file; `tiny` without rows."""
+    return next((row.preset for row in rows), "tiny")
 
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:

@@ -112,10 +112,11 @@ def largest_k(
     """
     check_kind("rule", rule, Rule, "a Rule")
     check_count("seed", seed)
-    groups, trained_on = by_k(rows, net, family), trained(net)
+    groups = by_k(rows, net, family)
     if 1 not in groups:
         raise ValueError(f"K of net {net!r} needs rows for k = 1, 2, ...; there are {list(groups)}")
     measured = next(k for k in range(1, max(groups) + 2) if k not in groups) - 1  # up to the first gap
+    trained_on = trained(net, groups[1][0].preset)
     good = [
         np.array([rule.succeeds(row, trained_on) for row in groups[k]], float) for k in range(1, measured + 1)
     ]
@@ -123,7 +124,6 @@ def largest_k(
     def passes(shares):
         return np.cumprod(np.asarray(shares) > rule.threshold, axis=0).sum(0)
 
-    # K itself, from the rule's samples; then what as many samples, drawn again, would have given.
     value = int(passes([values[: rule.samples].mean() for values in good]))
     sizes = [min(rule.samples or len(values), len(values)) for values in good]
     draws = passes(

@@ -61,17 +61,18 @@ def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(
 
 def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, float]) -> str:
     """Rank correlations of locality over the nets that see the whole image, by rule and by noise."""
-    seen = {net: trained(net).objects[1] for net in found.locality if trained(net).radius is None}
+    exps = {net: trained(net, found.preset) for net in found.locality}
+    whole = [net for net, exp in exps.items() if exp.radius is None]
     lines = [[k, f"{v:.2f}"] for k, v in rho.items()]
-    rules = table(["rank correlation of locality with", f"over {len(seen)} nets"], lines)
-    alike = [net for net in found.locality if trained(net).labels == "all" and trained(net).objects[1] >= 3]
+    rules = table(["rank correlation of locality with", f"over {len(whole)} nets"], lines)
+    alike = [net for net, exp in exps.items() if exp.labels == "all" and exp.objects[1] >= 3]
     by_rule = {
         rule: rank_correlation([found.locality[n].value for n in alike], [of[n] for n in alike])
         for rule, of in found.k.items()
     }
     among = ", ".join(f"{value:.2f} ({rule})" for rule, value in by_rule.items())
     noise = ", ".join(f"{value:.2f} at σ = {sigma:g}" for sigma, value in by_noise.items())
-    few = [net for net, most in seen.items() if most < BEYOND[0]]
+    few = [net for net in whole if exps[net].objects[1] < BEYOND[0]]
     beyond = rank_correlation([found.locality[n].value for n in few], [found.filled[n].value for n in few])
     return (
         f"{rules}\nOver the {len(few)} nets of up to three objects, for which K = 4 to 6 is beyond training: "

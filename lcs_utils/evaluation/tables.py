@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from lcs_utils.evaluation.rates import rates
-from lcs_utils.evaluation.rows import Row, by_k
+from lcs_utils.evaluation.rows import Row, by_k, preset_of
 from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, LargestK, largest_k
 from lcs_utils.nets import CHANGED, parts, trained
 from lcs_utils.stats import Interval
@@ -104,9 +104,9 @@ class Cell(NamedTuple):
     samples: int
 
 
-def column(net: str) -> str:
+def column(net: str, preset: str = "tiny") -> str:
     """The table's column: which labels, whether the net is local, and the training seed unless it is 0."""
-    exp = trained(net)
+    exp = trained(net, preset)
     _, seed, _, change = parts(net)
     words = f"; {CHANGED.get(change, change)}" if change else ""
     how = ", local" if exp.radius is not None else ", embedding of one size" if exp.normalize_label else ""
@@ -119,13 +119,15 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
     """
     found, measured = [], {row.net for row in rows if row.family == "test" and row.k == 1}
     for net in nets:
-        exp, have, mine = trained(net), net in measured, [row for row in rows if row.net == net]
+        have, mine = net in measured, [row for row in rows if row.net == net]
+        preset = preset_of(mine)
+        exp = trained(net, preset)
         low, high = exp.objects
         scenes = (f"{low}" if low == high else f"{low}-{high}") + ", longer" * (exp.times > 1)
         found.append(
             Cell(
                 net,
-                column(net),
+                column(net, preset),
                 scenes,
                 PAPER.get(net),
                 *(largest_k(mine, net, rule, seed=seed) if have else None for rule in RULES),

@@ -13,7 +13,7 @@ from lcs_utils.clevr.grid import cells as cells_of
 from lcs_utils.evaluation import rules
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
 from lcs_utils.evaluation.rates import mean_over
-from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, seeds_of
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, preset_of, seeds_of
 from lcs_utils.evaluation.rules import LargestK, largest_k
 from lcs_utils.evaluation.tables import Cell, cells
 from lcs_utils.experiments import EXP3, RADIUS_SWEEP, Experiment
@@ -130,7 +130,7 @@ def elsewhere_along_training(
     """{training images: {span: objects elsewhere}} of the snapshots of a net and of the finished one."""
     return {
         images: {words: mean_over(rows, stage, "extras", ks) for words, ks in spans.items()}
-        for images, stage in along({row.net for row in rows}, net).items()
+        for images, stage in along({row.net for row in rows}, net, preset_of(rows)).items()
     }
 
 
@@ -160,7 +160,7 @@ def blind_successes(
 ) -> tuple[int, int]:
     """(samples that succeed by the paper's rule as judged blind, samples that were looked at) at `ks`."""
     pairs = [blind for blind, _ in counted_blind(hands, rows, net) if blind.k in ks]
-    return sum(rules.paper_success(row, trained(net)) for row in pairs), len(pairs)
+    return sum(rules.paper_success(row, trained(net, row.preset)) for row in pairs), len(pairs)
 
 
 def nets(rows: Mapping[str, dict]) -> str:

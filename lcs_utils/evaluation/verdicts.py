@@ -68,8 +68,8 @@ def controls(rows: Sequence[Row]) -> list[str]:
     longer training, and without.
     """
     lines = []
-    for net in sorted({row.net for row in rows}):
-        plain = nets.parse(net).plain
+    for net, preset in sorted({row.net: row.preset for row in rows}.items()):
+        plain = nets.parse(net, preset).plain
         if plain is None or plain.name == net:
             continue
         base = plain.name
