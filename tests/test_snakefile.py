@@ -122,6 +122,9 @@ def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
     with pytest.raises(ValueError, match="exp1 is measured at 0 to 12 locations, got 20"):
         measures.measure_net("exp1", preset("tiny"), [20], 8)
     assert asked == [(("color_1-3", [1], 8, "tiny"), family) for family in COLOR_FAMILIES]
+    asked.clear()
+    measures.measure_net("color_1-3/unit", preset("tiny"), [1], 8)
+    assert asked == [(("color_1-3/unit", [1], 8, "tiny"), "colors")]
 
 
 def test_a_wrong_setting_is_named(tmp_path):

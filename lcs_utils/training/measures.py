@@ -30,14 +30,15 @@ def snapshots(net: str, size: Preset) -> list[str]:
 
 
 def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> None:
-    """Count and keep all of a net, of NET/CHANGE at the paper's locations, and of the nets along its
-    training; `ks` and `samples` in place of the usual ones.
+    """Count and keep all of a net, of NET/CHANGE at the paper's locations or colors, and of the nets along
+    its training; `ks` and `samples` in place of the usual ones.
 
     Raises ValueError for an unknown name, CheckpointError for a net that is missing or altered.
     """
     base, change = changes.split(net)
     exp = nets.trained(base, size.name)
-    counted = color_generalization if exp.condition == "color" else length_generalization
+    color = exp.condition == "color"
+    counted = color_generalization if color else length_generalization
     if ks is None and samples is None and not change:
         measure(exp, net, size)
     else:
@@ -47,7 +48,7 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
             raise ValueError(f"{net} is measured at {allowed} locations, got {', '.join(map(str, ks))}")
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
-            if not change or family == "test":
+            if not change or family == ("colors" if color else "test"):
                 counted.measure(net, chosen, samples or number, size.name, family=family, device=device())
         if todo(exp) and not change:
             net_locality.measure(net, size.name, device())
