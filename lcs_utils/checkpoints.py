@@ -91,14 +91,21 @@ def model_card(name: str, row: dict) -> str:
     )
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError for a GPU that this machine lacks: torch raises what depends on how it was built."""
+    if str(device) != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"--device {device} needs a GPU that torch can use; without one, leave it out")
+
+
 def load(name: str, preset: str = "tiny", device: str = "cpu") -> "ConditionalPipeline":
     """The pipeline of checkpoint `name`, verified, in float32. Raises CheckpointError when it is missing or
-    altered.
+    altered, ValueError as `check_device`.
     """
     from diffusers.utils import logging
 
     from lcs_utils.models.pipeline import ConditionalPipeline
 
+    check_device(device)
     verified_row(name, preset)
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # one component, read in a moment: a bar says nothing

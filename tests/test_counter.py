@@ -429,6 +429,13 @@ def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(cap
     )
 
 
+def test_a_gpu_that_is_missing_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        counter_command.main(["--device", "cuda", "--output", str(tmp_path / "mine")])
+    assert "--device cuda needs a GPU that torch can use" in capsys.readouterr().err
+
+
 def test_the_second_counters_card_and_command_are_of_its_own_folder():
     row, text = json.loads((SECOND / "row.json").read_text()), (SECOND / "README.md").read_text()
     assert text == model_card(row, SECOND) and text.startswith("# counter64\n")

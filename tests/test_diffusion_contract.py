@@ -360,6 +360,7 @@ def test_every_public_function_is_in_the_table():
         "within_squares",  # of locality_window
         "is_trial",  # of `preset`
         "scene_counts",  # of an Experiment
+        "check_device",  # of `load`
         "write_loss",  # these write or list files
         "save",
         "model_card",

@@ -9,7 +9,17 @@ from lcs_utils import checkpoints, nets, paths
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import changes, counting, family_grids, placement, rates, sheets
+from lcs_utils.evaluation import (
+    changes,
+    color_generalization,
+    counting,
+    family_grids,
+    net_features,
+    net_locality,
+    placement,
+    rates,
+    sheets,
+)
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.rows import EARLIER, Row, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
@@ -349,6 +359,14 @@ def test_bad_input(capsys):
         "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, low_noise"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("module", [lg, color_generalization, net_locality, net_features])
+def test_a_gpu_that_is_missing_is_said(module, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        module.main(["color_1-3" if module is color_generalization else "exp1", "--device", "cuda"])
+    assert "--device cuda needs a GPU that torch can use" in capsys.readouterr().err
 
 
 def test_shipped_rows_belong_to_the_shipped_nets_and_counter():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from lcs_utils import paths, store
+from lcs_utils import checkpoints, paths, store
 from lcs_utils.counter.card import export
 from lcs_utils.counter.net import COMMAND, RESOLUTION, ObjectCounter, folder, verify
 from lcs_utils.counter.scenes import training_data
@@ -61,6 +61,7 @@ def main(arguments=None) -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     try:
+        checkpoints.check_device(args.device)
         net = ObjectCounter(args.resolution, args.width, args.blocks)
         if args.begin_with:
             begin_with(net, ObjectCounter.from_pretrained(args.begin_with))

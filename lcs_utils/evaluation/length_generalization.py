@@ -278,10 +278,6 @@ def main(arguments=None) -> None:
             raise ValueError(
                 f"--counter {args.counter} needs --rows: the shipped rows are those of the shipped counter"
             )
-        if args.device != "cpu" and not torch.cuda.is_available():
-            raise ValueError(
-                f"--device {args.device} needs a GPU that torch can use; without one, leave it out"
-            )
         largest = families.LARGEST_K[args.family]
         ks = range(largest + 1) if args.k is None else args.k
         if args.samples < 1 or not 0 <= min(ks) <= max(ks) <= largest:
