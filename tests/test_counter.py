@@ -20,8 +20,9 @@ from lcs_utils.counter import command as counter_command
 from lcs_utils.counter import corruptions
 from lcs_utils.counter import scenes as counter_scenes
 from lcs_utils.counter import training as counter_training
-from lcs_utils.counter.accuracy import calibration_error, matched, references, wilson
+from lcs_utils.counter.accuracy import Found, calibration_error, matched, references, wilson
 from lcs_utils.counter.card import model_card
+from lcs_utils.counter.cycles import numbers
 from lcs_utils.counter.net import (
     FOLDER,
     WEIGHTS,
@@ -33,7 +34,7 @@ from lcs_utils.counter.net import (
     locate,
     sizes,
 )
-from lcs_utils.counter.shipped import SECOND
+from lcs_utils.counter.shipped import PLAUSIBLE, SECOND
 from lcs_utils.counter.training import (
     BATCH,
     CLEAN,
@@ -364,6 +365,12 @@ def test_objects_are_matched_one_to_one_with_their_colors():
     assert float(matched(empty, truth, torch.tensor([[3, 3, 4]]))[0]) == 0
 
 
+def test_an_image_at_the_limit_is_plausible_here_and_in_rows():
+    none = torch.zeros(2)
+    found = Found(none, none, torch.tensor([PLAUSIBLE, PLAUSIBLE - 1e-3]), none, none, none)
+    assert found.summary()["plausible"] == 0.5 and numbers(found, found)["plausible_fast"] == 1
+
+
 def test_intervals_and_calibration_have_known_values():
     assert wilson(50, 100) == [0.4038, 0.5962]  # Wilson (1927) by hand
     assert wilson(0, 10)[0] == 0 and wilson(0, 10)[1] == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4)
@@ -420,6 +427,13 @@ def test_images_in_0_1_are_warned_of_and_a_saved_counter_loads(counter, tmp_path
     assert torch.equal(again.count, counter(images).count)
 
 
+def test_a_gpu_that_is_missing_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        counter_command.main(["--device", "cuda", "--output", str(tmp_path / "mine")])
+    assert "--device cuda needs a GPU that torch can use" in capsys.readouterr().err
+
+
 def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(capsys):
     with pytest.raises(SystemExit):
         counter_command.main(["--resolution", "32"])
@@ -427,13 +441,6 @@ def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(cap
         "--resolution must be at least 64, got 32: smaller images are enlarged to 64 px"
         in capsys.readouterr().err
     )
-
-
-def test_a_gpu_that_is_missing_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit):
-        counter_command.main(["--device", "cuda", "--output", str(tmp_path / "mine")])
-    assert "--device cuda needs a GPU that torch can use" in capsys.readouterr().err
 
 
 def test_the_second_counters_card_and_command_are_of_its_own_folder():

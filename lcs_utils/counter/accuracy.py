@@ -21,6 +21,7 @@ from lcs_utils.counter import scenes as counter_scenes
 from lcs_utils.counter.net import Counts, ObjectCounter
 from lcs_utils.counter.net import sizes as sizes_of
 from lcs_utils.counter.scenes import Labeled
+from lcs_utils.counter.shipped import PLAUSIBLE
 from lcs_utils.diffusion import from_uint8
 
 COUNTS = range(13)
@@ -90,7 +91,7 @@ class Found(NamedTuple):
             "exact": share(self.exact),
             "within_one": share((self.count - self.truth).abs() <= 1),
             "too_many": share(self.count > self.truth),
-            "plausible": share(self.plausibility > 0.5),
+            "plausible": share(self.plausibility >= PLAUSIBLE),
             "bias": round(float((self.count - self.truth).float().mean()), 4),
             "located": round(int(self.placed.sum()) / objects, 4),
             "colored": round(int(self.colored.sum()) / objects, 4),
@@ -236,7 +237,10 @@ def faulty(net: ObjectCounter, per_count: int, side: int) -> dict[str, dict[str,
                 )
                 found.append(look(net, labeled, worn.images))
             everything, seen = joined(found), torch.cat(noticed)
-            plausible = {"plausible": share(everything.plausibility[seen] > 0.5), "noticed": int(seen.sum())}
+            plausible = {
+                "plausible": share(everything.plausibility[seen] >= PLAUSIBLE),
+                "noticed": int(seen.sum()),
+            }
             value.setdefault(name, {})[f"{strength:g}"] = everything.summary() | plausible
     return value
 
@@ -249,7 +253,7 @@ def wrong(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
     for kind in corruptions.GROSS:
         x, changed = corruptions.gross(images, torch.Generator().manual_seed(0), floors, (kind,))
         same = Labeled(*(column[changed.numpy()] for column in few))
-        value[kind.__name__] = share(look(net, same, x[changed]).plausibility > 0.5)
+        value[kind.__name__] = share(look(net, same, x[changed]).plausibility >= PLAUSIBLE)
     return value
 
 

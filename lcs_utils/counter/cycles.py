@@ -27,6 +27,7 @@ from lcs_utils.clevr.scenes import Scene
 from lcs_utils.counter.accuracy import COUNTS, Found, look, reduced, wilson
 from lcs_utils.counter.net import ObjectCounter, folder, verify
 from lcs_utils.counter.scenes import EARLIER_SHARE, Labeled, held_out_scenes, labels, rendered
+from lcs_utils.counter.shipped import PLAUSIBLE
 from lcs_utils.nets import CheckpointError
 from lcs_utils.stats import Interval
 
@@ -80,7 +81,7 @@ def numbers(cycles: Found, fast: Found) -> dict[str, int]:
             f"counted_{name}": int(found.count.sum()),
             f"placed_{name}": int(found.placed.sum()),
             f"colored_{name}": int(found.colored.sum()),
-            f"plausible_{name}": int((found.plausibility > 0.5).sum()),
+            f"plausible_{name}": int((found.plausibility >= PLAUSIBLE).sum()),
         }
     return value
 

@@ -10,6 +10,8 @@ FOLDER = paths.CHECKPOINTS / "counter"
 # trained after the headline of the 64 px nets was fixed with the other: its numbers stand beside it
 SECOND = paths.CHECKPOINTS / "counter64"
 
+PLAUSIBLE = 0.5  # from this plausibility on an image looks like CLEVR's
+
 
 def folder(resolution: int = RESOLUTION) -> Path:
     """Where the counter for images of `resolution` px is: data/checkpoints/counter up to 64 px, then

@@ -90,10 +90,10 @@ def measure(folders: Iterable[Path], per_count: int = PER_COUNT) -> list[Passed]
     for name, _, images, clean in tqdm(pictures(per_count), total=sum(len(STRENGTHS[n]) for n in NAMED)):
         changes[name].append(visible_change(images, clean))
         for mark, net in nets.items():
-            passed[mark, name].append(net(images).plausibility > 0.5)
+            passed[mark, name].append(net(images).plausibility >= shipped.PLAUSIBLE)
     rows = []
     for mark, net in nets.items():
-        fine = net(clean).plausibility > 0.5
+        fine = net(clean).plausibility >= shipped.PLAUSIBLE
         rows.append(Passed(mark, CLEAN, 0.0, len(fine), int(fine.sum())))
         for name in NAMED:
             rows += binned(mark, name, torch.cat(changes[name]), torch.cat(passed[mark, name]))

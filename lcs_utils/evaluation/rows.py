@@ -11,10 +11,8 @@ from jaxtyping import Float
 
 from lcs_utils import nets, paths, store
 from lcs_utils.checks import as_array, check_kind, check_list, check_text, shown
+from lcs_utils.counter.shipped import PLAUSIBLE as PLAUSIBLE
 
-PLAUSIBLE = 0.5
-# the counter of the rows in earlier_counter.csv.gz, which had learned from renders drawn over by our nets
-EARLIER = "9c366c7b46ad"
 RENAMED = {"scenes": "crowded"}  # families of conditions in rows of before
 
 
