@@ -6,6 +6,7 @@ images.
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ from lcs_utils.counter.net import sizes as sizes_of
 from lcs_utils.counter.scenes import Labeled
 from lcs_utils.counter.shipped import PLAUSIBLE
 from lcs_utils.diffusion import from_uint8
+from lcs_utils.stats import LEVEL
 
 COUNTS = range(13)
 KINDS = ("clevr", "crowded", "layout")
@@ -41,6 +43,7 @@ NAMED = ("speckle", "confetti", "fused", "faded", "ringed")  # must be implausib
 PASSING = 0.1  # of images at most
 BINS = 10  # of confidence
 SEED = 1  # of held-out scenes; training has another
+Z = round(NormalDist().inv_cdf((1 + LEVEL) / 2), 2)  # 1.96, as it is written
 
 
 def share(yes: Tensor) -> float:
@@ -48,11 +51,11 @@ def share(yes: Tensor) -> float:
     return round(float(yes.float().mean()), 4)
 
 
-def wilson(successes: float, n: int, z: float = 1.96) -> list[float]:
+def wilson(successes: float, n: int) -> list[float]:
     """95 % interval of a rate of `successes` in `n` (Wilson 1927)."""
-    p, scale = successes / n, 1 + z * z / n
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return [round((p + z * z / (2 * n) - half) / scale, 4), round((p + z * z / (2 * n) + half) / scale, 4)]
+    p, scale = successes / n, 1 + Z * Z / n
+    half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
+    return [round((p + Z * Z / (2 * n) - half) / scale, 4), round((p + Z * Z / (2 * n) + half) / scale, 4)]
 
 
 def calibration_error(confidence: Float[Tensor, "images"], right: Bool[Tensor, "images"]) -> float:

@@ -24,7 +24,7 @@ from lcs_utils.clevr.blender import check_bpy, render_cycles
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.render import LOOK
 from lcs_utils.clevr.scenes import Scene
-from lcs_utils.counter.accuracy import COUNTS, Found, look, reduced, wilson
+from lcs_utils.counter.accuracy import COUNTS, Found, Z, look, reduced, wilson
 from lcs_utils.counter.net import ObjectCounter, folder, verify
 from lcs_utils.counter.scenes import EARLIER_SHARE, Labeled, held_out_scenes, labels, rendered
 from lcs_utils.counter.shipped import PLAUSIBLE
@@ -181,7 +181,7 @@ def accuracy(rows: Sequence[Compared], counter: str, weights: str, counts: Itera
     if not n:
         return None
     more, fewer = cycles - both, fast - both  # images that are exact under one renderer only
-    difference, half = (more - fewer) / n, 1.96 * math.sqrt(more + fewer - (more - fewer) ** 2 / n) / n
+    difference, half = (more - fewer) / n, Z * math.sqrt(more + fewer - (more - fewer) ** 2 / n) / n
 
     def share(k):
         return Interval(round(k / n, 4), *wilson(k, n))

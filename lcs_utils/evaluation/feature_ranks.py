@@ -11,9 +11,8 @@ from jaxtyping import Float
 
 from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_nets import UNTRAINED
-from lcs_utils.stats import rank_correlation
+from lcs_utils.stats import LEVEL, RESAMPLES, rank_correlation
 
-RESAMPLES = 2000
 OBEYED = 0.0  # Choice: the outcome of an untrained net, which draws nothing and is not sampled
 TRAINED, ALL = False, True  # whether untrained nets are among those that are ranked
 
@@ -62,7 +61,7 @@ def drawn(
 
 
 def _correlation(draws: Float[np.ndarray, "resamples+1"], nets: int) -> Correlation:
-    low, high = np.nanquantile(draws[1:], [0.025, 0.975])
+    low, high = np.nanquantile(draws[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Correlation(*(round(float(v), 3) for v in (draws[0], low, high)), nets)
 
 

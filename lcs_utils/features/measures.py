@@ -17,8 +17,9 @@ from torch import Tensor
 from lcs_utils.checks import check_choice, check_count, check_counts, check_kind, check_list
 from lcs_utils.features.contexts import FITTED, KINDS, PERMUTED, RANDOM, Sums
 from lcs_utils.features.directions import basis_overlap, rotated
+from lcs_utils.stats import LEVEL
 
-LEVEL, RESAMPLES, ROTATIONS = 0.95, 500, 100
+RESAMPLES, ROTATIONS = 500, 100  # fewer than `stats.RESAMPLES`: each draw sums vectors of features anew
 MEASURES = ("cosines", "additivity", "own_share", "basis", "probe")
 NULLS = 8  # probes on shuffled labels, or on random vectors, whose mean is a control: one alone may be lucky
 RIDGE = 0.1  # Choice: of the probe's penalty, per sample, features standardized
