@@ -10,6 +10,7 @@ import torch
 from scipy import stats
 
 from lcs_utils import checkpoints, locality
+from lcs_utils.evaluation.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.live import export, page, runtime, stored, words
 from lcs_utils.live.nets import NETS
@@ -128,8 +129,8 @@ def test_what_is_kept_rests_on_the_counter(monkeypatch):
 
 
 def test_the_null_of_a_local_net_is_its_window_s():
-    assert 1 / stored.K <= words.alike(None) < words.alike(3) < words.alike(2) == 1
+    assert 1 / stored.K <= chance_locality(None) < chance_locality(3) < chance_locality(2) == 1
     cells, side = stored.cells_of(stored.K), 32
     only_first = torch.zeros(stored.K, side, side)
     only_first[0] = 1
-    assert locality.conditional_locality(only_first, cells, 16, 2) < words.alike(None) + 0.1
+    assert locality.conditional_locality(only_first, cells, 16, 2) < chance_locality(None) + 0.1

@@ -2,22 +2,15 @@
 
 from functools import cache
 
-import torch
-
-from lcs_utils import locality, nets
-from lcs_utils.clevr.conditions import GRID_SIZE
+from lcs_utils import nets
 from lcs_utils.evaluation import against_null, net_locality
+from lcs_utils.evaluation.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
-from lcs_utils.live import stored
+from lcs_utils.evaluation.sentences import listed
 from lcs_utils.live.nets import NETS, Net, counter_version
 
 TOLD = (3, 6, 9)  # locations of the table
 NOISE = 10.0  # the sigma of the sentence about locality: high noise, where the paper's argument wants it
-
-
-def sentence(titles: list[str]) -> str:
-    """`a, b and c`."""
-    return " and ".join([", ".join(titles[:-1]), titles[-1]] if len(titles) > 1 else titles)
 
 
 @cache
@@ -59,21 +52,9 @@ def counted() -> str:
             *lines,
             "",
             f"How an image *looks* is another matter: of those asked for {TOLD[1]}, the share that the",
-            f"counter takes for a clean render is {sentence(looks)}.",
+            f"counter takes for a clean render is {listed(looks)}.",
         ]
     )
-
-
-def alike(radius: int | None) -> float:
-    """Conditional locality within two cells if all conditions that a net can hear acted alike."""
-    side, cells = 2 * GRID_SIZE, stored.cells_of(stored.K)
-    influence = torch.ones(len(cells), side, side)
-    if radius is not None:
-        at = torch.tensor(cells)[:, None]
-        line = torch.arange(side)[None] // 2
-        rows, columns = (line - at // GRID_SIZE).abs(), (line - at % GRID_SIZE).abs()
-        influence = (torch.maximum(rows[:, :, None], columns[:, None, :]) <= radius).float()
-    return locality.conditional_locality(influence, cells, GRID_SIZE, 2)
 
 
 def local() -> str:
@@ -87,11 +68,13 @@ def local() -> str:
     for net in NETS:
         shares = [row.within_2 for row in rows[net.name] if row.sigma == NOISE]
         radius = nets.verified_row(net.name, preset)["radius"]
-        null = f"{100 * alike(radius):.0f} %" + (", its window's doing" if radius is not None else "")
+        null = f"{100 * chance_locality(radius):.0f} %" + (
+            ", its window's doing" if radius is not None else ""
+        )
         said.append(f"{100 * sum(shares) / len(shares):.0f} % in {net.title} (alike: {null})")
     return (
         f"Over {net_locality.IMAGES} such scenes, at noise {NOISE:g}, the pixels around the objects take "
-        f"from conditions within two cells {sentence(said)} ([notebook 07](notebooks/07_locality.ipynb))."
+        f"from conditions within two cells {listed(said)} ([notebook 07](notebooks/07_locality.ipynb))."
     )
 
 
@@ -109,9 +92,9 @@ def verdict() -> str:
     goes = "go" if len(told["beyond"]) > 1 else "goes"
     does = "do" if len(told["not"]) > 1 else "does"
     parts = (
-        f"{sentence(told['beyond'])} {goes} beyond the {most} objects of training" if told["beyond"] else "",
-        f"{sentence(told['not'])} {does} not" if told["not"] else "",
-        f"few samples of {sentence(told['open'])} leave it open" if told["open"] else "",
+        f"{listed(told['beyond'])} {goes} beyond the {most} objects of training" if told["beyond"] else "",
+        f"{listed(told['not'])} {does} not" if told["not"] else "",
+        f"few samples of {listed(told['open'])} leave it open" if told["open"] else "",
     )
     said = ", ".join(filter(None, parts))
     return (
