@@ -5,7 +5,7 @@ numbers.
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import matplotlib
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
 
@@ -20,6 +21,7 @@ from lcs_utils import alt_text, notebook_values, paths, printing, store
 from lcs_utils.compact_png import compact
 from lcs_utils.figure_record import figure_provenance, plain, stands
 from lcs_utils.nets import trained
+from lcs_utils.stats import Interval
 
 # Okabe & Ito (2008): told apart by color-blind readers and in gray print.
 PALETTE = {
@@ -71,6 +73,22 @@ def use_style() -> None:
     """Set the style of all figures made after this call, which notebooks then show with alternative texts."""
     plt.rcParams.update(STYLE)
     alt_text.enable()
+
+
+def band(
+    axes: Axes,
+    of: Mapping[int, Interval | None],
+    color: str,
+    marker: str = "",
+    label: str = "",
+    **line: Any,
+) -> None:
+    """Draw values with their intervals against K, but for those that are None."""
+    of = {k: value for k, value in of.items() if value is not None}
+    if of:
+        value, low, high = zip(*of.values(), strict=True)
+        axes.plot(list(of), value, marker=marker, ms=4, color=color, label=label, **line)
+        axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
 
 
 def to_uint8(image: Any) -> np.ndarray:

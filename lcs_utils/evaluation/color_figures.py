@@ -5,7 +5,6 @@ null, chance and the counter's own ceiling (section 4, Figs. 5, 11, App. E.4).
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
@@ -23,7 +22,6 @@ from lcs_utils.evaluation.sheets import read_sheet
 from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.plotting import PALETTE
-from lcs_utils.stats import Interval
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
@@ -104,12 +102,6 @@ def strips(
     }
 
 
-def _band(axes: Axes, of: Mapping[int, Interval], color: str, label: str) -> None:
-    value, low, high = (np.array(v) for v in zip(*of.values(), strict=True))
-    axes.plot(list(of), value, "o-", ms=4, color=color, label=label)
-    axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
-
-
 def _with_null(lines: list, words: list[str]) -> tuple[list, list[str]]:
     """A legend's entries and that of the dotted lines."""
     null = "its null: the same pictures at another sample's colors"
@@ -139,10 +131,10 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
         words = label(net)
         for axes, name in ((success, "success"), (right, "right")):
             beside = {k: getattr(at, name) for k, at in of.at.items()}
-            _band(axes, {k: at.own for k, at in beside.items()}, _shade(net), words)
+            plotting.band(axes, {k: at.own for k, at in beside.items()}, _shade(net), "o", words)
             null = {k: at.null.value for k, at in beside.items() if at.null}
             axes.plot(list(null), list(null.values()), ":", lw=1.5, color=_shade(net))
-        _band(drawn, {k: at.drawn for k, at in of.at.items()}, _shade(net), words)
+        plotting.band(drawn, {k: at.drawn for k, at in of.at.items()}, _shade(net), "o", words)
     ks = list(ceilings)
     gray = {"color": "0.45", "lw": 1.3}
     success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
@@ -169,7 +161,7 @@ def plot_families(
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
         for net, of in nets.items():
             beside = {k: at.right for k, at in of.at.items()}
-            _band(axes, {k: at.own for k, at in beside.items()}, _shade(net), label(net))
+            plotting.band(axes, {k: at.own for k, at in beside.items()}, _shade(net), "o", label(net))
             null = {k: at.null.value for k, at in beside.items() if at.null}
             axes.plot(list(null), list(null.values()), ":", lw=1.5, color=_shade(net))
         _with_limits(axes, ceilings[words], {k: at.chance for k, at in next(iter(nets.values())).at.items()})

@@ -16,7 +16,7 @@ from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
 from lcs_utils.evaluation.hand_counts import HandCount, agreement
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.tables import say
-from lcs_utils.plotting import PALETTE
+from lcs_utils.plotting import PALETTE, band
 from lcs_utils.stats import Interval, as_dicts, interval
 
 FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
@@ -98,22 +98,12 @@ def is_it_real(
     return Real(measured, by_eye(hands, rows, nets))
 
 
-def _band(
-    axes: Axes, of: dict[int, Interval | None], color: str, marker: str = "", label: str = "", **line
-) -> None:
-    of = {k: value for k, value in of.items() if value is not None}
-    if of:
-        value, low, high = zip(*of.values())
-        axes.plot(list(of), value, marker=marker, ms=4, color=color, label=label, **line)
-        axes.fill_between(list(of), low, high, color=color, alpha=0.18, lw=0)
-
-
 def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
     for tolerance, of in found.items():
         color, marker = STYLE[tolerance]
-        _band(axes, {k: at.placed.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
+        band(axes, {k: at.placed.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
         null = {k: at.placed.null for k, at in of.at.items()}
-        _band(axes, null, color, ls=":", lw=1.3, label=f"its null, {WORDS[tolerance]}")
+        band(axes, null, color, ls=":", lw=1.3, label=f"its null, {WORDS[tolerance]}")
     near = found[1].k
     looks = {k: at.looks.value for k, at in found[1].at.items()}
     axes.plot(
@@ -158,7 +148,7 @@ def plot(real: Real) -> Figure:
         axes = rest.pop(0)
         for found, dashes in zip(real.measured.values(), ("-", "--")):
             for tolerance, of in found.get(label, {}).items():
-                _band(axes, {k: at.filled.above for k, at in of.at.items()}, *STYLE[tolerance], ls=dashes)
+                band(axes, {k: at.filled.above for k, at in of.at.items()}, *STYLE[tolerance], ls=dashes)
             room = (
                 {k: 1 - at.filled.null.value for k, at in found[label][1].at.items() if at.filled.null}
                 if label in found
@@ -171,7 +161,7 @@ def plot(real: Real) -> Figure:
             axes = rest.pop(0)
             axes.plot([0, 9], [0, 9], color="0.6", lw=1, ls="--")
             for name, color, marker in (("eye", PALETTE["black"], "D"), ("counter", PALETTE["green"], "^")):
-                _band(
+                band(
                     axes,
                     {k: getattr(of, name) for k, of in real.counted.get(label, {}).items()},
                     color,
