@@ -8,7 +8,7 @@ import torch
 
 from lcs_utils import nets
 from lcs_utils.evaluation import hand_counts as hc
-from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.rows import Row, write_rows
 from lcs_utils.widgets.hand_count import HandCounter
 
 SHOWN = [
@@ -59,6 +59,18 @@ def test_agreement_joins_the_same_samples():
     assert wrong.lines()[3].endswith(", 0 look right") and not same.lines()[3].endswith(", 0 look right")
     with pytest.raises(ValueError, match="none of 8 hand counts meets a row"):
         hc.agreement(hands, [r._replace(weights="f" * 12) for r in rows()])
+
+
+def test_the_command_says_which_counter_and_how_many_counts_met_no_row(tmp_path, monkeypatch, capsys):
+    elsewhere = [s._replace(net=f"{s.net}, 64 px") for s in SHOWN[:3]]
+    hands = [hc.HandCount(s, s.k, 1, "me") for s in (*SHOWN, *elsewhere)]
+    write_rows(rows(), tmp_path / "told.csv")
+    monkeypatch.setattr(hc, "read_counts", lambda: hands)
+    monkeypatch.setattr(hc, "told_path", lambda: tmp_path / "told.csv")
+    hc.main(["agreement"])
+    said = capsys.readouterr().out
+    assert f"counter {'c' * 12} of" in said and "told.csv" in said and "3 of 11 counts meet no row" in said
+    assert "8 samples; same count 1.000" in said
 
 
 def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):

@@ -1,7 +1,7 @@
 """Objects counted by looking, blind to net and K; how far the counter agrees: Cohen's kappa, confusion
 (App. E.2).
 
-    python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets exp1 "exp1, 64 px" render --k 0-9
+    python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets "exp1, 64 px" "render, 64 px" --k 1-9
     python -m lcs_utils.evaluation.hand_counts record runs/sheets answers.txt --counted-by "who or what"
     python -m lcs_utils.evaluation.hand_counts agreement
 
@@ -280,6 +280,14 @@ def _record(args) -> None:
     print(f"{len(new)} of {len(shown)} counts stored in {COUNTS.relative_to(paths.ROOT)}")
 
 
+def _agreement(hands: list[HandCount], path: Path) -> None:
+    rows = read_rows(path)
+    found, counters = agreement(hands, rows), sorted({row.counted_by for row in rows})
+    print(f"With the counter {', '.join(counters)} of {paths.shown(path)}, in which nets have no size in")
+    print(f"their names; {len(hands) - len(found.pairs)} of {len(hands)} counts meet no row there.")
+    print("\n".join(found.lines()))
+
+
 def main(arguments=None) -> None:
     program = "python -m lcs_utils.evaluation.hand_counts"
     parser = argparse.ArgumentParser(prog=program, description=__doc__.splitlines()[0])
@@ -301,7 +309,7 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     try:
         if args.command == "agreement":
-            print("\n".join(agreement(read_counts(), read_rows(told_path())).lines()))
+            _agreement(read_counts(), told_path())
         else:
             {"sheets": _sheets, "record": _record}[args.command](args)
     except (ValueError, OSError, nets.CheckpointError) as error:
