@@ -2,6 +2,7 @@
 the stored rows beside their controls.
 """
 
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -15,6 +16,7 @@ from diffusers import StableDiffusionXLPipeline
 
 from lcs_utils import store
 from lcs_utils.clevr import dataset
+from lcs_utils.clevr.scenes import COLORS, SHAPES
 from lcs_utils.text_to_image import (
     captions,
     data,
@@ -172,7 +174,8 @@ def test_the_paper_s_prompts_name_words_that_they_hold():
             assert one.word in one.text.replace(",", " ").replace(".", " ").split()
         names = {one.short for one in study.singles}
         assert all(single in names for _, single in study.composites)
-    scenes = [captions.Scene((pair,), style) for pair in captions.PAIRS for style in captions.STYLES]
+    of = itertools.product(COLORS, SHAPES, captions.STYLES)
+    scenes = [captions.Scene(((color, shape),), style) for color, shape, style in of]
     held = {captions.caption(scene) for scene in scenes if captions.held_out(scene)}
     assert not held & {one.text for one in prompts.SMALL.singles}
     assert {"a red cube", "a gray sphere, in fog"} < held

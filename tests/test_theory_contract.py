@@ -791,7 +791,6 @@ def test_every_public_function_is_in_the_table():
         "relative_fisher_gaussian",
         "independent_blocks_divergence",
         "two_layer_terms",
-        "two_layer_velocity",
         "two_layer_velocity_autograd",
     }
     compositions = (cpc, approximate_cpc, fitted_cpc, feature_cpc, lcs, lcs_alternatives)

@@ -190,15 +190,6 @@ def two_layer_terms(W: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"]) -> Ter
     return Terms(growth, suppression, noise)
 
 
-def two_layer_velocity(
-    W: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"]
-) -> Float[Tensor, "*starts dim dim"]:
-    """dW/dt of the symmetric two-layer model as matrices: A W + W A - W A W - 1/2 (A W^2 + W^2 A)."""
-    check(W, a)
-    pair = a[:, None] + a
-    return pair * W - (W * a) @ W - 0.5 * pair * (W @ W)
-
-
 def two_layer_velocity_autograd(
     U: Float[Tensor, "dim inner"], a: Float[Tensor, "dim"]
 ) -> Float[Tensor, "dim dim"]:

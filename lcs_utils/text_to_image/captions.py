@@ -18,7 +18,6 @@ from lcs_utils.clevr.scenes import COLORS, SHAPES
 STYLES = ("plain", "night", "fog", "drawing")
 PHRASES = {"plain": "", "night": ", at night", "fog": ", in fog", "drawing": ", as a drawing"}
 WORDS = (*COLORS, *SHAPES, "a", "and", "at", "night", "in", "fog", "as", "drawing")
-PAIRS = tuple((color, shape) for color in COLORS for shape in SHAPES)
 HELD_PAIRS = (("red", "cube"), ("blue", "sphere"), ("green", "cylinder"), ("yellow", "sphere"))
 HELD_STYLES = {"night": "cylinder", "fog": "sphere", "drawing": "cube"}
 POLICIES = {"all": "every object is told (T1)", "one": "one random object is told (T2)"}

@@ -16,8 +16,8 @@ def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
     """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by
     scene.
 
-    The slow twin of `blobs.denoiser`: one component per set of occupied cells and coloring, for tiny grids.
-    Raises ValueError for a label outside the grid and for more than 20,000 components.
+    The oracle that `blobs.denoiser` is tested against: one component per set of occupied cells and coloring,
+    for tiny grids. Raises ValueError for a label outside the grid and for more than 20,000 components.
     """
     if label is not None:
         check_count("label", label, 0, blobs.cells - 1)

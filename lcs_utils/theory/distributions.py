@@ -97,10 +97,6 @@ class GaussianMixture:
         """log p_t(x)."""
         return self._project(x, sigma)[2].logsumexp(-1)
 
-    def responsibilities(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch k"]:
-        """P(component | x_t)."""
-        return self._project(x, sigma)[2].softmax(-1)
-
     def score(self, x: Float[Tensor, "batch n"], sigma: Sigma = None) -> Float[Tensor, "batch n"]:
         """grad_x log p_t(x)."""
         y, v, logits = self._project(x, sigma)

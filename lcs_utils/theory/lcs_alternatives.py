@@ -45,7 +45,9 @@ def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
 def local_conditional_score_reference(
     family: Family, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], subsets: Subsets
 ) -> Float[Tensor, "batch n"]:
-    """The slow twin of `local_conditional_score`, eq. (1) word for word: one pixel at a time, by autograd."""
+    """The oracle that `local_conditional_score` is tested against, eq. (1) word for word: one pixel at a
+    time, by autograd.
+    """
     check_points(x, len(subsets.N), sigma)
     columns = []
     for i, (N, L) in enumerate(zip(*subsets)):
