@@ -183,7 +183,8 @@ def test(python, options, rest):
         alone = {"LCS_REBUILT": rebuilt, "OMP_NUM_THREADS": "1"}
         ended = [run(python, [*command, *part], **alone) for part in parts]
     ended = [status for status in ended if status != NO_TESTS] or ended  # -k may choose from one part only
-    return max(ended) or int(not clean)
+    # negative: ended by a signal
+    return next((status for status in (*ended, int(not clean)) if status), 0)
 
 
 def lab(python, options, rest):

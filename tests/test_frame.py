@@ -195,6 +195,24 @@ def test_an_environment_keeps_its_own_list_of_fonts(monkeypatch, tmp_path):
     assert not says(here)
 
 
+@pytest.mark.parametrize(
+    ("ended", "clean", "status"),
+    [
+        ([0, 0, 0], True, 0),
+        ([0, 0, 0], False, 1),
+        ([-9, 0, 0], True, -9),  # killed, for memory perhaps
+        ([0, -9, 1], True, -9),
+        ([5, 0, 5], True, 0),  # -k chose from one part
+        ([5, 5, 5], True, 5),
+    ],
+)
+def test_the_tests_succeed_only_if_every_part_does(monkeypatch, ended, clean, status):
+    parts = iter(ended)
+    monkeypatch.setattr(run, "run", lambda *_, **__: next(parts))
+    monkeypatch.setattr(run, "checked", lambda python: clean)
+    assert run.test("python", None, []) == status
+
+
 def test_run_explains_itself():
     def said(*arguments):
         return subprocess.run(
