@@ -22,6 +22,8 @@ ENVIRONMENT = ROOT / ".venv"
 UNFINISHED = ENVIRONMENT / "unfinished"
 SUPPORTED = ((3, 11), (3, 12))
 NO_TESTS = 5  # pytest's exit status
+# Options of pytest whose next word is their value, also where a file has that name.
+VALUED = {"-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W", "--deselect", "--ignore", "--ignore-glob"}
 # Printed by the Python under test: the pins that it lacks. A local version ("+cpu") counts as its public one.
 MISSING = """
 import sys
@@ -161,13 +163,23 @@ def checked(python):
     return not any([run(python, ["-m", *command]) for command in commands])
 
 
+def chooses(arguments):
+    """Whether pytest's arguments name files, folders or tests below tests/ or notebooks/."""
+    places = [ROOT / "tests", ROOT / "notebooks"]
+    for before, argument in zip(["", *arguments], arguments):
+        path = (ROOT / argument.partition("::")[0]).resolve()
+        if before not in VALUED and path.exists() and {path, *path.parents} & set(places):
+            return True
+    return False
+
+
 def test(python, options, rest):
     """Check format, lint and types; run the tests, and the notebooks against their stored outputs.
 
     Further arguments go to pytest; with files or tests among them only these run, one after another.
     """
     command = ["-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600", *rest]
-    if any((ROOT / argument.split("::")[0]).exists() for argument in rest):
+    if chooses(rest):
         return run(python, command)
     clean = checked(python)
     # Files side by side, with the tests of each in order; kernels and torch keep to one thread each.

@@ -213,6 +213,23 @@ def test_the_tests_succeed_only_if_every_part_does(monkeypatch, ended, clean, st
     assert run.test("python", None, []) == status
 
 
+@pytest.mark.parametrize(
+    ("arguments", "some"),
+    [
+        (["tests/test_frame.py"], True),
+        (["-x", "tests/test_frame.py::test_run_explains_itself"], True),
+        (["notebooks"], True),
+        (["-k", "notebooks"], False),
+        (["-k", "tests/test_frame.py"], False),
+        (["--ignore", "tests/browser"], False),
+        (["data"], False),
+        ([], False),
+    ],
+)
+def test_only_chosen_files_are_run_alone(arguments, some):
+    assert run.chooses(arguments) is some
+
+
 def test_run_explains_itself():
     def said(*arguments):
         return subprocess.run(
