@@ -22,6 +22,8 @@ ENVIRONMENT = ROOT / ".venv"
 UNFINISHED = ENVIRONMENT / "unfinished"
 SUPPORTED = ((3, 11), (3, 12))
 NO_TESTS = 5  # pytest's exit status
+# What tools write to below the home folder, unless these name another place.
+HOMELESS = {"XDG_CACHE_HOME": "cache", "IPYTHONDIR": "ipython"}
 # Options of pytest whose next word is their value, also where a file has that name.
 VALUED = {"-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W", "--deselect", "--ignore", "--ignore-glob"}
 # Printed by the Python under test: the pins that it lacks. A local version ("+cpu") counts as its public one.
@@ -125,6 +127,9 @@ def run(python, arguments, **variables):
     inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
     if Path(python).is_relative_to(ENVIRONMENT):  # matplotlib's list of fonts: no other environment spoils it
         inherited.setdefault("MPLCONFIGDIR", str(ENVIRONMENT / "matplotlib"))
+    if not os.access(os.path.expanduser("~"), os.W_OK):
+        for variable, folder in HOMELESS.items():
+            inherited.setdefault(variable, str(ENVIRONMENT / folder))
     try:
         return subprocess.run([python, *arguments], cwd=ROOT, env=inherited).returncode
     except KeyboardInterrupt:

@@ -230,6 +230,24 @@ def test_only_chosen_files_are_run_alone(arguments, some):
     assert run.chooses(arguments) is some
 
 
+def test_tools_write_below_the_environment_where_the_home_folder_is_closed(monkeypatch, tmp_path):
+    for variable in run.HOMELESS:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(run, "ENVIRONMENT", tmp_path / "env")
+
+    def told(home, variable):
+        monkeypatch.setenv("HOME", str(home))
+        wanted = repr(str(tmp_path / "env" / run.HOMELESS[variable]))
+        return bool(
+            run.run(sys.executable, ["-c", f"import os; exit(os.environ.get({variable!r}) == {wanted})"])
+        )
+
+    assert all(told(tmp_path / "none", variable) for variable in run.HOMELESS)
+    assert not any(told(tmp_path, variable) for variable in run.HOMELESS)
+    monkeypatch.setenv("XDG_CACHE_HOME", "elsewhere")  # one's own choice stays
+    assert not told(tmp_path / "none", "XDG_CACHE_HOME")
+
+
 def test_run_explains_itself():
     def said(*arguments):
         return subprocess.run(
