@@ -114,7 +114,7 @@ def environment():
     """
     if satisfies(sys.executable):
         return sys.executable
-    python = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    python = ENVIRONMENT / "bin" / "python"
     if not python.exists() or UNFINISHED.exists() or not satisfies(python):
         install(python)
     return str(python)

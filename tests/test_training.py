@@ -77,6 +77,15 @@ def test_data_of_ones_own_is_checked_before_any_work(change, words, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_cores_are_counted_where_the_system_tells_no_affinity(monkeypatch):
+    assert rendered.cores() >= 1
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # macOS
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert rendered.cores() == 3
+    left = [path for path in (paths.ROOT / "lcs_utils").rglob("*.py") if "affinity(" in path.read_text()]
+    assert [path.name for path in left] == ["rendered.py"]
+
+
 def test_rendered_scenes_are_data_with_the_centers_outside_the_image_too():
     """As of 1,783 of the 120,000 objects of the queue's scenes: it refused them all."""
     data = tiny_data()

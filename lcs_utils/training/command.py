@@ -43,6 +43,7 @@ from lcs_utils.presets import PRESETS, Preset, preset
 from lcs_utils.resumable import read_state
 from lcs_utils.training import run
 from lcs_utils.training.launch import launch
+from lcs_utils.training.rendered import cores
 from lcs_utils.training.state import about, check_same
 
 BE_SILENT = 5.0  # seconds in which a refusal is the first process's to say
@@ -112,7 +113,7 @@ def train(
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)
         # accelerate leaves torch one thread, rendering may use all cores
-        workers = args.threads or len(os.sched_getaffinity(0))
+        workers = args.threads or cores()
         state = run.state_folder(exp.net(args.seed), size) / "state.pt"
         with store.exclusive(state) if processes.is_main_process else nullcontext():
             # now, since the one before us may have been at work on it

@@ -32,7 +32,7 @@ from lcs_utils.training import run
 from lcs_utils.training.command import is_trained
 from lcs_utils.training.measured import device, measure, unmeasured
 from lcs_utils.training.order import ON_A_GPU, QUEUE
-from lcs_utils.training.rendered import load_data
+from lcs_utils.training.rendered import cores, load_data
 from lcs_utils.training.state import about, check_same
 
 SHORTEST = 60.0  # seconds: with less time left no net is begun
@@ -133,9 +133,7 @@ def advance(
                 if end - time.time() < SHORTEST:
                     return NO_TIME
                 with until(end):
-                    data = load_data(
-                        exp, size, torch.device(device()), threads or len(os.sched_getaffinity(0))
-                    )
+                    data = load_data(exp, size, torch.device(device()), threads or cores())
                 told = command(exp, seed, size, threads, snapshots)
                 if not run.run(
                     exp, size, seed, command=told, data=data, rendered=True, snapshots=snapshots, deadline=end

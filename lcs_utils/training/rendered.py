@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import torch
@@ -18,6 +19,11 @@ from lcs_utils.training.images import ImagesOnDisk, within
 
 LOOKED_AT = 256  # images that tell one's own data from another's: all of 74 GB would take minutes
 OUTSIDE = 0.5  # of an image's side: so far outside it may the center of an object lie
+
+
+def cores() -> int:
+    """The cores that this process may use, which macOS does not tell: there it is all of the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def verify_once(folder: Path, counts) -> None:
