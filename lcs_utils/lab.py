@@ -6,8 +6,6 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-import nbformat
-
 from lcs_utils import paths
 from lcs_utils.notebook_outputs import settle
 
@@ -24,7 +22,7 @@ def is_bar(output: dict) -> bool:
     return set(data) == {"text/plain"} and bool(re.match(r"(.*: )?\s*\d+%\|", "".join(data["text/plain"])))
 
 
-def tidy(notebook: nbformat.NotebookNode) -> None:
+def tidy(notebook: Any) -> None:
     """Give a notebook, in place, the metadata, cell numbers and outputs that `notebooks.build` would."""
     known = {"kernelspec", "lcs_utils"} & set(notebook.metadata)
     notebook.metadata = {name: notebook.metadata[name] for name in known} | {
@@ -49,6 +47,8 @@ def before_saving(model: dict[str, Any], path: str, **_: Any) -> None:
     if FOLDER not in PurePosixPath(path).parts[-2:-1]:
         return
     if model["type"] == "notebook":
+        import nbformat
+
         notebook = nbformat.from_dict(model["content"])
         tidy(notebook)
         model["content"] = notebook
