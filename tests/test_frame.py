@@ -40,7 +40,9 @@ LEVELS = (
     {"centered"},
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
-LEFT = re.compile(r"runs|site|(.*/)?(\.(?!ci$|github$)[^/]*|__pycache__|[^/]*\.egg-info)")  # what git ignores
+LEFT = re.compile(  # what git ignores
+    r"runs|site|build|(.*/)?(\.(?!ci$|github$)[^/]*|__pycache__|[^/]*\.egg-info)"
+)
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|tmp|opt|root|home|mnt|Users)/")
 
 
