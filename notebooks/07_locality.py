@@ -32,9 +32,9 @@ cifar: bool = False
 import torch
 from IPython.display import Markdown
 from lcs_utils import nets
-from lcs_utils import checkpoints, diffusion, experiments, notebooks, plotting, widgets
+from lcs_utils import checkpoints, diffusion, experiments, notebooks, plotting, presets, widgets
 from lcs_utils.evaluation import alt_texts, locality_figures, locality_rates, middle, net_locality
-from lcs_utils.evaluation import sentences_locality, strips
+from lcs_utils.evaluation import sentences_locality, sizes, strips
 from lcs_utils.evaluation.rows import read_rows, seeds_of, told_path
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils import figures
@@ -45,6 +45,8 @@ plotting.use_style()
 titles = {f"exp{n}": f"Exp. {n}" for n in (1, 2, 3)}
 titles |= {f"exp{n}_1": f"Exp. {n}, one object" for n in (1, 3)}
 used = strips.behind(*(checkpoints.kept(name, preset) for name in titles))
+little = sizes.sampled(preset)  # where the weights of all three nets are
+shown = strips.behind(*(checkpoints.kept(name, little) for name in titles))[:3]
 rows = strips.behind(net_locality.path(preset), told_path(preset))
 
 # %% [markdown]
@@ -63,7 +65,7 @@ Markdown(sentences_locality.gaussian(twin))
 # Choose a pixel, slide the noise, toggle conditions, sample. Without a kernel this is a picture.
 
 # %%
-explorer = widgets.LocalityExplorer(preset=preset, seed=seed)
+explorer = widgets.LocalityExplorer(preset=little, seed=seed)
 explorer
 
 # %% [markdown]
@@ -79,7 +81,7 @@ grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.cl
 titled = [net.replace(": ", "\n") for net in explorer.maps.nets]
 key = "red: the target; white square: 90 % of what it looks at; disc: share of what it hears"
 figure = plotting.image_grid(grid, titled, columns, key, cell=1.63)
-path = plotting.save_figure(figure, "fig02", preset, numbers, seed, used[:3])
+path = plotting.save_figure(figure, "fig02", preset, numbers, seed, shown)
 # %%
 Markdown(sentences_locality.nearby(numbers))
 
@@ -93,7 +95,7 @@ Markdown(sentences_locality.nearby(numbers))
 stops = figures.closest(levels, (0.2, 1, 10))
 figure, numbers = figures.fig10(explorer.maps, explorer.first, stops)
 alt = "Three nets at three noise levels: where one pixel looks, and what each condition acts on."
-path = plotting.save_figure(figure, "fig10", preset, numbers, seed, used[:3], alt)
+path = plotting.save_figure(figure, "fig10", preset, numbers, seed, shown, alt)
 # %% [markdown]
 # ## The same as numbers
 # Eight images, five conditions, targets at all five. *Conditional locality*: of all the condition
@@ -192,7 +194,7 @@ at = found.locality
 assert at["exp1"].low > max(at["exp2"].high, at["exp1_1"].high, found.chance["exp1"] + 0.1) + 0.1
 assert all(at[net].low > found.chance[net] - 0.05 for net in titles) and min(rho.values()) > 0
 widest = max(side.high for net in ("exp1", "exp2") for side in curves[net]["window"].values())
-assert widest < 16  # pixels, half of the image
+assert widest < presets.preset(preset).resolution / 2  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12
 assert twin.denoiser == sorted(twin.denoiser) and twin.score[-1] == 1 and twin.denoiser[-1] > 15
 print("Exp. 1 hears conditions nearby more than Exp. 2 does:", at["exp1"].low > at["exp2"].high + 0.1)

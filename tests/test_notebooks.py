@@ -15,7 +15,8 @@ import pytest
 from jupytext.compare import NotebookDifference, compare_notebooks
 from jupytext.config import load_jupytext_config
 
-from lcs_utils import notebook_outputs, notebook_values, notebooks, paths, provenance
+from lcs_utils import nets, notebook_outputs, notebook_values, notebooks, paths, provenance
+from lcs_utils.evaluation import sizes
 from lcs_utils.figure_record import ROUNDING, differences
 
 NAMES = notebooks.names()
@@ -105,6 +106,22 @@ def test_a_notebook_is_one_claim_in_short_cells(name):
     assigned = [node for node in ast.walk(tree) if isinstance(node, (ast.Assign, ast.AnnAssign))]
     assert not [node for node in assigned if isinstance(node.value, ast.Lambda)], "name it in the package"
     assert max(map(len, notebooks.code(name).splitlines())) <= 110
+
+
+@every_notebook
+def test_nets_are_sampled_where_their_weights_are(name):
+    """Of preset `small` some nets are kept without weights; `sizes.sampled` says which preset has them."""
+    calls = [node for node in ast.walk(ast.parse(notebooks.code(name))) if isinstance(node, ast.Call)]
+    for call in calls:
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) in ("load", "LocalityExplorer"):
+            given = [ast.unparse(value) for value in (*call.args, *(word.value for word in call.keywords))]
+            assert "preset" not in given, f"{ast.unparse(call)}: write sizes.sampled(preset)"
+
+
+@pytest.mark.parametrize("preset", paths.SHIPPED)
+@pytest.mark.parametrize("net", ["exp1", "exp2", "exp3"])
+def test_the_nets_that_notebooks_sample_are_shipped(net, preset):
+    assert (paths.CHECKPOINTS / sizes.sampled(preset) / net / nets.WEIGHTS).exists()
 
 
 def test_there_are_pairs_only():
