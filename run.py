@@ -197,7 +197,9 @@ def test(python, options, rest):
         ["tests/browser"],
     )
     with tempfile.TemporaryDirectory(prefix="figures") as rebuilt:
-        alone = {"LCS_REBUILT": rebuilt, "OMP_NUM_THREADS": "1"}
+        # all figures must then be there, of which a choice (-k) makes some
+        whole = {} if rest else {"LCS_WHOLE": "1"}
+        alone = {"LCS_REBUILT": rebuilt, "OMP_NUM_THREADS": "1", **whole}
         ended = [run(python, [*command, *part], **alone) for part in parts]
     ended = [status for status in ended if status != NO_TESTS] or ended  # -k may choose from one part only
     # negative: ended by a signal

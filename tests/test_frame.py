@@ -219,6 +219,15 @@ def test_the_tests_succeed_only_if_every_part_does(monkeypatch, ended, clean, st
     assert run.test("python", None, []) == status
 
 
+@pytest.mark.parametrize(("arguments", "whole"), [([], True), (["-k", "frame"], False)])
+def test_every_figure_is_expected_where_every_notebook_runs(monkeypatch, arguments, whole):
+    given = []
+    monkeypatch.setattr(run, "run", lambda *_, **variables: given.append(variables) or 0)
+    monkeypatch.setattr(run, "checked", lambda python: True)
+    assert run.test("python", None, arguments) == 0 and len(given) == 3
+    assert all(("LCS_WHOLE" in variables) is whole for variables in given)
+
+
 @pytest.mark.parametrize(
     ("arguments", "some"),
     [
