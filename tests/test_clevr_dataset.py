@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -485,12 +486,13 @@ def test_ctrl_c_ends_a_run_at_once_and_keeps_what_is_finished(folder, tmp_path):
 
 
 def test_a_disk_that_is_too_small_is_said_before_and_on_the_way(tmp_path, monkeypatch):
-    with pytest.raises(
-        ValueError, match=r"none needs [\d,.]+ GiB more, and [\d,.]+ GiB are free on its disk"
-    ):
-        generate(
-            tmp_path / "none", **{**SETTINGS, "per_count": 90_000, "shard_size": 2048, "resolution": 4096}
-        )
+    with monkeypatch.context() as small:
+        small.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=2**29))
+        many = {"per_count": 90_000, "shard_size": 2048, "resolution": 4096}
+        with pytest.raises(
+            ValueError, match=r"none needs [\d,.]+ GiB more, and 0.5 GiB are free on its disk"
+        ):
+            generate(tmp_path / "none", **SETTINGS | many)
     assert not (tmp_path / "none").exists()
 
     def full(*arguments, **arrays):
