@@ -342,23 +342,19 @@ def test_rows_from_before_there_were_families_are_read(tmp_path):
 
 
 def test_bad_input(capsys):
-    wrong = (
-        ["--k", "0-13"],
-        ["--k", "3-1"],
-        ["--k", "x"],
-        ["--samples", "0"],
-        ["--family", "moon"],
-        ["--family", "spread", "--k", "10"],
-    )
-    for arguments in (["exp1", *more] for more in wrong):
+    wrong = {
+        "exp1 --k 0-13": "--k within 0-12 of family test; got 64 and 13",
+        "exp1 --k 3-1": "'3-1' is neither a number, a range like 1-3 nor a list like 1,3",
+        "exp1 --k x": "'x' is neither a number",
+        "exp1 --samples 0": "need --samples >= 1 and --k within 0-12 of family test; got 0 and 12",
+        "exp1 --family moon": "argument --family: invalid choice: 'moon'",
+        "exp1 --family spread --k 10": "--k within 0-9 of family spread; got 64 and 10",
+        "exp2/unti": "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, low_noise",
+    }
+    for arguments, message in wrong.items():
         with pytest.raises(SystemExit):
-            lg.main(arguments)
-    with pytest.raises(SystemExit):
-        lg.main(["exp2/unti"])
-    assert (
-        "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, low_noise"
-        in capsys.readouterr().err
-    )
+            lg.main(arguments.split())
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("module", [lg, color_generalization, net_locality, net_features])

@@ -46,8 +46,6 @@ TINY = standin.Size(
 FEW = prompts.SMALL.__class__(
     64, 2.0, prompts.SMALL.scenes[:1], prompts.SMALL.singles, prompts.SMALL.composites[:2], 2
 )
-SHIPPED = (prompts.FOLDER / "model_index.json").exists()
-needs_shipped = pytest.mark.skipif(not SHIPPED, reason="the stand-in is not trained yet")
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +179,6 @@ def test_the_paper_s_prompts_name_words_that_they_hold():
     assert {"a red cube", "a gray sphere, in fog"} < held
 
 
-@needs_shipped
 def test_the_shipped_model_is_small_and_says_how_it_was_made():
     files = [path for path in prompts.FOLDER.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= ship.LARGEST
@@ -204,7 +201,6 @@ def test_a_half_precision_vae_that_overflows_decodes_in_float32(monkeypatch):
         data.decode(half, latents)
 
 
-@needs_shipped
 def test_the_reader_is_as_exact_as_its_row_says_and_reads_styles(tmp_path):
     told = {
         one.style: one for one in store.read_rows(reader.WEIGHTS.with_name("reader.csv"), reader.Accuracy)
@@ -222,7 +218,6 @@ def test_the_reader_is_as_exact_as_its_row_says_and_reads_styles(tmp_path):
         reader.load(reader.WEIGHTS.with_name("missing.safetensors"))
 
 
-@needs_shipped
 def test_stored_rows_stand_beside_their_controls():
     rows = truth.read()
     for cases in (report.ABLATED, report.ATTENDED):

@@ -22,7 +22,6 @@ from lcs_utils.training import ahead, command, loop, rendered
 from lcs_utils.training import data as training_data
 from lcs_utils.training import run as training
 from lcs_utils.training.images import ImagesOnDisk
-from lcs_utils.training.launch import launch
 from lcs_utils.training.state import processes_of
 
 SHORT = replace(TINY, batch=2, images=2 * 20, patch_images=2 * 20)
@@ -222,7 +221,6 @@ def test_one_process_that_refuses_ends_the_others_without_a_traceback(tmp_path):
     )
     assert done.returncode == 1 and "['exp1'] 0 2" in done.stdout
     assert done.stderr.count("refused, in one sentence") == 1 and "Traceback" not in done.stderr
-    assert launch.__doc__
 
 
 def test_a_trial_is_narrow_short_and_apart():
