@@ -31,16 +31,13 @@ def snakemake(runs, *words, profile="local", python=sys.executable):
     return done.returncode, done.stdout + done.stderr
 
 
-def status():
-    """What git sees changed or new; what it ignores is not asked for, since other tests may work beside this
-    one. None without git.
+def results():
+    """{file: when it was written} of what nets and notebooks left in the repository; sources, which somebody
+    may edit meanwhile, and locks do not count.
     """
-    listed = ["git", "status", "--porcelain"]
-    try:
-        done = subprocess.run(listed, cwd=paths.ROOT, capture_output=True, text=True)
-    except OSError:
-        return None
-    return None if done.returncode else done.stdout
+    kept = [path for place in ("data", "figures") for path in (paths.ROOT / place).rglob("[!.]*")]
+    kept = [path for path in (*kept, *paths.NOTEBOOKS.glob("*.ipynb")) if path.is_file()]
+    return {path: path.stat().st_mtime_ns for path in kept}
 
 
 def jobs(said):
@@ -68,6 +65,10 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 9
     drawn = set(notebooks.names()) - {"A3_counter", "A4_copies"}  # of what only shipped nets have
     assert {name for name in found if name.startswith("notebook_")} == {f"notebook_{name}" for name in drawn}
+    found["notebook_"] = len(drawn)
+    page = (paths.ROOT / "docs" / "cluster.md").read_text()
+    told = re.findall(r"^\| `(\w+?)(?:NN_\.\.\.)?` \|.*\| (\d+)(?: jobs)? \|$", page, flags=re.M)
+    assert len(told) == 6 and told == [(rule, str(found[rule])) for rule, _ in told]
     asked = {name: text for name, text in re.findall(r"^rule (\w+):\n((?:    .*\n)+)", said, flags=re.M)}
     assert "gpu=" not in asked[f"notebook_{notebooks.names()[0]}"] and "gpu=" not in asked["render_part"]
     for wanted in ("gpu=8", "nodes=1", "runtime=600"):  # 90 hours on 8 GPUs: in two jobs of ten hours
@@ -89,7 +90,7 @@ def test_a_folder_s_name_may_hold_a_space(tmp_path):
 
 
 def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
-    before = status()
+    before = results()
     few = ["preset=tiny", "images=64", "nets=exp1,exp2", "notebooks=A1", "locations=1", "samples=8"]
     failed, said = snakemake(tmp_path, "--cores", "1", "--config", *few)
     assert not failed, said[-3000:]
@@ -106,7 +107,7 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
         assert (here / made).exists(), (made, said[-3000:])
     rows = gzip.decompress((here / "length_generalization.csv.gz").read_bytes()).decode().splitlines()
     assert sum(line.startswith("exp1,") for line in rows) == len(COUNTED) * 8  # K = 1 of each family
-    assert status() == before
+    assert results() == before
     places = (paths.ROOT / name for name in ("runs", "data", "figures"))
     assert not [path for place in places for path in place.rglob("tiny_64")]  # all of it lies where told
 
