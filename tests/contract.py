@@ -10,6 +10,7 @@ import inspect
 import math
 import os
 import traceback
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -127,12 +128,17 @@ def cases(table):
 
 
 def missing(table, modules, elsewhere):
-    """(public functions of the modules that neither the table nor `elsewhere` names, names that are gone)."""
-    public = {
-        name
+    """(public functions of the modules that neither the table nor `elsewhere` names, names that are gone).
+
+    A name that two of the modules have counts only with its module: placement.check.
+    """
+    public = [
+        (module.__name__.rpartition(".")[2], name)
         for module in modules
         for name, value in vars(module).items()
         if not name.startswith("_") and inspect.getmodule(value) is module and callable(value)
-    }
-    covered = {name.split(".")[-1] for name in table}
-    return public - covered - set(elsewhere), set(elsewhere) - public
+    ]
+    times = Counter(name for _, name in public)
+    called = {f"{module}.{name}" if times[name] > 1 else name for module, name in public}
+    covered = {name if name in called else name.split(".")[-1] for name in table}
+    return called - covered - set(elsewhere), set(elsewhere) - called
