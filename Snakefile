@@ -16,6 +16,7 @@
 #   samples= locations= of each K, and which K, in place of the usual ones (a trial: 8, and 1-3)
 # Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
 import math
+import re
 import shlex
 import sys
 
@@ -111,6 +112,14 @@ def trained_on(name):
 def is_trained(name):
     places = (paths.CHECKPOINTS / PRESET, paths.RUNS / PRESET / "checkpoints")
     return any(any((place / name).rglob("*.safetensors")) for place in places)
+
+
+def also_read(name):
+    """What a notebook reads besides `notebooks.data_files`: loss curves, pages of docs/, where its imports do."""
+    texts = [path.read_text() for path in notebooks.dependencies(name)]
+    curves = paths.CHECKPOINTS.rglob("loss.csv") if any("checkpoints.loss_curve(" in text for text in texts) else []
+    pages = [page for text in texts for page in re.findall(r'paths\.ROOT / "docs" / "([^"]+)"', text)]
+    return sorted({*curves, *(paths.ROOT / "docs" / page for page in pages)})
 
 
 FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # largest count: an experiment that needs it
@@ -241,7 +250,7 @@ for NAME in NOTEBOOKS:
         name: f"notebook_{NAME}"
         input:
             [paths.shown(path) for path in notebooks.dependencies(NAME)],
-            [paths.shown(path) for path in notebooks.data_files(NAME)],
+            [paths.shown(path) for path in (*notebooks.data_files(NAME), *also_read(NAME))],
             [] if SHIPPED else done("measured", "all"),
         output:
             touch(done("notebook", NAME)),

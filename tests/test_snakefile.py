@@ -70,6 +70,9 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     told = re.findall(r"^\| `(\w+?)(?:NN_\.\.\.)?` \|.*\| (\d+)(?: jobs)? \|$", page, flags=re.M)
     assert len(told) == 6 and told == [(rule, str(found[rule])) for rule, _ in told]
     asked = {name: text for name, text in re.findall(r"^rule (\w+):\n((?:    .*\n)+)", said, flags=re.M)}
+    pages = ("docs/worlds.md", "data/checkpoints/tiny/exp1/loss.csv")
+    readers = [[name for name, text in asked.items() if page in text] for page in pages]
+    assert readers == [["notebook_03_clevr_generation"], ["notebook_04_training"]]
     assert "gpu=" not in asked[f"notebook_{notebooks.names()[0]}"] and "gpu=" not in asked["render_part"]
     for wanted in ("gpu=8", "nodes=1", "runtime=600"):  # 90 hours on 8 GPUs: in two jobs of ten hours
         assert wanted in asked["train_net"], asked["train_net"]
