@@ -3,6 +3,7 @@ file.
 """
 
 import ast
+import importlib
 import os
 import pydoc
 import re
@@ -274,6 +275,22 @@ def test_run_explains_itself():
     assert said("reproduce", "--preset", "huge").returncode == 2
     assert "tiny" in said("reproduce", "--preset", "huge").stderr
     assert "fig01" in said("reproduce", "fig01").stderr
+
+
+COMMANDS = [path for path in MODULES if "\ndef main(arguments" in path.read_text()]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: str(path.relative_to(PACKAGE).with_suffix("")))
+def test_every_command_explains_itself_and_refuses_what_it_does_not_know(path, capsys):
+    name = ".".join(path.relative_to(paths.ROOT).with_suffix("").parts)
+    command = importlib.import_module(name).main
+    for arguments, status in ((["--help"], 0), (["--no-such-option"], 2)):
+        with pytest.raises(SystemExit) as stop:
+            command(arguments)
+        assert stop.value.code == status
+    said = capsys.readouterr()
+    assert said.out.startswith("usage: python -m lcs_utils.") and len(said.out.splitlines()) > 3
+    assert said.err.startswith("usage: ") and "error: " in said.err
 
 
 def test_lab_opens_the_start_notebook(monkeypatch):

@@ -237,7 +237,9 @@ def default_folder(resolution: int, counts) -> Path:
 
 def main(arguments=None):
     """Command line: generate a folder, or check one with --verify."""
-    parser = argparse.ArgumentParser(description="Render CLEVR scenes into shards.")
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.clevr.dataset", description="Render CLEVR scenes into shards."
+    )
     parser.add_argument(
         "--objects", dest="counts", type=parse_counts, default=(1, 2, 3), help="how many, as 2, 1-3 or 1,4"
     )

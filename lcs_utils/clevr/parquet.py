@@ -120,7 +120,9 @@ def _parse_splits(text):
 
 def main(arguments=None):
     """Command line: export a folder."""
-    parser = argparse.ArgumentParser(description="Write rendered shards as Parquet files.")
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.clevr.parquet", description="Write rendered shards as Parquet files."
+    )
     parser.add_argument("folder", help="made by python -m lcs_utils.clevr.dataset")
     parser.add_argument("out", help="where the Parquet files go")
     parser.add_argument("--splits", type=_parse_splits, default=SPLITS, help="as train=0.9,test=0.1")

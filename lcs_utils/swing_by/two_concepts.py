@@ -209,7 +209,9 @@ def stored(disks: Disks, seed: int) -> list[Accuracy]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train every seed at every diversity and store the rows as CSV."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.swing_by.two_concepts", description=main.__doc__
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--diversities", type=float, nargs="+", default=DIVERSITIES)
     parser.add_argument("--output", help="needed with other seeds or diversities than the stored ones")

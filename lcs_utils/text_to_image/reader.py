@@ -200,11 +200,17 @@ def load(path: Path = WEIGHTS) -> Reader:
 
 def main(arguments=None) -> None:
     """Command line: train the reader, store it, and say how exact it is on held-out renders."""
-    parser = argparse.ArgumentParser(description="Train the reader of styled renders.")
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.text_to_image.reader", description="Train the reader of styled renders."
+    )
     parser.add_argument("--images", type=int, required=True)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args(arguments)
-    torch.set_num_threads(check_count("threads", asked.threads, 1))
+    try:
+        torch.set_num_threads(check_count("threads", asked.threads, 1))
+        check_count("images", asked.images, BATCH)
+    except ValueError as error:
+        parser.error(str(error))
     save(train(renders("reader"), asked.images, training.folder_of("reader")))
     rows = accuracy(load(), renders("held_out"))
     command = f"python -m lcs_utils.text_to_image.reader --images {asked.images}"

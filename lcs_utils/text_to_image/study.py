@@ -65,16 +65,24 @@ def composite_rows(net: str, denoiser: PromptDenoiser, samples: int = 10) -> Ite
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line: measure every net, store the rows."""
-    parser = argparse.ArgumentParser(description="Measure the small text-to-image model against the truth.")
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.text_to_image.study",
+        description="Measure the small text-to-image model against the truth.",
+    )
     parser.add_argument("--scenes", type=int, default=40)
     parser.add_argument("--pictures", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--nets", nargs="+", help="only these: t1, t2, untrained")
     asked = parser.parse_args(arguments)
-    torch.set_num_threads(check_count("threads", asked.threads, 1))
-    nets = pipelines()
-    for net in asked.nets or ():
-        check_choice("net", net, nets)
+    try:
+        for name in ("scenes", "pictures", "threads"):
+            check_count(name, getattr(asked, name), 1)
+        nets = pipelines()
+        for net in asked.nets or ():
+            check_choice("net", net, nets)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    torch.set_num_threads(asked.threads)
     truth.write(list(success.ceiling_rows(nets["t1"], reader.load(), asked.pictures)))
     for net in tqdm(asked.nets or list(nets), desc="nets"):
         truth.write(rows_of(net, nets[net], asked.scenes, asked.pictures))

@@ -192,13 +192,18 @@ def assembled(speaker: Speaker, vae: AutoencoderKL, size: standin.Size = SIZE, s
 
 def main(arguments=None) -> None:
     """Command line: train one part, or go on with it."""
-    parser = argparse.ArgumentParser(description="Train the small text-to-image model.")
+    parser = argparse.ArgumentParser(
+        prog="python -m lcs_utils.text_to_image.training", description="Train the small text-to-image model."
+    )
     parser.add_argument("run", choices=("vae", *POLICY))
     parser.add_argument("--images", type=int, required=True)
     parser.add_argument("--threads", type=int, default=1)
     asked = parser.parse_args(arguments)
-    torch.set_num_threads(check_count("threads", asked.threads, 1))
-    check_count("images", asked.images, BATCH)
+    try:
+        torch.set_num_threads(check_count("threads", asked.threads, 1))
+        check_count("images", asked.images, BATCH)
+    except ValueError as error:
+        parser.error(str(error))
     found = renders("training", each=EACH if asked.run == "vae" else EACH_TOLD)
     if asked.run == "vae":
         train_vae(asked.images, found, folder_of("vae"))
