@@ -221,7 +221,7 @@ def test_locality_is_said_as_it_was_measured():
 
 
 def test_ks_along_training_are_those_of_the_rule(monkeypatch):
-    monkeypatch.setattr(rates.nets, "along", lambda measured, net: {10: f"{net}@10", 900: net})
+    monkeypatch.setattr(rates.nets, "along", lambda measured, net, preset: {10: f"{net}@10", 900: net})
     rows = made("exp1", ks=range(1, 9)) + made("exp1@10", 0.0, ks=range(1, 7))
     found = rates.with_k(rows, {10: {}, 900: {}}, "exp1")
     assert {images: of["K"].value for images, of in found.items()} == {10: 0, 900: 6}

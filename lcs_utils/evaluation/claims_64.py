@@ -281,7 +281,7 @@ CLAIMS = (
         falls,
     ),
     Claim(
-        "Table 2 at 64 px: of 1-6 objects, told all at once, a net composes better than told one",
+        "Table 2, 1-6 objects at 64 px: told all at once, a net composes better than told one",
         "yes, K = 11, 1",
         "A2",
         _falling(OF_SIX, FARTHER),
