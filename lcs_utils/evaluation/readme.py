@@ -167,12 +167,12 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     old, large = read_rows(told_path(preset)), read_rows(rows_path("small"))
     before = verdicts(old, told(preset))
     judged = Counter(v.verdict for v in of_nets_and_exact(decided(preset))[0])
-    lines = [f"**{judged[kind]} {kind}**" for kind in (YES, PARTLY, NO, OPEN)]
+    lines = ", ".join(f"{judged[kind]} {kind}" for kind in (YES, PARTLY, NO, OPEN))
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
     found = [f"| {titles[of.kind]} | {of.words} | {of.notebook} |" for of in findings(large, old, preset)]
     head = ["| here | finding | in |", "|---|---|---|"]
     return {
-        "verdict": f"{', '.join(lines)} of {judged.total()} checks of nets (no null: {len(before)} more).",
+        "verdict": f"**{lines}** of {judged.total()} checks of nets (no null: {len(before)} more).",
         "findings": "\n".join(head + found),
     }
 
