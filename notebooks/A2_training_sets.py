@@ -146,8 +146,8 @@ Markdown(sentences.outside(stored, table))
 # On 1-3 objects one label, one dropped, a random number and all fill more cells at K = 4 to 6 in this order,
 # and no two intervals touch (first trainings, no null). At two and three other trainings of one label fill as
 # many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told the same share, half of the
-# objects, so the share alone does not decide. Training on up to six objects fills more than on up to two, and at 64 px, above chance,
-# three objects more than two, two more than one.
+# objects, so the share alone does not decide. Training on up to six objects fills more than on up to two,
+# and at 64 px, above chance, three objects more than two, two more than one.
 
 # %%
 by_labels, by_objects = ({of.cell.net: of.filled for of in found} for found in (doses, ranges))
