@@ -86,8 +86,9 @@ files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
 # %%
 families = {"spread": "random cells", "test": "the paper's cells"}
+up_to_twelve = range(1, tables_beyond_chance.MOST + 1)
 each = {
-    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=range(1, 13))}
+    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=up_to_twelve)}
     for words, nets in trainings.items()
     for family, said in families.items()
 }

@@ -23,7 +23,7 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, hand_counts, null_figures, sentences, strips
-from lcs_utils.evaluation import table_figures, tables, training_sets
+from lcs_utils.evaluation import table_figures, tables, tables_beyond_chance, training_sets
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.experiments import experiment
@@ -95,7 +95,7 @@ up_to = {"exp1_1": "1", "exp1_1-2": "2", "exp1": "3", "exp1_1-6": "6", "exp2_1-6
 there = {net: seeds_of(large, net, "spread") for net in up_to}
 at_64 = {net: against_null.of_nets(large, nets, "spread") for net, nets in there.items() if nets}
 said = {f"up to {up_to[net]}": {1: of} for net, of in at_64.items()}
-listed = against_null.of_nets(large, there["exp1_1-6"], "test", ks=range(1, 13))
+listed = against_null.of_nets(large, there["exp1_1-6"], "test", ks=range(1, tables_beyond_chance.MOST + 1))
 Markdown(null_figures.markdown(said | {"up to 6, the paper's cells": {1: listed}}, (3, 5, 6, 9)))
 
 # %% [markdown]

@@ -27,7 +27,7 @@ from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
-from lcs_utils.evaluation.tables_beyond_chance import NEAR
+from lcs_utils.evaluation.tables_beyond_chance import MOST, NEAR
 
 README = paths.ROOT / "README.md"
 
@@ -56,7 +56,8 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     random = [against_null.of_nets(large, seeds_of(large, net, "spread"), ks=[NINE]) for net in nets]
     six, three = (found.at[NINE].filled.above for found in random)
     listed = [
-        against_null.of_nets(large, seeds_of(large, net), "test", ks=range(1, 13)).k.placed for net in nets
+        against_null.of_nets(large, seeds_of(large, net), "test", ks=range(1, MOST + 1)).k.placed
+        for net in nets
     ]
     held = [six.low > three.high, abs(listed[0].value - paper) <= NEAR]
     return Finding(
