@@ -39,6 +39,7 @@ from lcs_utils.stats import as_dicts
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed = STANDARD.seed  # of the stored samples
+numbers = range(1, tables_beyond_chance.MOST + 1)  # of the paper's locations
 size, _ = sizes.told(preset)
 stored = read_rows(rows_path(size))
 
@@ -86,9 +87,8 @@ files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
 # %%
 families = {"spread": "random cells", "test": "the paper's cells"}
-up_to_twelve = range(1, tables_beyond_chance.MOST + 1)
 each = {
-    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=up_to_twelve)}
+    f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=numbers)}
     for words, nets in trainings.items()
     for family, said in families.items()
 }
