@@ -9,13 +9,14 @@
 # %% [markdown]
 # # 1 · A compositional distribution has a local conditional score
 #
-# **Claim** (Lemma 1): if $p(x\mid c_J)$ is a *conditional projective composition* (CPC, Def. 2,
-# eq. (2)), its score at every noise level is a *local conditional score* (LCS, Def. 1, eq. (1)):
-# each pixel needs only the pixels and the one condition of its own block. So it can be learned
-# from scenes with one or two conditions and used with nine (notebook 01b).
+# **Claim** (Lemma 1): if $p(x\mid c_J)$ is a *conditional projective composition* (CPC: each condition
+# controls its own block of pixels; Def. 2, eq. (2)), its score at every noise level is a *local
+# conditional score* (LCS, Def. 1, eq. (1)): each pixel needs only the pixels and the one condition of
+# its own block. Such a score can be learned from scenes with one or two conditions and used with nine
+# (notebook 01b).
 #
-# Paper: section 3.1, Fig. 3, App. B. Needs nothing but this repository; no training. Under a
-# minute on two CPU cores, the same for every preset.
+# Paper: section 3.1, Fig. 3, App. B. Needs only this repository, and no training. Under a minute on two
+# CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -36,10 +37,10 @@ plotting.use_style()
 
 # %% [markdown]
 # ## The two equations in plain torch
-# Can a pixel's score be computed from its own block alone? Nine pixels in a row: condition `a`
-# controls the first three, `b` two in the middle, and the others are background, which is
-# correlated along the whole row. **Eq. (2)**: given $c_J$ the blocks are independent, and the
-# background keeps its correlations on what is left.
+# Can a pixel's score be computed from its own block alone? Take nine pixels in a row. Condition `a`
+# controls the first three and `b` two in the middle; the rest is background, which is correlated along
+# the whole row. **Eq. (2)**: given $c_J$ the blocks are independent, and the background keeps the
+# correlations among its remaining pixels.
 
 # %%
 n, M, J = 9, {"a": [0, 1, 2], "b": [5, 6]}, ["a", "b"]
@@ -55,9 +56,9 @@ for j in J:
     mean[M[j]] = mean_of[j]
 
 # %% [markdown]
-# **Eq. (1)**: $s_t(x;c_J)[i]=\partial_i\log p_t(x_{N_i}\mid c_{L_i})$, one pixel at a time. Lemma
-# 1's subsets are $N_i=M_j, L_i=\{j\}$ inside an active block and $N_i=M_J^c, L_i=\{\}$ outside.
-# (Both formulas are our reconstruction from the paper's text.)
+# **Eq. (1)**: $s_t(x;c_J)[i]=\partial_i\log p_t(x_{N_i}\mid c_{L_i})$, one pixel at a time. Lemma 1
+# takes $N_i=M_j, L_i=\{j\}$ inside an active block and $N_i=M_J^c, L_i=\{\}$ outside all of them. (Both
+# formulas are our reconstruction from the paper's text.)
 
 # %%
 sigma, x = 0.7, 2 * torch.randn(n, generator=torch.Generator().manual_seed(seed)).double()
@@ -83,10 +84,10 @@ assert plain_gap < 1e-12
 
 # %% [markdown]
 # ## Every set of conditions, every noise level; and one wrong reading
-# Does it hold on images? A smooth random background and three conditions, each painting its own
-# square in one of three colors. The subsets depend on $J$: a pixel of $M_c$ is *background* when
-# $c$ is not active (App. B tells three cases apart, of which we have two in words). The upper
-# curve lets it look only at $M_c$.
+# Does the lemma hold on images? The images have a smooth random background and three conditions, each
+# painting its own square in one of three colors. The subsets depend on $J$: a pixel of $M_c$ is
+# *background* when $c$ is not active. (App. B distinguishes three cases; our text of it has two in
+# words.) The upper curve lets such a pixel look only at $M_c$.
 
 # %%
 cpc = squares.three_squares()
@@ -116,10 +117,10 @@ assert largest <= 1e-10 and max(breaks.misread) > 0.01
 
 # %% [markdown]
 # ## Fig. 3, drawn from the numbers
-# Which pixels does the denoiser of a pixel $u$ look at? The Jacobian $|\partial D[u]/\partial
-# x[v]|$, eq. (9), of the full joint, which knows nothing of blocks, at three pixels (crosses).
-# Look for black: no influence at all from outside $N_u$. The square of the inactive $c$ is
-# background and shares its correlations.
+# Which pixels does the denoiser of a pixel $u$ look at? We draw the Jacobian
+# $|\partial D[u]/\partial x[v]|$, eq. (9), at three pixels (crosses). It is computed from the full
+# joint, which knows nothing of blocks. Look for black: no influence at all from outside $N_u$. The
+# square of the inactive $c$ is background and shares its correlations.
 
 # %%
 found = squares.structure(cpc, 0.5, seed)
@@ -142,10 +143,10 @@ assert found.outside < 1e-12
 
 # %% [markdown]
 # ## Slide the noise
-# What does the local score draw, and does it differ anywhere? One image with all three
-# conditions: noisy, denoised by the LCS (three single-condition marginals and a background),
-# denoised by the exact joint of all color combinations, and the difference. At high noise each
-# color is open (gray is the mean of three), at low noise decided, block by block.
+# What does the local score draw, and does it ever differ from the exact one? One image with all three
+# conditions is shown noisy, denoised by the LCS (three single-condition marginals and a background) and
+# denoised by the exact joint of all color combinations; last comes the difference. At high noise each
+# color is still open (gray is the mean of the three); at low noise it is decided, block by block.
 
 # %%
 stops = torch.logspace(-1.5, 1.2, 12).tolist()
@@ -154,11 +155,11 @@ widgets.frame_slider(frames, [f"{s:.2f}" for s in stops], "noise level sigma", s
 
 # %% [markdown]
 # ## The converse
-# Does a local score imply a composition? If the score in each block depends on that block alone,
-# its line integrals add up block by block, so $p(\cdot\mid c_J)$ is a product over the blocks; it
-# is eq. (2)'s if each factor is the same for every $J$, the half that $L_i$ stands for, which one
-# $J$ cannot show. The paper says "equivalence" and proves one direction; this is our check of the
-# other. With one light shared by all blocks the sum must be wrong.
+# Does a local score imply a composition? If the score in each block depends on that block alone, its
+# line integrals add up block by block, so $p(\cdot\mid c_J)$ is a product over the blocks. This is
+# eq. (2) if each factor is also the same for every $J$. That half is what $L_i$ stands for, and a
+# single $J$ cannot show it. The paper says "equivalence" and proves one direction; this is our check of
+# the other. With one light shared by all blocks the sum must be wrong.
 
 # %%
 product, lit = breaks.product, breaks.shared_light
@@ -174,9 +175,9 @@ assert product.gap < 1e-6 and lit.gap > 0.1
 
 # %% [markdown]
 # ## Windows that grow with the noise
-# May $N_i$ change with $t$, as Def. 1 allows? A row of pixels with correlations that decay, no
-# conditions, and the smallest window that keeps almost all of the denoiser. More noise makes a
-# pixel look further: so a network's window must be measured at every noise level (notebook 07).
+# May $N_i$ change with $t$, as Def. 1 allows? We take a row of pixels whose correlations decay, without
+# conditions, and find the smallest window that keeps almost all of the denoiser. With more noise a
+# pixel must look further, so a network's window must be measured at every noise level (notebook 07).
 
 # %%
 windows = squares.growing_windows((0.05, 0.2, 0.5, 1.0, 2.0, 5.0), seed)
@@ -200,10 +201,9 @@ assert windows.radii == sorted(windows.radii) and windows.radii[-1] > windows.ra
 assert max(windows.missed) < 0.03
 
 # %% [markdown]
-# **What to look for.** Nothing here was trained and nothing is approximate: locality is a
-# *property of the data's distribution*, not of a network. What the paper then asks is whether a
-# network finds it (notebooks 05-07).
+# **What to look for.** Nothing here was trained and nothing is approximate: locality is a *property of
+# the data's distribution*, not of a network. The paper then asks whether a network finds it
+# (notebooks 05-07).
 #
-# **What differs from the paper.** Eqs. (1)-(2) and the subsets of Lemma 1 are reconstructed from
-# the text; the misread inactive block, the converse and the windows that grow with noise are
-# ours.
+# **What differs from the paper.** Eqs. (1)-(2) and the subsets of Lemma 1 are reconstructed from the
+# text. The misread inactive block, the converse and the windows that grow with noise are ours.

@@ -9,14 +9,14 @@
 # %% [markdown]
 # # 1b · What is fitted to two conditions composes at nine
 #
-# **Claim** (section 3.1): a model of a conditional projective composition (CPC, Def. 2), fitted
-# to scenes with **at most two** conditions, is right at nine, because its errors are those of its
-# parts. Where the data are no composition the same fit is wrong, and already at counts that it
-# saw. And adding scores, the explicit composition, is exact only where the background is
-# independent between the blocks; the local conditional score (Def. 1) always is.
+# **Claim** (section 3.1): a model of a conditional projective composition (CPC, Def. 2) that is fitted
+# to scenes with **at most two** conditions is right at nine, because its errors are those of its parts.
+# Where the data are not a composition the same fit is wrong, already at the counts that it saw.
+# Explicit composition, which adds scores, is exact only where the background is independent between the
+# blocks; the local conditional score (Def. 1) always is.
 #
-# Paper: section 3.1; projective composition is Bradley et al. 2025, arXiv 2502.04549. Closed
-# form, nothing is trained. Under a minute on two CPU cores, the same for every preset.
+# Paper: section 3.1; projective composition is from Bradley et al. 2025, arXiv 2502.04549. Everything
+# is in closed form and nothing is trained. Under a minute on two CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -35,10 +35,10 @@ plotting.use_style()
 
 # %% [markdown]
 # ## Nine squares from at most two
-# Does a fit to few conditions draw many? Nine squares, each with its own color, on a smooth
-# background. Each block and the background are fitted by maximum likelihood to samples with none,
-# one or two conditions, and sampled with up to nine (Heun, 32 steps). The fit is handed the
-# blocks $M_j$; a network must find them.
+# Can a model fitted to few conditions draw many? Nine squares, each with its own color, lie on a smooth
+# background. We fit each block and the background by maximum likelihood to samples with none, one or
+# two conditions, then sample with up to nine (Heun, 32 steps). The fit is given the blocks $M_j$; a
+# network must find them.
 
 # %%
 grown = nine_squares.grow(seed)
@@ -65,10 +65,10 @@ Markdown(
 assert grown.color_error < 0.2 and divergence[9] < 0.5 and divergence[9] / divergence[2] < 9
 
 # %% [markdown]
-# ## Where the data are no composition
-# Is it the new count that fails, or the model? The same fit on three Gaussian families: a CPC,
-# one light on all pixels, and conditions that spill over onto foreign blocks. Look left of the
-# edge: what is wrong at three conditions is already wrong at one and two, which the fit saw.
+# ## Where the data are not a composition
+# Is it the new count that fails, or the model? We apply the same fit to three Gaussian families: a CPC,
+# one with a light on all pixels, and one whose conditions spill over onto other blocks. Look at the
+# gray part: what is wrong at three conditions is already wrong at one and two, which the fit saw.
 
 # %%
 off = nine_squares.fitted_at_counts(seed)
@@ -95,9 +95,9 @@ assert min(two for _, two, _ in broken) > 0.1
 
 # %% [markdown]
 # ## Beside it: sums of scores
-# Why not simply add scores, $s_b+\sum_j(s_j-s_b)$? Each term brings its own background. Where the
-# background is independent between the blocks this does not matter; where it is correlated only
-# the local score is exact. With one condition there is nothing to add.
+# Why not simply add scores, $s_b+\sum_j(s_j-s_b)$, where $s_b$ is the background's? Each term brings
+# its own background. Where this is independent between the blocks, no harm is done; where it is
+# correlated, only the local score is exact. With one condition there is nothing to add.
 
 # %%
 gaps = nine_squares.against_sums(levels, seed)
@@ -126,6 +126,6 @@ assert max(local for each in gaps.values() for local, _ in each.values()) < 1e-1
 assert max(by_sum for _, by_sum in gaps["independent"].values()) < 1e-10 < 1e-2 < three
 
 # %% [markdown]
-# **What to look for.** Length generalization needs no new ability at the new count: it needs a
-# model of the right parts. **What differs from the paper.** The closed-form example, the families
-# that are no composition and the comparison with sums of scores are ours.
+# **What to look for.** Length generalization needs no new ability at the new count; it needs a model of
+# the right parts. **What differs from the paper.** The closed-form example, the families that are not
+# compositions and the comparison with sums of scores are ours.

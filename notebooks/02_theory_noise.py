@@ -9,13 +9,13 @@
 # %% [markdown]
 # # 2 · Almost compositional, and noise makes it more so
 #
-# **Claims.** A distribution that is nearly a conditional projective composition (CPC) has a
-# nearly local score: the distance is at most the sum of three errors (Def. 3, eqs. (4)-(6), Lemma
-# 2). Noise shrinks each of them (Lemma 3), at the rate of half the relative Fisher information
-# (Claim 1, eq. (7)). So composing is easiest at high noise, where the paper says that conditions
+# **Claims.** A distribution that is nearly a conditional projective composition (CPC) has a nearly
+# local score: the distance is at most a weighted sum of three errors (Def. 3, eqs. (4)-(6), Lemma 2).
+# Noise shrinks each error (Lemma 3), at the rate of half the relative Fisher information (Claim 1,
+# eq. (7)). Composing is therefore easiest at high noise, which is where the paper says that conditions
 # act.
 #
-# Paper: section 3.1 (a relaxation), App. C. Needs nothing but this repository; exact, no
+# Paper: section 3.1 (a relaxation), App. C. Needs only this repository; everything is exact, without
 # training. Under a minute on two CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
@@ -35,12 +35,12 @@ couplings, sigmas = noise.COUPLINGS, noise.SIGMAS
 
 # %% [markdown]
 # ## Lemma 2: how far from compositional, how far from local?
-# What does it cost to use a local score where the data are nearly a composition? A Gaussian
-# family of three objects on eight pixels with one dial, the *coupling*: a light shared by all
-# pixels, and objects that spill over. Def. 3 measures the distance to a CPC: $\varepsilon_1$
-# (blocks depend on each other), $\varepsilon_2$ (conditions act on foreign blocks),
-# $\varepsilon_3$ (they act on the background). **Lemma 2**: the law of the local score is within
-# $\varepsilon_1+|J|\varepsilon_2+\varepsilon_3$ of the truth.
+# What does a local score cost when the data are only nearly a composition? We take a Gaussian family of
+# three objects on eight pixels with one dial, the *coupling*. It sets both a light shared by all pixels
+# and how far objects spill over. Def. 3 measures the distance to a CPC by $\varepsilon_1$ (blocks
+# depend on each other), $\varepsilon_2$ (conditions act on other blocks) and $\varepsilon_3$ (they act
+# on the background). **Lemma 2**: the distribution of the local score is within
+# $\varepsilon_1+|J|\varepsilon_2+\varepsilon_3$ of the truth in KL divergence.
 
 # %%
 lemmas = noise.lemma_2_by_coupling(couplings)
@@ -71,9 +71,9 @@ assert all(lemma.divergence <= lemma.bound + 1e-12 for lemma in lemmas)
 
 # %% [markdown]
 # ## Slide the coupling
-# What does each pixel's denoiser look at (rows: pixel $u$, columns: pixel $v$)? Without coupling
-# the exact one and the local one are the same; with it the truth looks everywhere, and the bars
-# say how much of Def. 3 is missed.
+# Where does each pixel's denoiser look (rows: pixel $u$, columns: pixel $v$)? Without coupling the
+# exact denoiser and the local one are the same. With coupling the exact one looks everywhere. The bars
+# show the errors of Def. 3, the divergence and its bound.
 
 # %%
 frames = [widgets.figure_frame(figure) for figure in noise.coupling_frames(couplings, lemmas)]
@@ -81,8 +81,8 @@ widgets.frame_slider(frames, [f"{c:.2f}" for c in couplings], "coupling")
 
 # %% [markdown]
 # ## Lemma 3: noise makes it more compositional
-# Do the three errors fall when noise is added? Each must, strictly; look at how late that starts:
-# as long as the noise is weaker than the objects' own spread nothing is gained.
+# Do the three errors fall when noise is added? Each must, strictly. Look at how late the fall starts:
+# as long as the noise is weaker than the objects' own spread, hardly anything is gained.
 
 # %%
 errors = noise.lemma_3_by_noise(noise.COUPLED, sigmas)
@@ -107,10 +107,10 @@ assert bool((errors.diff(dim=0) < 0).all())
 
 # %% [markdown]
 # ## Claim 1: at which rate?
-# How fast does the divergence fall with the variance $t=\sigma^2$ of the noise? Both sides of
-# Claim 1, for Gaussians in closed form and for mixtures by quadrature: the dots must lie on the
-# lines. Its proof uses **eq. (7)**, whose formula is lost to us; we check the heat equation,
-# which that proof needs.
+# How fast does the divergence fall with the variance $t=\sigma^2$ of the noise? We compute both sides
+# of Claim 1, for Gaussians in closed form and for mixtures by quadrature: the dots must lie on the
+# lines. The proof uses **eq. (7)**, whose formula is lost to us. We check the heat equation, which the
+# proof needs.
 
 # %%
 slopes = noise.claim_1_by_noise(noise.COUPLED, sigmas, seed)
@@ -134,8 +134,8 @@ Markdown(
 assert slopes.gap < 1e-6 and slopes.heat < 1e-9
 
 # %% [markdown]
-# **What to look for.** Nothing above compares samples: every number is a divergence between exact
-# laws. Noise helps, but at high noise *any* two laws approach each other; that composition
-# matters there is the subject of notebook 02b.
+# **What to look for.** Nothing above compares samples: every number is computed from exact
+# distributions. Noise helps, but at high noise *any* two distributions approach each other; that
+# composition matters there is the subject of notebook 02b.
 #
 # **What differs from the paper.** The family, its dial and the reading of eq. (7) are ours.

@@ -9,13 +9,13 @@
 # %% [markdown]
 # # 2b · Hidden in features: the angle test, Corollary 1 and Claim 2
 #
-# **Claim.** Everything of notebook 01 holds in a feature space (Def. 4, eq. (8), Cor. 1), and eq.
-# (3), orthogonal mean differences, is a necessary test of it, not a sufficient one. What noising
-# does to a map that is not orthogonal (Claim 2, App. D) we check in five readings, since the
-# formula is lost to us: some gaps vanish at high noise, and the two that matter relative to the
-# score do not.
+# **Claim.** Everything in notebook 01 also holds in a feature space (Def. 4, eq. (8), Cor. 1).
+# Orthogonal mean differences, eq. (3), are a necessary test of composition there, not a sufficient one.
+# Claim 2 (App. D) is about noise under a map that is not orthogonal. Its formula is lost to us, so we
+# check five readings: some gaps vanish at high noise, but the two that matter, the gap relative to the
+# score and that between the distributions, do not.
 #
-# Paper: section 3.2, App. D. Needs nothing but this repository; exact or by quadrature, no
+# Paper: section 3.2, App. D. Needs only this repository; everything is exact or by quadrature, without
 # training. Under a minute on two CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
@@ -36,10 +36,10 @@ plotting.use_style()
 
 # %% [markdown]
 # ## Eq. (3): are the mean differences orthogonal?
-# Does $d_i=E[z\mid c_i]-E[z\mid\{\}]$ tell a composition? In a CPC all angles are right ones.
-# *Necessary*: spill, which breaks it, shows. *Not sufficient*: under a shared light they are right as well, and the
-# blocks depend on each other. And it depends on the *feature space*: a CPC seen through a shear
-# fails it.
+# Does $d_i=E[z\mid c_i]-E[z\mid\{\}]$ reveal a composition? In a CPC all angles between them are right
+# angles. This is *necessary*: spill, which breaks the composition, shows. It is *not sufficient*: under
+# a shared light the angles are right too, yet the blocks depend on each other. And it depends on the
+# *feature space*: a CPC seen through a shear fails.
 
 # %%
 cosines, dependence = feature_maps.angles(), feature_maps.dependence_under_light()
@@ -68,9 +68,9 @@ assert (
 
 # %% [markdown]
 # ## Corollary 1: the local score in features
-# Is the LCS in $z=A(x)$ the score of the noised pushforward? By quadrature in pixel space, for an
-# orthogonal, a linear and a smooth map of the plane. With pixel blocks instead of feature blocks
-# it must fail.
+# Is the LCS in $z=A(x)$ the score of the noised pushforward, the distribution of $A(x)$ plus noise? We
+# check by quadrature in pixel space, for an orthogonal, a linear and a smooth map of the plane. With
+# pixel blocks it must fail.
 
 # %%
 corollary = feature_maps.corollary_1(seed)
@@ -87,11 +87,11 @@ assert max(corollary.gaps.values()) < 1e-6 < 0.3 < corollary.pixel_blocks
 
 # %% [markdown]
 # ## Claim 2: does noise commute with the map?
-# "The non-commutativity shrinks as noise grows": which of five readings does? Noise then map,
-# $A\#N_t[p]$, against map then noise, $N_t[A\#p]$. Gaps of scores vanish, as they
-# do between *any* two laws, because all scores vanish at high noise; those of denoisers, because both
-# laws have one mean. Look at the dashed ones: as
-# a part of the score, and between the laws, the gap grows and stays.
+# "The non-commutativity shrinks as noise grows": which of five readings does? We compare noise then
+# map, $A\#N_t[p]$, with map then noise, $N_t[A\#p]$. The gap between scores vanishes, as it does
+# between *any* two distributions, because all scores vanish at high noise; that between denoisers does
+# because both distributions have the same mean. Look at the dashed curves: relative to the score, and
+# in KL, the gap grows and stays.
 
 # %%
 sigmas = feature_maps.SIGMAS
@@ -121,10 +121,10 @@ assert linear.relative[-1] == max(linear.relative) > 0.1  # as a part of the sco
 
 # %% [markdown]
 # ## App. D: is one map enough?
-# Could a model that learned one $A$, where a time-dependent map is needed, still compose if it
-# composes at high noise? Samples made with a single $A$ above a switch and exactly below, the
-# other way round, and with the exact time-dependent map $A_t$ of a Gaussian, which becomes a
-# rotation as noise grows. Look where the blue curve is low.
+# Suppose a model has learned a single $A$ where a time-dependent map is needed. Can it still compose if
+# it composes at high noise? We sample with a single $A$ above a switching noise level and exactly below
+# it, then the other way round, and then with the exact time-dependent map $A_t$ of a Gaussian, which
+# becomes a rotation as noise grows. Look where the blue curve is low.
 
 # %%
 switches = torch.logspace(-2, 2, 13).tolist()
@@ -151,11 +151,10 @@ assert above[6] < 0.1 * above[0] and maps["turn"].above[0] < 1e-3  # one A is en
 assert exact_map < 1e-3  # and the time-dependent map at all levels
 
 # %% [markdown]
-# **What to look for.** A distribution can be compositional in features and in no pixel block; eq.
-# (3) can then say "no" in pixels and "yes" in features (the nets' features are looked at in
-# 08b).
+# **What to look for.** A distribution can be compositional in features and in no pixel block; eq. (3)
+# can then say "no" in pixels and "yes" in features (notebook 08b looks at the nets' features).
 #
-# **What differs from the paper.** Claim 2's formula is lost to us. The KL between the two laws
-# tends to that of $N(0,I)$ from $N(0,AA^T)$. The paper's conclusion holds here all the same: at
-# high noise one map is enough; it is at low noise that the map must change with time. The
-# examples are ours.
+# **What differs from the paper.** Claim 2's formula is lost to us. The KL divergence between the two
+# distributions tends to that of $N(0,I)$ from $N(0,AA^T)$. The paper's conclusion holds here all the
+# same: at high noise one map is enough; at low noise the map must change with time. The examples are
+# ours.
