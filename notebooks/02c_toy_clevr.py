@@ -9,13 +9,13 @@
 # %% [markdown]
 # # 2c · Why one label is not enough: a toy CLEVR with exact scores
 #
-# **Claim.** Two *Bayes-optimal* models of one label agree on all that training shows: one
-# length-generalizes and is local at the labeled cells (between them it still counts the whole
-# image), the other looks far at the labeled cells and does not. Enforcing locality takes the choice
-# away.
+# **Claim.** Two *Bayes-optimal* models of scenes with one label agree on everything that training
+# shows. One length-generalizes and is local at the labeled cells (between them it still counts over the
+# whole image). The other looks far at the labeled cells and does not length-generalize. Enforcing
+# locality takes the choice away.
 #
-# Paper: Figs. 1 and 2, Exps. 1-3 (App. E.1), here in closed form (`theory.blobs`). Nothing is
-# trained. Under a minute on two CPU cores, the same for every preset.
+# Paper: Figs. 1 and 2, Exps. 1-3 (App. E.1), here in closed form (`theory.blobs`). Nothing is trained.
+# Under a minute on two CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -35,11 +35,12 @@ low, high = 0.1, 3.0  # noise levels
 
 # %% [markdown]
 # ## Fig. 1 in the toy
-# What should a model do with nine labels that never saw two? Colored blobs on the paper's grid,
-# up to three per scene. Exp. 1 knows all cells. Exp. 2 knows one and must infer the others from
-# the whole image: *any* one of the labels may hold the labeled object, or *each* does; both
-# readings fit its training data perfectly. Exp. 3 infers from the neighboring cells; a label
-# whose window holds no other need not choose. Look for rings without an object.
+# What should a model do with nine labels if it never saw two? Scenes are colored blobs on the paper's
+# grid, up to three per scene. Exp. 1 is told all occupied cells. Exp. 2 is told one and must infer the
+# others from the whole image. Several labels can be read in two ways: *any* one of them may hold the
+# labeled object, or *each* does. Both fit its training data perfectly. Exp. 3 infers from the
+# neighboring cells; a label whose window holds no other need not choose. Look for rings without an
+# object.
 
 # %%
 samples = toy_clevr.sample([1, 4, 9], seed)
@@ -64,9 +65,9 @@ assert min(objects[EACH], objects[LOCAL]) >= 9
 
 # %% [markdown]
 # ## How local must it be?
-# Where does composition end? Nine labels three cells apart on a smaller grid, one-label models
-# read as *any*, from radius zero (each cell alone) to the whole image, which is Exp. 2. Look
-# where a window begins to hold two labels.
+# Where does composition end? Nine labels stand three cells apart on a smaller grid. One-label models,
+# read as *any*, see from radius zero (each cell alone) to the whole image, which is Exp. 2. Look where
+# a label's window begins to hold a second one.
 
 # %%
 swept = toy_clevr.sweep([0, 1, 2, 3, 4, 5, 7], seed)
@@ -89,10 +90,10 @@ assert swept.placed[0] == 9 and swept.placed[7] <= 3
 # %% [markdown]
 # ## Fig. 2 from exact scores
 # Where does the denoiser of the middle object look (eq. (9)), and where does the middle label act
-# (eq. (10))? At high noise, Exp. 1: nowhere else, ever. Exp. 2 read as *any*: at all labeled
-# places, since any may be *the* one. Read as *each*, **at a labeled cell**, as local as Exp. 1.
-# At low noise the pixels decide and the label no longer acts (but in Exp. 1, which trusts nothing
-# else).
+# (eq. (10))? Exp. 1 looks nowhere else, at any noise level. At high noise Exp. 2, read as *any*, looks
+# at all labeled places, since any of them may be *the* one. Read as *each* it is, **at a labeled
+# cell**, as local as Exp. 1. At low noise the pixels decide and the label no longer acts (except in
+# Exp. 1, which trusts nothing else).
 
 # %%
 influences = toy_clevr.influences(samples.pictures[EXP_1][2], (low, high), seed)
@@ -124,11 +125,11 @@ for name in (ANY, EACH, LOCAL):  # at low noise the pixels decide
 
 # %% [markdown]
 # ## At the labels this is trivial: the whole Jacobian
-# Is the model that composes local *everywhere*? At a labeled cell the label decides, and nothing
-# is left to look for. So here is the whole Jacobian, of all cells with respect to all cells, on
-# the smaller grid. Below the line, at an *unlabeled* cell, the composing model must count how
-# many extra objects there are already, and looks over the whole image; Exp. 1 does not. Composing
-# needs locality where conditions act, not everywhere.
+# Is the model that composes local *everywhere*? At a labeled cell the label decides, and nothing is
+# left to look for. So here is the whole Jacobian, of all cells with respect to all cells, on the
+# smaller grid. Below the line are the *unlabeled* cells. There the composing model must count how many
+# extra objects there are already, so it looks over the whole image; Exp. 1 does not. Composing needs
+# locality where conditions act, not everywhere.
 
 # %%
 jacobians = toy_clevr.jacobians(swept.scene, (0.5, 1.0, 3.0), 1.0, seed)
@@ -159,9 +160,9 @@ assert all(found.labeled < 1e-9 for found in elsewhere[EACH].values())  # nor 'e
 assert max(found.most for found in elsewhere[EACH].values()) > 0.05  # but between the labels it counts
 
 # %% [markdown]
-# **What to look for.** In this toy Exp. 2 does not fail for lack of data or capacity: nothing in
-# its data says what two labels mean. Of the two exact models of one label the one that composes
-# is local where the labels are and counts between them, the other looks far from them. A network
+# **What to look for.** In this toy Exp. 2 does not fail for lack of data or capacity: nothing in its
+# data says what two labels mean. Of the two exact models of one label, the one that composes is local
+# where the labels are and counts between them; the other, at the labels, looks far away. A network
 # picks a reading; locality takes the choice away.
 #
 # **What differs from the paper.** The toy CLEVR, the two readings and the radius sweep are ours.

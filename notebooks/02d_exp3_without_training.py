@@ -9,13 +9,14 @@
 # %% [markdown]
 # # 2d · Exp. 3 without training, on rendered scenes
 #
-# **Claim.** The local conditional score (Def. 1) needs no network to length-generalize: in closed
-# form, over the patches of a finite set of scenes with one label each, it fills four cells and six far
-# above chance, as long as its window holds one label. Over whole images it returns its training images.
+# **Claim.** The local conditional score (Def. 1) needs no network to length-generalize. In closed form,
+# over the patches of a finite set of scenes with one label each, it fills four and six cells far above
+# chance, as long as the window around a label holds no other. Over whole images it returns its training
+# images.
 #
-# Paper: Exp. 3 (App. E.3), Fig. 1; the closed form follows Kamb & Ganguli's and Niedoba's local
-# scores, made conditional. Nothing is trained or fitted. Under a minute on two CPU cores, the
-# same for every preset.
+# Paper: Exp. 3 (App. E.3), Fig. 1; the closed form follows Kamb & Ganguli's and Niedoba's local scores,
+# made conditional. Nothing is trained or fitted. Under a minute on two CPU cores, the same for every
+# preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -36,10 +37,10 @@ plotting.use_style()
 
 # %% [markdown]
 # ## The posterior mean over training patches
-# What does a local score draw that was never trained? Given CLEVR scenes with up to three
-# objects, one of them labeled, it is the mean over the *training patches themselves*, weighted by
-# near pixels and near labels (`theory.local_denoiser`). Dots: the labels asked for. Look at the
-# last row: whole images are copied.
+# What does a local score draw that was never trained? The data are CLEVR scenes with up to three
+# objects, one of them labeled. A denoised cell is the mean over the *training patches themselves*,
+# weighted by how well they match the pixels and labels around it (`theory.local_denoiser`). Dots are
+# the labels asked for. Look at the last row: whole images are copied.
 
 # %%
 live = training_free_report.draw_live(training_images, [1, 4, 9], seed)
@@ -66,12 +67,13 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 
 # %% [markdown]
 # ## Does it length-generalize, and where does it fall short of the net?
-# Samples at each number of labels, counted like those of the nets (`python -m
-# lcs_utils.evaluation.training_free`), 24 a number, beside the trained Exp. 3 (8 a number), whose patches
-# have radius 3. Objects that stand anywhere fill cells, too: what is drawn is the share filled *less* what the same
-# score's pictures of other labels fill. Look at four labels, the first number
-# that no scene had, where whole images already lie far below, and at six of the paper's, which stand two
-# cells apart: there windows hold several labels.
+# We draw 24 samples at each number of labels and count them like those of the nets
+# (`python -m lcs_utils.evaluation.training_free`). Beside them is the trained Exp. 3 (8 samples at each
+# number), whose patches have radius 3. Objects in wrong places fill some cells too, so the figure shows
+# the share filled *less* what the same score's pictures of other labels fill. Squares: radius 2, four
+# times the scenes. Look first at four labels, more than any scene had objects: whole images are already
+# far below. Then look at six of the paper's, some only two cells apart: there windows hold several
+# labels.
 
 # %%
 found = training_free_report.rates()
@@ -100,12 +102,12 @@ listed, random = (of["local, radius 2"] for of in above.values())
 assert listed[4].low > random[6].high > random[6].low > listed[6].value
 
 # %% [markdown]
-# **What to look for.** Over chance radius 1 fills more than the others at nine labels, but an object is
-# wider than its window and comes out as a mosaic of several. With radius 3, and 2 but
-# where nine stand close, objects are whole; where a window holds labels that no training patch shows
-# together, objects are left out: radius 2 falls from
-# four of the paper's labels to six more than at random cells, where its windows hold one. Four times the
-# scenes do not cure that: none has two labels. The trained net fills more cells at six than the closed form of
-# its radius, but so do its pictures of other labels: over chance the two are not told apart.
+# **What to look for.** Above chance, radius 1 fills more than the others at nine labels, but an object
+# is wider than its window and comes out as a mosaic of several. With radius 3, and with radius 2 except
+# where nine stand close, objects are whole. Where a window holds labels that no training patch shows
+# together, objects are left out: from four labels to six, radius 2 falls more at the paper's locations
+# than at random cells, where a label's window holds no other. Four times the scenes do not cure that,
+# since none has two labels. At six the trained net fills more cells than the closed form of its radius,
+# but so do its pictures of other labels: above chance the two cannot be told apart.
 #
 # **What differs from the paper.** The training-free Exp. 3 is ours.
