@@ -9,13 +9,14 @@
 # %% [markdown]
 # # 3 · CLEVR scenes, conditions and where objects can stand
 #
-# **Claim** (App. E.1, Fig. 9): a condition is a 16×16 grid of counts of object centers; what a net is told is chosen by a
-# *label policy*, the only difference between Exp. 1 (all objects labeled) and Exp. 2 (one of them). And: the training
-# images can be had without Blender, in its look, at a small part of its cost.
+# **Claim** (App. E.1, Fig. 9): a condition is a 16×16 grid of counts of object centers. A *label
+# policy* chooses what a net is told; it is the only difference between Exp. 1 (all objects labeled) and
+# Exp. 2 (one of them). Also: training images that look like Blender's can be made without Blender, at a
+# small fraction of the cost.
 #
-# Scenes follow CLEVR's own procedure (Johnson et al. 2017: placement, margins, jitter, visibility); images come from an
-# analytic renderer whose distance to Blender's Cycles is measured here. Needs nothing trained. About a minute, the same
-# for every preset.
+# Scenes follow CLEVR's own procedure (Johnson et al. 2017: placement, margins, jitter, visibility).
+# Images come from an analytic renderer, and we measure how far it is from Blender's Cycles. No trained
+# net is needed. About a minute, the same for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -36,16 +37,17 @@ plotting.use_style()
 
 # %% [markdown]
 # ## Scenes
-# Every scene is a function of `(seed, index)`: camera and lamps jitter, objects are rejected until CLEVR's margins hold
-# and each shows enough pixels. The same call gives the same bytes.
+# Every scene is a function of `(seed, index)`. Camera and lamps jitter; placements are rejected until
+# CLEVR's margins hold and each shows enough pixels. The same call gives the same bytes.
 
 # %%
 sheet = [[scenes.sample_scene(seed, 10 * n + i, n) for i in range(5)] for n in (1, 2, 3, 6)]
 images = [render(row, 128).transpose(0, 3, 1, 2) for row in sheet]
 figure = plotting.image_grid(images, row_labels=["1 object", "2 objects", "3 objects", "6 objects"], cell=1.2)
 # %% [markdown]
-# The nets of preset `tiny` see such scenes at 32 px, where a small object is three pixels wide. Masks, depth and boxes
-# come from the same rays; `python -m lcs_utils.clevr.dataset --with masks depth boxes` stores them beside the images.
+# The nets of preset `tiny` see such scenes at 32 px, where a small object is three pixels wide. Masks,
+# depth and boxes come from the same rays; `python -m lcs_utils.clevr.dataset --with masks depth boxes`
+# stores them beside the images.
 
 # %%
 scene_figures.annotated(sheet[3][0])
@@ -53,18 +55,19 @@ plt.show()
 
 # %% [markdown]
 # ## A scene of your own
-# Number, places, shapes, materials and colors of the objects, and the three lamps: the picture is rendered again at every
-# change. The line below the controls says whether CLEVR's own rules hold. Without a kernel, the first picture stays.
+# Set the number, places, shapes, materials and colors of the objects, and the three lamps. The picture
+# is rendered again at every change, and the line below the controls says whether CLEVR's own rules
+# hold. Without a kernel, the first picture stays.
 
 # %%
 scene_controls(seed=1, count=3)
 
 # %% [markdown]
 # ## Other colors, shapes, materials, pictures
-# What scenes are made of is data: names and numbers, read by the sampler and by both back ends. CLEVR's are the default;
-# `docs/worlds.md` says what can be changed, and how a data set of it is rendered. Here eggs, bricks and pillars in four
-# colors, lacquered or of satin metal, as CLEVR's 3:2 rectangles, seen from another place. Second row: masks from the same
-# rays.
+# What scenes are made of is data: names and numbers, which the sampler and both renderers read. CLEVR's
+# are the default; `docs/worlds.md` says what can be changed and how to render a data set of it. Here
+# are eggs, bricks and pillars in four colors, lacquered or of satin metal, in CLEVR's 3:2 format, from
+# another viewpoint. Second row: masks from the same rays.
 
 # %%
 other = scene_figures.documented_world()
@@ -75,9 +78,10 @@ plt.show()
 
 # %% [markdown]
 # ## How close to Blender
-# 24 fixed scenes of 1 to 10 objects, rendered once by Cycles (64 samples, denoised) and kept in `data/scenes`; six of
-# them from the best to the worst match. Third row: fast minus Cycles, 6 times amplified around gray. What is left are
-# reflections of reflections and color that objects throw at each other.
+# We compare 24 fixed scenes of 1 to 10 objects, rendered once by Cycles (64 samples, denoised) and kept
+# in `data/scenes`. Six of them are shown, from the best to the worst match. Third row: fast minus
+# Cycles, amplified 6 times around gray. What remains is reflections of reflections and color that
+# objects throw on each other.
 
 # %%
 found = fidelity.compare()
@@ -94,9 +98,9 @@ print(f"IoU of {len(iou)} object masks: mean {iou.mean():.3f}, lowest {iou.min()
 
 # %% [markdown]
 # ## How fast
-# Images per second of processor time, so that other work on the machine counts little. How many
-# depends on the machine: `rates` holds it, `benchmarks/renderer.py` measures it beside Cycles, on
-# several cores, and with its memory.
+# Images per second of processor time, so that other work on the machine counts little. The rate depends
+# on the machine: `rates` holds it; `benchmarks/renderer.py` measures it beside Cycles, on several
+# cores, and its memory use.
 
 # %% tags=["nbval-ignore-output"]
 rates = scene_figures.speed([scene for row in sheet[:3] for scene in row] * 10)
@@ -106,16 +110,18 @@ for px, low in least.items():
 
 # %% [markdown]
 # ## Fig. 9: the condition
-# The image, its grid of counts when all objects are labeled (Exp. 1), and when one is (Exp. 2, 3). The rest of the scene
-# is the same: the net of Exp. 2 sees two more objects that nobody told it of.
+# The image, its grid of counts when all objects are labeled (Exp. 1), and the grid when one is
+# (Exps. 2, 3). The rest of the scene is the same: the net of Exp. 2 sees two more objects that its
+# label does not mention.
 
 # %%
 figure, labels_per_image = scene_figures.fig09(sheet[2], seed)
 path = plotting.save_figure(figure, "fig09", preset, {"labels_per_image": labels_per_image}, seed)
 # %% [markdown]
 # ## Where objects stand, and where the tests put them
-# A location that no training scene occupies stays empty whatever the net learned. The paper's 12 test locations (App.
-# E.1) are read as x to the right and y down in a centered square crop. Does each of them lie where the map is bright?
+# A location that no training scene occupies stays empty, whatever the net learned. We read the paper's
+# 12 test locations (App. E.1) as x right, y down in a centered square crop. Does each lie where the map
+# is bright? Below: centers there, relative to a uniform spread.
 
 # %%
 share = scene_figures.share_of_centers(seed + 1, scenes_per_count)
@@ -130,8 +136,8 @@ said = ", ".join(f"{of:.1f}" for of in times)
 Markdown(f"Centers at the twelve, over those of a uniform law: {said}. Fewer than that: locations {few}.")
 # %% [markdown]
 # ## Twelve objects at the test locations
-# From a few objects on, CLEVR's own rules leave such layouts out, whose objects stand close and in lines: the
-# test asks for more crowding than any training scene has.
+# From a few objects on, CLEVR's own rules exclude such layouts, because the objects stand close and in
+# lines: the test asks for more crowding than any training scene has.
 
 # %%
 layouts = [scenes.scene_at(conditions.TEST_LOCATIONS[:k], seed, k) for k in (1, 3, 6, 9, 12)]
@@ -149,6 +155,6 @@ assert rates[128] > 8  # ten times Cycles' rate; a quiet core gives about 45
 print("test locations that no training scene occupies:", sum(s == 0 for s in at_tests))
 
 # %% [markdown]
-# **What to look for**: single-label grids carry no trace of the other objects; the differences to Cycles sit on metal and
-# where objects nearly touch. **What differs from the paper**: the renderer and the resolution of the nets; the crop is
-# our reading of the paper's test locations.
+# **What to look for**: single-label grids carry no trace of the other objects; the differences from
+# Cycles sit on metal and where objects nearly touch. **What differs from the paper**: the renderer and
+# the resolution of the nets; the crop is our reading of the paper's test locations.

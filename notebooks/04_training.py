@@ -9,13 +9,13 @@
 # %% [markdown]
 # # 4 · Training: EDM2's recipe, and the nets of this companion
 #
-# **Claim** (App. E.1): one network and one recipe, EDM2 with weights renormalized *after* each
-# step, train every experiment; experiments differ in the labels they see (Exp. 1, 2) and in how far
-# the net sees (Exp. 3). Here that is exact for Exp. 1 and 2 only: our Exp. 3 net is also smaller
-# and saw more images (the table of nets says how many).
+# **Claim** (App. E.1): one network and one recipe serve every experiment: EDM2, with weights
+# renormalized *after* each step. Experiments differ in the labels they see (Exps. 1, 2) and in how far
+# the net sees (Exp. 3). Here that is exact for Exps. 1 and 2 only: our Exp. 3 net is also smaller and
+# saw more images (the table of nets says how many).
 #
-# Trains a tiny net live, then shows the loss curves of the shipped ones. Preset `tiny`: under a
-# minute on two idle cores; preset `paper`: the same, once its nets exist.
+# We train a tiny net live, then show the loss curves of the shipped ones. Preset `tiny`: under a minute
+# on two idle cores; preset `paper`: the same, once its nets exist.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -54,9 +54,9 @@ for exp in experiments.FIGURE_1 + experiments.FIGURE_4:
 
 # %% [markdown]
 # ## Where the noise levels fall
-# $\ln\sigma\sim\mathcal N(-0.8, 1.6^2)$ as in EDM2, stratified, and the weight $\lambda(\sigma)$
-# that makes every level's loss start at the same size. Which objects stand where is decided at high
-# noise.
+# The histogram shows $\ln\sigma\sim\mathcal N(-0.8, 1.6^2)$ as in EDM2, stratified. The curve is the
+# weight $\lambda(\sigma)$, which makes every level's loss start at the same size. Which objects stand
+# where is decided at high noise.
 
 # %%
 sigmas = training_sigmas(4096, torch.Generator().manual_seed(seed))
@@ -69,8 +69,8 @@ right.semilogy(grid.log10(), loss_weight(grid), color=plotting.PALETTE["vermilio
 _ = right.set_ylabel(r"weight $\lambda(\sigma)$", color=plotting.PALETTE["vermilion"])
 # %% [markdown]
 # ## A tiny net, trained live
-# Rendered scenes with one object, the same loop as the real runs. `training_loop` is a generator:
-# the caller owns the progress bar, the log and the checkpoints.
+# It sees rendered scenes with one object, in the same loop as the real runs. `training_loop` is a
+# generator: the caller owns the progress bar, the log and the checkpoints.
 
 # %%
 scene_list = [scenes.sample_scene(seed, i, 1) for i in range(1000)]
@@ -100,9 +100,9 @@ figure = plotting.image_grid(
     rows, column_labels=columns, title="what the tiny net believes as the noise goes down", cell=1.1
 )
 # %% [markdown]
-# After a few seconds it knows the floor, not yet objects, and leaves noise at low levels. Weights
-# stay on the sphere: magnitudes cannot grow, so the learning rate means the same everywhere in the
-# net and all through the run.
+# After a few seconds the net knows the floor but not yet objects, and leaves noise at low levels.
+# Weights are kept on a sphere: their magnitudes cannot grow, so the learning rate means the same
+# everywhere in the net and throughout the run.
 
 # %%
 weights = [m.weight.detach().flatten(1) for m in state.objective.modules() if isinstance(m, MPConv)]
@@ -111,9 +111,9 @@ print("every weight has unit RMS to 3 digits:", largest < 1e-3)
 
 # %% [markdown]
 # ## The nets that this companion ships
-# Each checkpoint folder holds its loss curve and a row that says how it came about: command, images
-# seen, seconds. A line is a training, named at its end (other seeds are not), dashed with one object
-# an image. At 64 px: does Exp. 2 end above Exp. 1 in every training?
+# Each checkpoint folder holds its loss curve and a row that says how it was made: command, images seen,
+# seconds. Each line is one training, named at its end (other seeds are not named), dashed if trained on
+# one object per image. At 64 px: does Exp. 2 end above Exp. 1 in every training?
 
 # %%
 names = [e.name for e in experiments.FIGURE_1 + experiments.FIGURE_4]
@@ -151,8 +151,8 @@ print(
 )
 
 # %% [markdown]
-# **What to look for**: Exp. 2 is told of one object in three and must guess the rest: does its
-# error end above Exp. 1's? Errors of patch nets (Exp. 3) are per patch and compare only with each
-# other. **What differs from the paper**: size (32 and 64 px, pixel-unshuffle, a processor core instead of
-# EDM2-XS on GPUs); stratified noise levels; a linear cooldown. Retrain with `python -m
-# lcs_utils.training exp1 --again`, or at the paper's size with `--preset paper`.
+# **What to look for**: Exp. 2 is told of one object out of up to three and must guess the rest: does
+# its error end above Exp. 1's? Errors of patch nets (Exp. 3) are per patch, so they compare only with
+# each other. **What differs from the paper**: size (32 and 64 px, pixel-unshuffle, a small net on a
+# processor core instead of EDM2-XS on GPUs); stratified noise levels; a linear cooldown. Retrain with
+# `python -m lcs_utils.training exp1 --again`, or at the paper's size with `--preset paper`.
