@@ -9,18 +9,19 @@
 # %% [markdown]
 # # 6 · A local architecture repairs what one label broke
 #
-# **Claim** (section 4, Fig. 1, Fig. 4, App. E.3): Exp. 3 keeps Exp. 2's scenes and labels; its net
-# denoises each cell from the cells and conditions around it. Length generalization comes back.
-# Trained on scenes of ONE object, a local net places several; a whole-image net does not (here so at
-# random cells; at the paper's own ours places up to four, too). Our local
-# net is also smaller, has no attention and saw more images, so the cleaner test of the cause is
-# Exp. 2's own net told one local condition at each cell (below): nothing of the net changes there.
-# But each cell also hears one label, as in training; one that is not the nearest was not tried.
+# **Claim** (section 4, Fig. 1, Fig. 4, App. E.3): Exp. 3 keeps the scenes and labels of Exp. 2, but its
+# net denoises each cell from the cells and conditions around it. Length generalization comes back.
+# Trained on scenes of ONE object, a local net places several; a whole-image net does not (with our nets
+# this holds at random cells; at the paper's cells our whole-image net places up to four, too).
 #
-# Figs. 1 and 4 are told from stored samples at 64 px, beside their null; changes at sampling at
-# 32 px, beside theirs; added scores by the counter before today's, without one
-# (`data/counts/tiny/earlier_counter.csv.gz`). The radius is notebook A6. Under a minute on two idle
-# cores. Preset `paper` needs nets of that size; it says how.
+# Our local net is also smaller, has no attention and saw more images. A cleaner test of the cause is
+# Exp. 2's own net, told one local condition at each cell (below): nothing about the net changes there.
+# But each cell then also hears one label, as in training; one that is not the nearest was not tried.
+#
+# Figs. 1 and 4 use stored samples at 64 px, beside their null. Changes at sampling are at 32 px, beside
+# theirs. Added scores are by the earlier counter, without a null
+# (`data/counts/tiny/earlier_counter.csv.gz`). The radius is the subject of A6. Under a minute on two idle
+# cores. Preset `paper` needs nets of that size and says how to get them.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -47,8 +48,8 @@ stored = read_rows(rows_path(size))
 
 # %% [markdown]
 # ## What one cell is allowed to see
-# The patch around a cell, the part of the condition inside it, and where it lies. Of the denoised
-# patch only the central cell is kept.
+# The patch around a cell, the part of the condition inside it, and the position of the patch. Of the
+# denoised patch only the central cell is kept.
 
 # %%
 net = checkpoints.load("exp3", sizes.sampled(preset))
@@ -69,10 +70,11 @@ rows = [pictures, [2 * grid - 1 for grid in grids]]
 figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # %% [markdown]
 # ## Fig. 1: three experiments, none of which saw more than three objects
-# A dot is where an object was asked for; the one that the counter finds within a cell of it wears a
-# ring; a cross is where it finds none. Below each picture how many it finds (fused ones are several). The curves beside are of all samples at the paper's locations.
-# Dotted is chance: the same net's pictures that were asked for something else. Which net leaves
-# crosses, from which K? Exp. 3's cells see two cells around; three are less (05, A6).
+# A dot marks an asked location. A ring marks the object that the counter finds within a cell of it, and a
+# cross means that it finds none. Below each picture is the number of objects found (fused ones count as
+# several). The curves at the right are over all samples at the paper's locations. Dotted is chance: the
+# same net's pictures that were asked for something else. Which net leaves crosses, and from which K?
+# Cells of Exp. 3 see two cells around them; with three its K is smaller (05, A6).
 
 # %%
 third = f"Exp. 3: one, r = {trained(local).radius}"
@@ -86,10 +88,10 @@ files = strips.behind(rows_path(size), *(sheet_path(net, size) for net in names)
 said = shown.numbers() | {"filled": as_dicts(curves)}
 path = plotting.save_figure(figure, "fig01", preset, said, seed, files, alt_texts.figure_1(curves))
 # %% [markdown]
-# At random cells, number and places. Exp. 3 may draw two objects more than it is asked for, as the
-# paper's Table 1 writes: told of one of up to three objects, it has learned that a place without a
-# label may still hold one. By Exp. 1's rule (none extra up to three, one beyond) it is the last line,
-# which few samples leave open.
+# Number and places again, now at random cells. Exp. 3 may draw two objects more than it is asked for, as
+# in the paper's Table 1: told one of up to three objects, it has learned that a place without a label may
+# still hold one. The last two lines judge it by Exp. 1's rule (none extra up to three, one beyond), and
+# with so few samples they leave its K open.
 
 # %%
 apart = against_null.along_k(stored, trainings, "spread")
@@ -100,10 +102,10 @@ Markdown(null_figures.markdown(apart | alone) + "\n" + sentences.above_null(rand
 
 # %% [markdown]
 # ## Locality without training
-# The paper changes the architecture and trains again. Here Exp. 2's own net, as it stands, is asked
-# at each cell with only the conditioned cell *nearest* to it, or with only those within r cells,
-# *near*. If it then places what it was asked for, it lacks not the look of objects, but deafness to
-# far conditions. At 32 px, random cells; `lcs_utils.evaluation.changes`.
+# The paper changes the architecture and trains again. Here we take Exp. 2's own net as it is. At each
+# cell we give it only the conditioned cell *nearest* to that cell, or only those within r cells, *near*.
+# If it then places what it was asked for, it could draw the objects all along, and what it lacked was the
+# ability to ignore far conditions. At 32 px, random cells; `lcs_utils.evaluation.changes`.
 
 # %%
 changes = {"exp2": "Exp. 2", "exp2/nearest": "nearest label", "exp2/near": "near labels (32)"}
@@ -122,14 +124,15 @@ path = plotting.save_figure(figure, "interventions", preset, values, seed, strip
 Markdown(null_figures.markdown({words: {1: each} for words, each in changed.items()}))
 
 # %% [markdown]
-# *Near* is Exp. 3's own window, and cells in a crowd hear several labels in it; it obeys far fewer
-# conditions than *nearest*. So what mends this net is locality together with one label a cell, as in
-# its training. Exp. 3 has eight samples a K here, *near* 32, the others 64.
+# *Near* uses Exp. 3's own window. In a crowd a cell hears several labels in that window, and *near* obeys
+# far fewer conditions than *nearest*. So what repairs this net is locality together with one label per
+# cell, as in its training. Exp. 3 has eight samples for each K here, *near* has 32, the others 64.
 #
 # ## Fig. 4: trained on ONE object
 # Neither net ever saw two objects in one image. Which of them places a second one? The pictures are at
-# the paper's cells, which lie in the middle; curves and table are at random cells, too. What ours of the
-# whole image does at the first four of the paper's, it does nowhere else: compare the curves.
+# the paper's cells, which lie in the middle; the curves are at random cells, and the table has both. Our
+# whole-image net places objects at the first four of the paper's cells. At random cells it does not: see
+# the curves.
 
 # %%
 ones = {"exp1_1": "Exp. 1: one object", "exp3_1": "Exp. 3: one object"}
@@ -149,11 +152,11 @@ Markdown(null_figures.markdown(both, (2, 3, 4, 5)) + f"\n{tables_beyond_chance.o
 
 # %% [markdown]
 # ## Adding scores instead
-# The older repair (Bradley et al. 2025; Liu et al. 2022) adds single-object scores on a background,
-# s_b + sum of (s_j - s_b): on the empty floor, on "one object anywhere", the common choice, or on
-# "one to three anywhere", which fits Exp. 2, whose single label stands among other objects. Look at
-# the middle panel too: where images burn out, what a counter finds there means little. At 32 px, by
-# the earlier counter, without a null.
+# The older repair (Bradley et al. 2025; Liu et al. 2022) adds single-object scores to a background, s_b +
+# sum of (s_j - s_b). We use three backgrounds: the empty floor; "one object anywhere", the common choice;
+# and "one to three anywhere", which fits Exp. 2, whose single label stands among other objects. Look at
+# the middle panel too: where images burn out, what a counter finds there means little. At 32 px, by the
+# earlier counter, without a null.
 
 # %%
 added = {"exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object", "exp2": "Exp. 2"}
@@ -192,7 +195,8 @@ assert few["exp1_1/linear_empty"].low > max(few["exp1_1"].high, few["exp1_1/line
 print("added on the background that fits it:", few["exp2/linear_cluttered"].value, "not", few["exp2"].value)
 
 # %% [markdown]
-# **What differs from the paper, first**: hardly a picture looks right to a vision-language model that
-# judges blind (A7). Its Exp. 3 draws up to two objects more than asked, ours often more
-# (`figures/tiny/verdicts.md`). Its radius is not told: ours reaches its K with two cells around
-# each, not with three, which we chose before sweeping and trained for fewer images (05, A6).
+# **What differs from the paper, first**: hardly any picture looks right to a vision-language model that
+# judges blind (A7). The paper's Exp. 3 draws up to two objects more than asked, ours often more
+# (`figures/tiny/verdicts.md`). The paper does not state its radius. Our Exp. 3 reaches the paper's K with
+# two cells around each, not with three, which we chose before sweeping and trained for fewer images (05,
+# A6).

@@ -9,19 +9,19 @@
 # %% [markdown]
 # # 7 · Where each pixel of the score looks
 #
-# **Claim** (section 4, App. F, Figs. 2, 10, 12): nets that length-generalize have *local
-# conditional* scores: at high noise a pixel listens to the condition beside it. Nets that fail
-# listen to conditions far away. Exp. 3 is local by construction.
+# **Claim** (section 4, App. F, Figs. 2, 10, 12): nets that length-generalize have *local conditional*
+# scores: at high noise a pixel listens to the condition beside it. Nets that fail listen to conditions
+# far away. Exp. 3 is local by construction.
 #
-# Two maps say so, on any denoiser. **Eq. (9)**: $G(u, v)$ = mean over channel pairs of $|\partial
-# D_c(x_t)[u] / \partial x_{c'}[v]|$, what pixel $u$ listens to among pixels. **Eq. (10)**: $I_k(u)
-# = \|D(x_t; C)[u] - D(x_t; C \setminus c_k)[u]\|$, among conditions. It is the denoiser $D$ that is
-# differentiated: the Jacobian of a score is dominated by its own diagonal at high noise, whatever
-# the distribution (first table).
+# Two maps measure this on any denoiser. **Eq. (9)**, among pixels: $G(u, v)$, the mean over channel pairs
+# of $|\partial D_c(x_t)[u] / \partial x_{c'}[v]|$, is how much pixel $u$ listens to pixel $v$. **Eq.
+# (10)**, among conditions: $I_k(u) = \|D(x_t; C)[u] - D(x_t; C \setminus c_k)[u]\|$ is how much it
+# listens to condition $k$. We differentiate the denoiser $D$, because at high noise the Jacobian of a
+# score is dominated by its own diagonal, whatever the distribution (first table).
 #
-# Uses the shipped nets and the rows in `data/counts/tiny/locality.csv.gz`; along training is in A5.
-# Preset `tiny`: under a minute on two idle cores; preset `paper` needs nets of that size and says
-# how. `cifar = True` downloads a CIFAR-10 net (143 MB).
+# This notebook uses the shipped nets and the rows in `data/counts/tiny/locality.csv.gz`. Locality along
+# training is in A5. Preset `tiny` takes under a minute on two idle cores; preset `paper` needs nets of
+# that size and says how to get them. `cifar = True` downloads a CIFAR-10 net (143 MB).
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -51,9 +51,9 @@ rows = strips.behind(net_locality.path(preset), told_path(preset))
 
 # %% [markdown]
 # ## Before any net: a Gaussian field like the images
-# It has their mean, variance and correlation between neighbors. Its denoiser is linear, its
-# Jacobian known in closed form. Averaging over correlated pixels removes noise, so it has good
-# reason to look farther the more noise there is; the score of the same Gaussian seems to see one
+# The field has the images' mean, variance and correlation between neighbors. Its denoiser is linear, and
+# its Jacobian is known in closed form. Averaging over correlated pixels removes noise, so the more noise
+# there is, the more reason the denoiser has to look far. The score of the same Gaussian seems to see one
 # pixel only, once the noise is high.
 
 # %%
@@ -62,7 +62,8 @@ Markdown(sentences_locality.gaussian(twin))
 
 # %% [markdown]
 # ## Explore
-# Choose a pixel, slide the noise, toggle conditions, sample. Without a kernel this is a picture.
+# Choose a pixel, slide the noise, switch conditions on and off, sample. Without a kernel this is a
+# picture.
 
 # %%
 explorer = widgets.LocalityExplorer(preset=little, seed=seed)
@@ -70,9 +71,9 @@ explorer
 
 # %% [markdown]
 # ## Fig. 2: pixel and condition maps over the denoised image, at low and high noise
-# White square: 90 % of the energy (squares) of the target's pixel influence. Each condition has a
-# color; a pixel shows the colors of those it listens to; a disc is filled by its share of the
-# *target's* condition influence. Look at the right half: in which net does a disc far from the
+# The white square holds 90 % of the energy (squares) of the pixel influence on the target. Each condition
+# has a color, and a pixel shows the colors of those it listens to. A disc is filled by its share of the
+# condition influence on the *target*. Look at the right half: in which net does a disc far from the
 # target fill?
 
 # %%
@@ -87,9 +88,10 @@ Markdown(sentences_locality.nearby(numbers))
 
 # %% [markdown]
 # ## Fig. 10: every condition over the noise levels
-# For each net: where the target looks among pixels (white: the 90 % square), then each condition's
-# influence on all pixels. The scene at the right says where they are. Look at the last noise level
-# of each net: is a map bright where its condition stands (its cell is outlined), or elsewhere?
+# For each net the top row shows where the target looks among pixels (white: the 90 % square). The rows
+# below show each condition's influence on all pixels. The scene at the right shows where target and
+# conditions are. Look at the last noise level of each net: is a map bright where its condition stands
+# (its cell is outlined), or elsewhere?
 
 # %%
 stops = figures.closest(levels, (0.2, 1, 10))
@@ -98,9 +100,9 @@ alt = "Three nets at three noise levels: where one pixel looks, and what each co
 path = plotting.save_figure(figure, "fig10", preset, numbers, seed, shown, alt)
 # %% [markdown]
 # ## The same as numbers
-# Eight images, five conditions, targets at all five. *Conditional locality*: of all the condition
-# influence on pixels within two cells of a condition, the share that comes from conditions at most
-# two cells away. Bands: bootstrap intervals over images.
+# Eight images, five conditions, targets at all five. *Conditional locality* is a share: of all the
+# condition influence on pixels within two cells of a condition, how much comes from conditions at most
+# two cells away? Bands: bootstrap intervals over images.
 
 # %%
 local = net_locality.current(net_locality.read(preset), titles, preset)
@@ -114,11 +116,11 @@ numbers = {
 values = {"sigmas": net_locality.SIGMAS, "gaussian": twin.denoiser, "nets": numbers}
 path = plotting.save_figure(figure, "locality_against_noise", preset, values, seed, used + rows)
 # %% [markdown]
-# **Among conditions**: does a net hear those nearby more than one that hears all alike? For Exp. 3
-# chance is its window's. **Among pixels**: is the square small beside the image's 32 px, and beside
-# that of the Gaussian, which has no reason to be local? It hangs on the word "energy": in brackets
-# the squares of absolute values, our reading until late. The centers of the maps are bright, the
-# rest is faint but wide.
+# **Among conditions**: does a net hear nearby conditions more than a net that hears all alike? For Exp. 3
+# chance is that of its window. **Among pixels**: is the square small beside the image's 32 px, and beside
+# that of the Gaussian, which has no reason to be local? The answer depends on the word "energy". We take
+# squared influence; the numbers in brackets use absolute values, which was our reading until late. The
+# maps are bright at the center, and faint but wide around it.
 
 # %%
 chance = {net: locality_rates.chance_locality(nets.trained(net).radius) for net in titles}
@@ -127,14 +129,14 @@ Markdown(heard + "\n" + sentences_locality.looks(curves, titles, twin))
 
 # %% [markdown]
 # ## The thesis in one picture: locality against composition
-# One point per trained net: how locally it hears conditions at high noise, and what share of the
-# cells it fills at K = 4 to 6, which needs no rule and is beyond training for nets of up to three
-# objects only (of these alone, printed below). **Chance** (dashed): what a net would
-# score that hears all conditions alike, in the whole image or in the window of r = 3, which holds
-# few others; so Exp. 3's number says little about what it learned, and rank correlations are over
-# the nets that see the whole image. Local nets with r ≤ 2 hear nothing beyond two cells and are
-# left out. K depends on the rule: the first below is the largest K up to which three quarters of
-# the cells are filled on average, chosen after its numbers were known.
+# One point per trained net: how locally it hears conditions at high noise, and what share of the cells it
+# fills at K = 4 to 6. That share needs no rule, but is beyond training only for nets of up to three
+# objects (the correlation over these alone is printed below). **Chance** (dashed) is what a net would
+# score that hears all conditions alike, in the whole image or in the window of r = 3. That window holds
+# few other conditions, so Exp. 3's number says little about what it learned, and rank correlations are
+# over the nets that see the whole image. Local nets with r ≤ 2 hear nothing beyond two cells and are left
+# out. K depends on the rule. The first K below, the largest up to which three quarters of the cells are
+# filled on average, was chosen after its numbers were known.
 
 # %%
 counted = read_rows(told_path(preset))
@@ -152,19 +154,19 @@ by_noise = locality_rates.by_noise(counted, whole, preset)
 Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_locality.every_net(found, points))
 
 # %% [markdown]
-# Few points: the rank correlation is an illustration, and mostly tells nets of all labels from nets
-# of one. Some stand off the line: Exp. 1 with normalized labels (labels of one size, A5) is about as
-# local as Exp. 1 and fills fewer cells, so this number alone does not decide. Cells filled have no
-# null here; with K, which asks for the number of objects too, the correlation is lower, and among
+# There are few points. The rank correlation is an illustration, and mostly separates nets told all labels
+# from nets told one. Some are off the line: Exp. 1 with normalized labels (labels of one size, A5) is
+# about as local as Exp. 1 and fills fewer cells, so this number alone does not decide. Cells filled have
+# no null here. With K, which also asks for the number of objects, the correlation is lower, and among
 # nets told all labels its sign depends on the rule.
 #
 # ## Fig. 12: why a CIFAR-10 net delocalizes
-# The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small
-# nets of ours put the first half to the test. Both were trained on scenes of ONE object, told
-# nothing, the same number of steps; in one the object is always in the middle, in the other
-# anywhere. Both denoised the same images (centered, unseen), the target is the middle; shown are
-# stored maps (`python -m lcs_utils.centered sides`), below each the side of the square of this map
-# and the mean over the images. From σ = 1 on the second net sees no object there.
+# The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small nets of
+# ours test the first half. Both were trained on scenes of ONE object, without labels, for the same number
+# of steps; in one training set the object is always in the middle, in the other anywhere. Both denoised
+# the same images (centered, unseen), and the target is the middle. Shown are stored maps
+# (`python -m lcs_utils.centered sides`). Below each are the side of the square of this map and the mean
+# over the images. From σ = 1 on the second net sees no object there.
 
 # %%
 steps, sides, looks = middle.SIGMAS, middle.sides(), middle.looks()
@@ -185,9 +187,10 @@ Markdown(sentences_locality.centered(sides, steps))
 
 # %% [markdown]
 # ## The claims, checked
-# Exp. 1 hears conditions nearby, more than Exp. 2, than the net of one object and than chance; 90 % of
-# the energy of where these two look lies in less than half of the image (of absolute values in most of
-# it), while at high noise the field itself would look farther; centering alone does not delocalize.
+# Exp. 1 hears nearby conditions, more than Exp. 2, than the net of one object and than chance. For Exp. 1
+# and 2, 90 % of the energy of where they look is in a square less than half as wide as the image (of
+# absolute values, at high noise, in most of it). At high noise the field itself would look farther.
+# Centering alone does not delocalize.
 
 # %%
 at = found.locality
@@ -200,7 +203,7 @@ assert twin.denoiser == sorted(twin.denoiser) and twin.score[-1] == 1 and twin.d
 print("Exp. 1 hears conditions nearby more than Exp. 2 does:", at["exp1"].low > at["exp2"].high + 0.1)
 
 # %% [markdown]
-# **What differs from the paper**: one image and target vary more than the means, so a single map is
-# an illustration. Of Fig. 12 our pair tests centering only, not the absence of several nearly
-# independent objects; the CIFAR-10 net itself was not run here (`cifar = True` does), only a small
-# random one of the same classes, in the tests.
+# **What differs from the paper**: single images and targets vary more than the means, so one map is an
+# illustration. For Fig. 12 our pair tests centering only, not the absence of several nearly independent
+# objects. The CIFAR-10 net itself was not run here (`cifar = True` does so); the tests run only a small
+# random one of the same classes.

@@ -9,22 +9,23 @@
 # %% [markdown]
 # # 8 · Color: a condition without a place
 #
-# **Claim** (section 4, Figs. 5, 11, Table 1): nets told how many objects of each color to draw also
-# draw more than they saw, though no pixel belongs to a color. The paper's K are 1, 4 and 7 for nets
-# trained on 1, 1-3 and 1-5 objects, by eye, on eight samples.
+# **Claim** (section 4, Figs. 5, 11, Table 1): nets told how many objects of each color to draw also draw
+# more than they saw, though no pixel belongs to a color. The paper's K are 1, 4 and 7 for nets trained on
+# 1, 1-3 and 1-5 objects, by eye, on eight samples.
 #
-# **Here the number carries over, different colors do not**: nets of one to several objects draw about
-# as many as are asked for, up to about six, in colors that are often not those, also at the three
-# that they saw; why is open. Asked for objects of one color, the 64 px net of one to three goes beyond
-# training; those of one to five, and of 32 px, do not. Two nets draw fewer objects the more they are asked
-# for, up to five, and noise from there on: the
-# control, told the color of one object in each image, and the net that only ever saw one object. What
-# the counter finds in the control's noise, several from six on, are no objects (`looks`). So the number
-# carries over where it was told, and where it varied.
+# **Here the number of objects carries over, different colors do not.** Nets trained on one to several
+# objects draw about as many as are asked for, up to about six, but often in other colors than those asked
+# for. This is so even at the three that they saw; why is open. Asked for objects of one color, the 64 px
+# net of one to three goes beyond training; the net of one to five and the 32 px net do not. Two nets draw
+# fewer objects the more they are asked for, up to five, and noise from there on: the control, told the
+# color of one object in each image, and the net that only ever saw one object. The counter finds several
+# objects in the control's noise from six on, but there are none (`looks`). So the number carries over
+# where it was told, and where it varied.
 #
-# A color tells nothing about places, so random objects meet many of the asked colors: chance and
-# null stand in every panel, and what the counter makes of renders that show what was asked. From the
-# rows in `data/counts/*/color_generalization.csv.gz`. About a minute on two idle cores.
+# A color says nothing about places, so random objects match many of the asked colors. The figures
+# therefore show chance (random colors), the null, and what the counter makes of renders that show what
+# was asked. From the rows in `data/counts/*/color_generalization.csv.gz`. About a minute on two idle
+# cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -51,9 +52,9 @@ files = strips.behind(*(rows_path(size, color_generalization.NAME) for size in s
 
 # %% [markdown]
 # ## The pictures (Fig. 5)
-# Each column asks for one more color, in the paper's order. Below: how many of them the counter
-# finds, and how many objects in all; the last row are renders of what is asked. How long does each
-# row hold on to it?
+# Each column asks for one more color, in the paper's order. Below each picture: how many of them the
+# counter finds, and how many objects in all. The last row shows renders of what is asked. Up to which K
+# does each row keep up?
 
 # %%
 counter = ObjectCounter.from_pretrained(counter_folder())
@@ -62,8 +63,9 @@ sheets = strips.behind(*(sheet_path(sizes.bare(net), nets[net][0].preset) for ne
 path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheets])
 
 # %% [markdown]
-# Beside them the paper shows eq. (3) in the encoder: cosines of the colors' mean differences, white
-# where they are orthogonal. Controls are below, all layers and what else they say in notebook 08b.
+# Beside the samples the paper shows eq. (3) in the encoder: cosines of the colors' mean differences,
+# white where they are orthogonal. The two bottom rows are controls. All layers, and what else they say,
+# are in notebook 08b.
 
 # %%
 cosines = sizes.of_both(feature_matrices.read)
@@ -77,11 +79,11 @@ path = plotting.save_figure(figure, "fig05_features", preset, said, seed, stored
 
 # %% [markdown]
 # ## Against K
-# Each sample asks for another K of the eight colors. Success is the paper's rule without looks:
-# number and colors right; beyond training one may be extra, and one missing as soon as more are right than
-# training showed, which makes five easier than four.
-# Dotted is the null; at seven other samples ask for nearly the same colors, so read chance there.
-# Dashed is what the counter makes of renders, of 64 px, that show just what was asked.
+# Each sample is asked for its own K of the eight colors. Success is the paper's rule without looks:
+# number and colors are right. Beyond training one may be extra, and one may be missing as soon as more
+# are right than training showed, which makes five easier than four. Dotted is the null; at seven, other
+# samples are asked for nearly the same colors, so use chance there. Dashed, in the first two panels, is
+# what the counter makes of 64 px renders that show exactly what was asked.
 
 # %%
 found = color_rates.of_nets(nets, "subsets", seed)
@@ -92,10 +94,10 @@ path = plotting.save_figure(
 )
 # %% [markdown]
 # ## Adding colors, or adding objects
-# On the right all K objects are asked to be of one color: a count above one, that few training
-# scenes show. Here another sample's null is as low as can be, since colors differ. And here the net
-# of one to three objects goes beyond them, as the paper has it for colors that differ: what fails
-# is to keep colors of one picture apart.
+# On the right all K objects are asked to be of one color: a count above one, which few training scenes
+# show. Here the null is as low as it can be, since other samples are asked for other colors. And here the
+# net of one to three objects goes beyond its training, as the paper reports for different colors. What
+# fails is keeping the colors of one picture apart.
 
 # %%
 same = color_rates.of_nets(nets, "repeated", seed)
@@ -109,7 +111,7 @@ Markdown(color_figures.markdown(found, listed, same))
 
 # %% [markdown]
 # ## Objects beyond the border
-# An object may be cut off by the border. Is its color told, and how often does that matter?
+# An object may be cut off by the border. Is its color in the label, and how often does that matter?
 
 # %%
 Markdown(color_figures.outside(512))

@@ -9,27 +9,29 @@
 # %% [markdown]
 # # 8b · Do conditions act separately in feature space?
 #
-# **Claim** (section 4, eq. (3), Figs. 5, 11): where composition is not local in pixels it is a
-# composition in features: mean differences of conditions in a layer are orthogonal. The paper shows
+# **Claim** (section 4, eq. (3), Figs. 5, 11): where composition is not local in pixels, it is a
+# composition in features: the conditions' mean differences in a layer are orthogonal. The paper shows
 # matrices of cosines and calls them subjective.
 #
-# **Here the answer depends on the layer**: in the encoder an untrained net is closer to orthogonal
-# than Exp. 1, in the denoiser Exp. 1 is, and at 64 px in the decoder; a mean over all layers cancels
-# the two. Told of colors, the untrained net is closer everywhere. *Additivity* asks: does a net answer
-# to K conditions with the sum of its answers to each? It needs forward passes only (of noise, at
-# $\sigma$ = 2 unless said), and puts the untrained net below Exp. 1 in every part.
+# **Here the answer depends on the layer.** In the encoder an untrained net is closer to orthogonal than
+# Exp. 1. In the denoiser, and at 64 px in the decoder, Exp. 1 is closer; a mean over all layers cancels
+# the two. Of nets told colors the untrained one is closer everywhere. *Additivity* asks whether a net
+# answers K conditions with the sum of its answers to each. It needs forward passes only (of noise, at
+# $\sigma$ = 2 unless stated), and puts the untrained net below Exp. 1 in every part. *Own share* is
+# defined below.
 #
-# **Over trained nets all three rank as conditions obeyed do**, additivity and own share nearer than
-# cosines, and as K does, cosines no less than they: that one ranks better is not shown. With untrained
-# nets among them cosines of encoder and decoder say nothing, and against K only the denoiser's own cosines
-# keep above zero; against conditions obeyed additivity and, barely, own share do, second trainings counted
+# **Over trained nets all three rank the nets as conditions obeyed do**, additivity and own share more
+# closely than cosines. All three also rank them as K does, cosines no less closely than the others. That
+# one ranks better is not shown. With untrained nets included, cosines of encoder and decoder say nothing.
+# The rank correlation with K then stays above zero only for the denoiser's own cosines. That with
+# conditions obeyed stays above zero for additivity and, barely, own share, with second trainings counted
 # as nets of their own. The nets are few and related: of two sizes, and of the same scenes.
 #
 # Each measure stands beside one untrained net of each size and kind of condition, and beside permuted
 # labels, rotated or random vectors; only the size of the effect has no control of its own. Nothing is
-# sampled here; rows in `data/counts/tiny` and `data/counts/small` were written by
-# `python -m lcs_utils.evaluation.net_features NET` and `feature_matrices NET`. Under a minute on two
-# idle cores.
+# sampled here. The rows in `data/counts/tiny` and `data/counts/small` were written by
+# `python -m lcs_utils.evaluation.net_features NET` and `feature_matrices NET`. Under a minute on two idle
+# cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -56,10 +58,10 @@ seed, files = 0, strips.behind(*stored)
 
 # %% [markdown]
 # ## Cosines, the paper's picture (Fig. 11)
-# Eq. (3) for eight conditions, layer by layer, of nets told of places (the first test locations) and
-# of colors; at the bottom labels permuted over draws and random vectors. White off the diagonal is
-# what the paper looks for; above stands its mean, signed and without sign. Can you tell the
-# untrained nets?
+# Eq. (3) for eight conditions, layer by layer, for nets told places (the first test locations) and nets
+# told colors. The two rows at the bottom are controls: labels permuted over draws, and random vectors.
+# The paper looks for white off the diagonal. Above each matrix is the mean off the diagonal, signed and
+# without sign. Can you tell the untrained nets?
 
 # %%
 shown = report.labels(cosines, "64 px")
@@ -71,9 +73,9 @@ path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %% [markdown]
 # Part by part, without sign, beside the untrained net of the same size; layers weigh the same. Intervals
-# are over draws of noise alone, and too narrow even for those. What another training changes shows in
-# the nets that were trained again: in the encoder as much as lies between Exp. 1 and Exp. 2, elsewhere
-# little. In which parts is it the untrained net that is closer to orthogonal?
+# are over draws of noise alone, and too narrow even for those. Nets that were trained twice show what
+# another training changes: in the encoder as much as lies between Exp. 1 and Exp. 2, elsewhere little. In
+# which parts is the untrained net closer to orthogonal?
 
 # %%
 twins = {"exp1": "untrained", "color_1-3": "untrained_color"}
@@ -83,10 +85,10 @@ Markdown(report.cosine_table(rows, twins))
 
 # %% [markdown]
 # ## Additivity
-# $R^2(K)$ is one where the answer to K conditions is the sum of the answers to each: so for an
-# exact CPC, by Lemma 1, in the denoiser itself. A ring marks the largest K in training. A net that
-# hardly hears its conditions is additive too, so the size of the effect stands beside it. The three
-# panels of additivity share one axis.
+# $R^2(K)$ is one where the answer to K conditions is the sum of the answers to each. For an exact CPC
+# (conditional projective composition, 01) this holds in the denoiser itself, by Lemma 1. A ring marks the
+# largest K in training. A net that hardly hears its conditions is additive too, so the size of the effect
+# stands beside it. The three panels of additivity share one axis.
 
 # %%
 nets = report.curves(rows, "32 px", "location")
@@ -95,11 +97,11 @@ said = report.numbers(rows, nets, "additivity", net_features.KS)
 path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, files)
 
 # %% [markdown]
-# The same at 64 px, where pictures are cleaner, and for colors, which no place belongs to. The color
-# net's differences all point one way (Fig. 11): told any color it adds an object; of three colors
-# about two follow (notebook 08). Here, on noise at $\sigma$ = 2, it is up to the three it saw more
-# additive than an untrained net all the same, and than its controls, told one color or of one object;
-# on renders not at every noise level (below).
+# The same at 64 px, where pictures are cleaner, and for colors, which belong to no place. The color net's
+# differences all point one way (Fig. 11): told any color it adds an object, and of three colors about two
+# are followed (notebook 08). Even so, on noise at $\sigma$ = 2 and up to the three it saw, it is more
+# additive than an untrained net, and than its controls, told one color or of one object. On renders this
+# does not hold at every noise level (below).
 
 # %%
 large = report.curves(rows, "64 px")
@@ -109,8 +111,8 @@ path = plotting.save_figure(figure, "feature_additivity_64", preset, said, seed,
 
 # %% [markdown]
 # ## Conditional locality, moved to features
-# Eq. (10) asks which condition a pixel hears. Here: when one of K conditions is taken away, how
-# much of the change lies along that condition's own direction? The directions are of other draws.
+# Eq. (10) asks which condition a pixel hears. *Own share* asks: when one of K conditions is taken away,
+# how much of the change lies along that condition's own direction? The directions come from other draws.
 
 # %%
 figure = figures.plot_own_share(rows, nets, net_features.REMOVALS)
@@ -119,25 +121,25 @@ path = plotting.save_figure(figure, "feature_own_share", preset, said, seed, fil
 
 # %% [markdown]
 # All of it in one table, controls in brackets. Where own share or additivity is no better than with
-# labels permuted, a net says nothing of single conditions.
+# permuted labels, a net says nothing about single conditions.
 
 # %%
 Markdown(report.markdown(rows, nets + large))
 
 # %% [markdown]
 # ## At other noise, and on pictures
-# The same at the noise levels that were measured, on noise alone and on noised renders of scenes.
+# The same at every noise level that was measured, on noise alone and on noised renders of scenes.
 
 # %%
 Markdown(report.by_noise(rows, nets + large))
 
 # %% [markdown]
 # ## Do the directions cause anything?
-# While a net samples three conditions, one direction is added at one layer (its condition is not
-# told) or taken out (it is told); green is what the condition itself does. At 64 px; the 32 px nets
-# are in the last table. An untrained net's directions were taken out of Exp. 1 alone. Of color nets
-# the sign was taken from what telling the color did, which so cannot be negative: of the control told one
-# color, whose interval reaches zero, it may as well be.
+# While a net samples with three conditions, one direction is added at one layer (its condition is not
+# told) or taken out (it is told). Green is what the condition itself does. All at 64 px; the 32 px nets
+# are in the last table. Taking out an untrained net's directions was done for Exp. 1 alone. For color
+# nets the sign was taken from what telling the color did, so that effect cannot be negative. For the
+# control told one color, whose interval reaches zero, the true effect may as well be negative.
 
 # %%
 layers = feature_causal.LAYERS
@@ -149,16 +151,17 @@ path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 # %% [markdown]
 # ## Which measure knows who composes?
 # Each net's K, by number and places or colors, and the share of six conditions that it obeys beyond
-# chance, against the three measures. Hollow: untrained nets, which draw nothing and count as zero;
-# squares: told of colors; large: 64 px; triangles: beyond the edge, drawn on it; a second training looks as
-# the first. Look where the hollow points are: cosines of encoder and decoder
-# put them beside the nets that compose, additivity between those and the nets that fail.
+# chance, against the three measures. Hollow: untrained nets, which draw nothing and count as zero.
+# Squares: told colors. Large: 64 px. Triangles: beyond the edge, drawn on it. A second training has the
+# marker of the first. Look at the hollow points: cosines of encoder and decoder put them beside the nets
+# that compose, additivity between those and the nets that fail.
 #
-# K came first. Conditions obeyed were chosen after no measure had ranked twelve nets as K does, which was
-# nearly the same for most of them (`LOG.md`, "Held against K alone"): what is found with them is to be
-# tested on other nets. Of those trained since four were measured: Exp. 1 and 2 again, a random number of
-# labels, and one label dropped; third trainings and nets of up to two and six objects were not. With them K is ranked, too, by cosines as well as by any. Additivity and own share order
-# these four as conditions obeyed do; cosines put the random number before Exp. 1.
+# K came first. Conditions obeyed were chosen later, after no measure had ranked twelve nets as K does,
+# which was nearly the same for most of them (`LOG.md`, "Held against K alone"). So what is found with
+# them has to be tested on other nets. Of the nets trained since, four were measured: Exp. 1 and 2 again,
+# a random number of labels, and one label dropped. Third trainings and nets of up to two and six objects
+# were not. With these four, cosines too rank the nets as K does, as well as any measure. Additivity and
+# own share order the four as conditions obeyed do; cosines put the random number before Exp. 1.
 
 # %%
 measured = {row.net for row in rows}
@@ -171,8 +174,8 @@ said = as_dicts(outcomes | {"values": values, "rank correlation": found, "untrai
 path = plotting.save_figure(figure, "features_against_k", preset, said, seed, files)
 
 # %% [markdown]
-# The same in words, and how much better one measure ranks the nets than another, in the same draws of
-# nets. Additivity and own share are of the denoiser, so they stand beside its own cosines, too.
+# The same as a table, with how much better one measure ranks the nets than another in the same draws of
+# nets. Additivity and own share are of the denoiser, so they are also compared with its own cosines.
 
 # %%
 more = values | report.measures_of(rows, outcomes["K"], report.COSINE_OF_D)
@@ -187,8 +190,9 @@ Markdown(feature_ranks.markdown(*tables))
 
 # %% [markdown]
 # ## What was predicted, and what came
-# A composition in features asks for these. Which were reached, and which were missed? *The rest* is
-# what changes in the picture beside the one object, in objects: more than one is none of its own.
+# A composition in features predicts these. Which were reached, and which were missed? *The rest* is what
+# changes in the picture apart from the one object, in objects: above one, the change is not the
+# condition's own.
 
 # %%
 tests = feature_predictions.of_features(rows, "exp1", "exp2")

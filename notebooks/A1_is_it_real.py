@@ -9,15 +9,15 @@
 # %% [markdown]
 # # A1 · Is it real? What is measured, against chance and against the eye
 #
-# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 and 06 call
-# success would a net get that does not listen, and does the counter see what an eye sees?
+# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 and 06 call success
+# would a net get that does not listen, and does the counter see what an eye sees?
 #
-# The null of a net is the net itself: its own pictures that were asked for something else, judged
-# at these cells. A net that does not listen scores the same on both, wherever it crowds its
-# objects. Objects are assigned to asked cells one to one, within one cell and in the very cell.
-# Besides the paper's 12 locations, which lie close together in the middle, every sample is asked
-# for K cells of its own at random, at least three apart, where training scenes stand (family
-# `spread`). Intervals cover noise and conditions.
+# The null of a net is the net itself: its own pictures that were asked for something else, judged at
+# these cells. A net that does not listen scores the same on both, wherever it crowds its objects. Objects
+# are assigned to asked cells one to one, within one cell or in the very cell. The paper's 12 locations
+# lie close together in the middle. So in a second family (`spread`) every sample is asked for K random
+# cells of its own, at least three apart, where training scenes have objects. Intervals cover noise and
+# conditions.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -42,32 +42,31 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 
 # %% [markdown]
 # ## At 64 px: number and places and their null, cells filled above it, and the eye
-# By the paper's rule but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
-# of samples that look right to the counter, which refuses strong speckle only (A3); the eye passes none
-# of Exp. 1's (A7). Third row: cells
-# filled minus the null's, and in gray what there is room for above it, since at large K a net that
-# was asked for something else also fills many. Last row: objects in the samples that
-# a vision-language model counted, blind.
+# The rule is the paper's but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
+# of samples that look right to the counter, which rejects strong speckle only (A3); the eye passes none
+# of Exp. 1's (A7). Third row: cells filled minus the null's. Gray: how much room there is above the null,
+# since at large K a net that was asked for something else also fills many cells. Last row: objects in the
+# samples that a vision-language model counted blind, by its count and by the counter's.
 
 # %%
 files = strips.behind(rows_path("small"), hand_counts.COUNTS)
 path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
-# The null in brackets, and behind it what the net fills of those of the paper's locations that it
-# was not asked for. *Objects that obey*: those that stand where they stand because they were asked
-# for there. Objects near asked cells, minus those near cells that other samples were asked for,
-# over the share of cells that conditions do not have in common. A dash: objects stand near asked
-# cells so often anyway that nothing can be said. K up to nine is looked at (≥ 9: all of these succeed); the
-# tables in 05 look on to twelve.
+# The null is in brackets. Behind it, at the paper's locations, is the share that the net fills of those
+# it was not asked for. *Objects that obey* stand where they do because they were asked for there. They
+# are estimated as objects near asked cells, minus those near cells that other samples were asked for,
+# divided by the share of cells that conditions do not have in common. A dash: objects stand near asked
+# cells so often anyway that nothing can be said. K is looked at up to nine (≥ 9: all of these succeed);
+# the tables in 05 go on to twelve.
 
 # %%
 Markdown(markdown(real))
 
 # %% [markdown]
 # ## At 32 px
-# The same of the small, speckled nets of notebooks 07, A2, A5 and A6; the local one sees three cells
-# around each, two at 64 px. What does their size cost?
+# The same for the small nets of notebooks 07, A2, A5 and A6, which draw with speckle. The local one sees
+# three cells around each, two at 64 px. What does their size cost?
 
 # %%
 nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3"))}

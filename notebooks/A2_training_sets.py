@@ -12,7 +12,7 @@
 # **Claim** (Fig. 8, Table 2): the more objects a training image shows, and the more of them carry a
 # label, the more a net places beyond its training.
 #
-# But for one table every net has 32 px and is counted from the rows of
+# Except in one table, every net here is of 32 px, counted from the rows of
 # `data/counts/tiny/earlier_counter.csv.gz`, without nulls. Nothing is sampled here. Under a minute on two
 # idle cores.
 
@@ -37,10 +37,10 @@ counts = strips.behind(told_path(preset))
 
 # %% [markdown]
 # ## Fig. 8: more objects in training
-# Nets told all locations, trained on up to one, two, ... six objects. The same noise and the same K
-# locations (dots) for each; every sample is one of the eight that `data/samples` shows for every K.
-# From K = 7 on no net has seen as many objects. Look down a column: where do objects begin to stand
-# at the dots?
+# The nets were told all locations and trained on up to one, two, ... six objects. A column has the same
+# noise and the same K locations (dots). Every sample is one of the eight that `data/samples` shows for
+# every K. From K = 7 on no net has seen as many objects. Look down a column: from which row on do objects
+# stand at the dots?
 
 # %%
 ranges = training_sets.by_objects(stored)
@@ -50,8 +50,8 @@ figure = shown.grid([f"trained\non {of.cell.trained_on}" for of in ranges[: len(
 files = strips.behind(*(sheet_path(net, preset) for net in nets))
 path = plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K": shown.ks}, seed, files)
 # %% [markdown]
-# As numbers: K by the paper's rule beside the paper's, and two shares that need no rule. Look for
-# where ours stops growing while the paper's goes on.
+# As numbers: K by the paper's rule beside the paper's own, and two shares that need no rule. Look for the
+# line where ours stops growing while the paper's goes on.
 
 # %%
 words = [f"trained on {of.cell.trained_on}" for of in ranges]
@@ -60,20 +60,19 @@ figure = table_figures.plot_rows(ranges, words, shares, "share, K = 7 to 9\n(ear
 numbers = {of.cell.net: of._asdict() for of in ranges}
 path = plotting.save_figure(figure, "fig08", preset, numbers, seed, counts, alt_texts.shares(ranges))
 # %% [markdown]
-# Up to the trained maximum the paper's rule asks for every cell filled and nothing elsewhere;
-# beyond it, one more may be there, and one missing as soon as more stand in place than training
-# showed. The last column allows that at every K: a rule
-# chosen after seeing these numbers. And is it the counter's doing? The line below the table is of
-# samples counted blind by a vision-language model.
+# Up to the trained maximum the paper's rule asks for every cell filled and nothing elsewhere. Beyond it
+# one more object may be there, and one may be missing as soon as more stand in place than training
+# showed. The last column allows both at every K, a rule chosen after seeing these numbers. And is it the
+# counter's doing? The line below the table is of samples that a vision-language model counted blind.
 
 # %%
 many = {"exp1_1-5": "on 1-5 objects", "exp1_1-6": "on 1-6 objects"}
 Markdown(sentences.training_sets(ranges) + "\n" + sentences.blind(hands, stored, many, (5, 6)))
 
 # %% [markdown]
-# **Is it short training?** All nets but the first (one object, fewer images) and the last saw as many
-# images, so that one of six counts saw
-# half as many of each as one of three. Objects that nobody asked for, along those two trainings:
+# **Is it short training?** All nets saw as many images, except the first (one object, fewer images) and
+# the last. So the net of six counts saw half as many of each count as the net of three. Objects that
+# nobody asked for, along the two trainings on six:
 
 # %%
 spans = {"K = 1 to 3": (1, 2, 3), "K = 4 to 6": (4, 5, 6), "K = 7 to 9": (7, 8, 9)}
@@ -82,12 +81,12 @@ stages = {net: training_sets.elsewhere_along_training(stored, net, spans) for ne
 Markdown(sentences.longer(stages))
 
 # %% [markdown]
-# **At 64 px, beside chance**: other nets, trained on up to one, two, three and six objects (of six as many
-# images, so fewer of each count), asked for random cells; in brackets the same pictures held
-# against other samples' cells. Do K, and the cells filled beyond chance, grow from line to line? Do six
-# objects help a net that is told one of them? (Labels of three as a dose, beside chance, are in 05.) At the
-# paper's cells K of six objects is five: at six, still in training, all must be there and nothing else;
-# read on at nine, where one may be missing and one extra.
+# **At 64 px, beside chance**: other nets, trained on up to one, two, three and six objects, asked for
+# random cells. (The net of six saw as many images, so fewer of each count.) In brackets are the same
+# pictures judged at other samples' cells. Do K, and the cells filled beyond chance, grow from line to
+# line? Do six objects help a net that is told one of them? (Labels of three objects as a dose, beside
+# chance, are in 05.) At the paper's cells K of six objects is five: at six, still in training, all must
+# be there and nothing else. Compare nine, where one may be missing and one extra.
 
 # %%
 large = read_rows(rows_path("small"))
@@ -100,9 +99,9 @@ Markdown(null_figures.markdown(said | {"up to 6, the paper's cells": {1: listed}
 
 # %% [markdown]
 # ## Label completeness as a dose
-# Trainings on the same images that differ in how many of the objects carry a label: one, all but
-# one ("one label dropped"; of 1-3 objects as many labels as "one label", but up to two of them
-# together), anything from one to all ("random"), all. On 1-6 objects one dropped leaves *more*
+# These trainings have the same images and differ in how many of the objects carry a label: one; all but
+# one ("one label dropped"); anything from one to all ("random"); all. On 1-3 objects one label dropped
+# leaves as many labels as "one label", but up to two of them together. On 1-6 objects it leaves *more*
 # labels than a random number. Does composition follow the share, or how many are told together?
 
 # %%
@@ -121,16 +120,16 @@ path = plotting.save_figure(
     figure, "label_completeness", preset, numbers, seed, counts, alt_texts.shares(doses)
 )
 # %% [markdown]
-# In the last column one cell may stay empty and extra objects do not count, a rule chosen after
-# seeing these numbers: it says what the paper's rule costs the nets that draw too many.
+# In the last column one cell may stay empty and extra objects do not count. This rule was chosen after
+# seeing these numbers. It shows what the paper's rule costs the nets that draw too many.
 
 # %%
 Markdown(sentences.training_sets(doses, names, "K, extras not counted"))
 
 # %% [markdown]
 # ## Tables 1 and 2 at 32 px
-# K is the largest number such that every k = 1..K succeeds. Drawn is K by the paper's rule (more
-# than a quarter of the samples) on all of ours; the table below adds its rule on 8 samples and our
+# K is the largest number such that every k = 1..K succeeds. The figure shows K by the paper's rule (more
+# than a quarter of the samples) on all of ours. The table below adds the same rule on 8 samples, and our
 # own (more than half, another limit on extras). Look at how far apart the two marks of a line are.
 
 # %%
@@ -143,11 +142,12 @@ Markdown(sentences.outside(stored, table))
 
 # %% [markdown]
 # ## The claim, checked
-# On 1-3 objects one label, one dropped, a random number and all fill more cells at K = 4 to 6 in this order,
-# and no two intervals touch (first trainings, no null). At two and three other trainings of one label fill as
-# many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told the same share, half of the
-# objects, so the share alone does not decide. Training on up to six objects fills more than on up to two,
-# and at 64 px, above chance, three objects more than two, two more than one.
+# On 1-3 objects, nets told one label, all but one, a random number and all fill more cells at K = 4 to 6
+# in this order, and no two intervals touch (first trainings, no null). At K = 2 and 3 other trainings
+# with one label fill as many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told
+# the same share, half of the objects, so the share alone does not decide. Training on up to six objects
+# fills more than on up to two. At 64 px, above chance, three objects fill more than two, and two more
+# than one.
 
 # %%
 by_labels, by_objects = ({of.cell.net: of.filled for of in found} for found in (doses, ranges))
@@ -161,5 +161,5 @@ more = all(b.low > a.high for a, b in zip(ladder, ladder[1:]))
 print("one label, one dropped, a random number, all: each fills more cells:", more)
 
 # %% [markdown]
-# **What differs from the paper**: its K goes on growing with the objects in training; whether ours
-# does, and what of it is the rule's doing or short training, is in the two tables of Fig. 8.
+# **What differs from the paper**: its K goes on growing with the objects in training. Whether ours does,
+# and how much of that is due to the rule or to short training, is in the two tables of Fig. 8.
