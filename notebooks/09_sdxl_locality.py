@@ -9,21 +9,23 @@
 # %% [markdown]
 # # 9 · Where does a text-to-image model hear its words?
 #
-# **Claim** (section 4, Fig. 6, App. G; abstract of the last version): in SDXL's pixel space a place looks
-# at its neighborhood, but which words it hears is mostly no matter of where their objects are. The paper
-# compares with where objects end up in the finished picture; here they are known from the start.
+# **Claim** (section 4, Fig. 6, App. G; abstract of the last version): in SDXL's pixel space each place looks
+# at its neighborhood, but which words it hears mostly does not depend on where their objects are. A word is
+# *heard* where removing it changes the denoiser's output. The paper compares with where objects end up in the
+# finished picture; here their places are known from the start.
 #
-# **Here it is checked** on a small model with SDXL's architecture, trained on captions of renders whose
-# objects, masks and captions are known: T1 was told all objects, T2 one of them, as Exp. 2 was. T1 draws
-# styles and one object mostly as told, also of pairs that it never saw; two seldom, T2 never. T1's words
-# act at objects. Of that, their own gets somewhat more than the other (*own part*; chance is one half) where
-# the word leaves the prompt, and with it the pooled embedding, which has no place; most where the pooled
-# embedding keeps it. T2's words do so less, either way: conditional locality in pixels is weaker where
-# composition fails. A map like the paper's does not tell.
+# **Here we check this** on a small model with SDXL's architecture. It was trained on captions of renders, so
+# that objects, masks and captions are known. Net T1 was told all objects; net T2, like Exp. 2, only one of
+# them. T1 mostly draws styles and single objects as asked, including pairs that it never saw; two objects it
+# seldom draws right, and T2 never does. T1's words act at objects. Their own object gets somewhat more of
+# this than the other one (*own part*; chance is one half) when the word is deleted from the prompt, and so
+# from the pooled embedding, which has no place. It gets most when the pooled embedding keeps the word. T2's
+# words do so less in either case: conditional locality in pixels is weaker where composition fails. A map
+# like the paper's does not show this.
 #
-# `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (some gigabytes: `hf download` first, the error
-# says with which revision; its maps take hours, or `device="cuda"`), or a folder. SDXL itself was not run
-# here: tables from rows, below, are of the small model whatever `model` is. Rows:
+# `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (several gigabytes: run `hf download` first, the
+# error says with which revision; its maps take hours, or use `device="cuda"`), or a folder. SDXL itself was
+# not run here: the tables made from stored rows are of the small model whatever `model` is. To make the rows:
 # `python -m lcs_utils.text_to_image.study`. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
@@ -45,7 +47,7 @@ rows, files = truth.read(), report.files(model)
 
 # %% [markdown]
 # ## What does it draw?
-# Pictures of the captions above them, by the pipeline's own sampler with guidance.
+# Pictures of the captions above them, drawn by the pipeline's own sampler with guidance.
 
 # %%
 figure, said = report.plot_samples(denoiser, study, seed)
@@ -53,10 +55,10 @@ alt = alt_texts.ALT["text_to_image_samples"]
 path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
-# A reader that was trained on renders says what pictures show. Filled: pictures that show what was told;
-# hollow: the same pictures judged by another caption, which asks for as many objects, so that of their number
-# it says nothing. "objects" asks for each color with its shape. The most that this VAE and this reader can
-# reach, on the VAE's copies of renders, ends the table.
+# A reader, trained on renders, says what the pictures show. Filled: pictures that show what was asked for.
+# Hollow: the same pictures judged by another caption. It asks for as many objects, so the hollow marks say
+# nothing about number. In the figure, "objects right" needs each color with its shape. The table ends with
+# the most that this VAE and this reader can reach: what the reader says of the VAE's copies of renders.
 
 # %%
 figure = figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
@@ -68,9 +70,10 @@ Markdown(report.success_words(rows))
 
 # %% [markdown]
 # ## Which word is heard where? (Fig. 6)
-# Eq. (10) with the words of a prompt as conditions, while it is sampled: a place has a word's color where
-# that word is heard at least twice as much as the next one. Of two objects' words some
-# are heard so at their objects, most nowhere; the color of a single object is heard on the floor, too.
+# We evaluate eq. (10), with the words of a prompt as conditions, while the prompt is sampled. A place takes a
+# word's color where that word is heard at least twice as strongly as the next one. Of the words for two
+# objects, some are heard so at their objects, but most nowhere. The color of a single object is heard on the
+# floor, too.
 
 # %%
 steps, at = report.STEPS, report.AT
@@ -82,10 +85,11 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Is it heard where its object is?
-# Noised renders, whose masks are known: the chance that a place inside a word's own object has a
-# larger influence than one outside (AUC; one half knows nothing). Four ways to take the word away; the
-# other object's mask, an untrained net and shuffled maps beside them. Where T1's own mask and the other
-# object's are close together, a word is heard at objects, not at its own alone.
+# Noised renders, whose masks are known. AUC: the chance that a place inside a word's own object has a larger
+# influence than one outside (one half knows nothing). The word leaves the prompt (*word*), or only its
+# embedding, its attention or the pooled embedding. Beside them: the other object's mask, an untrained net and
+# shuffled maps. Where T1's values for its own and the other object's mask are close, a word is heard at
+# objects, not only at its own.
 
 # %%
 figure = figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
@@ -97,10 +101,10 @@ Markdown(report.auc_words(rows, report.ABLATED))
 
 # %% [markdown]
 # ## At its own object more than at the other?
-# The question that a mask's AUC does not ask (conditional locality, Def. 2): of what a word does inside the
-# two objects, the share inside its own. T2 was told one object of two, as Exp. 2 was: its words act little more
-# at their own objects, and it draws no two objects as told. The pooled embedding has no place: its part is
-# one half.
+# A mask's AUC does not answer this question (conditional locality, Def. 2): of what a word does inside the
+# two objects, which share lies inside its own? T2 was told one object of two, as in Exp. 2. Its words act
+# only a little more at their own objects, and it never draws two objects as asked. The pooled embedding has
+# no place: its part is one half.
 
 # %%
 figure = figures.plot_by_noise(
@@ -113,10 +117,11 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 
 # %% [markdown]
 # ## How far does a place look? (eq. (9))
-# The full Jacobian of the denoiser, all latents by all latents: the side of the square around a place that
-# holds nine tenths of what it depends on. The picture has sixteen latents a side, and a square, centered on
-# its place, may reach over the border; what an untrained net looks at is its architecture. Dashed: a place
-# that depends on all latents alike. Four pictures. Do background and objects look equally far?
+# This is the full Jacobian of the denoiser, all latents by all latents. We plot the side of the square around
+# a place that holds nine tenths of what the place depends on. The picture has sixteen latents a side; a
+# square is centered on its place and may reach over the border. What an untrained net looks at is due to its
+# architecture. Dashed: a place that depends on all latents alike. Four pictures. Do background and objects
+# look equally far?
 
 # %%
 label = "side in latents"

@@ -9,15 +9,15 @@
 # %% [markdown]
 # # 10 · Do prompts compose in attention?
 #
-# **Claim** (section 4, Figs. 7, 13, App. G): differences of SDXL's cross-attention maps, a prompt's word
-# minus "", are alike within a kind of concept and less so between kinds, and a composite prompt's map at a
-# word resembles that of the single prompt: composition in feature space.
+# **Claim** (section 4, Figs. 7, 13, App. G): take SDXL's cross-attention map at a prompt's word and subtract
+# that of the empty prompt "". These differences are alike within a kind of concept and less so between kinds.
+# The map of a composite prompt at a word resembles that of the single prompt: composition in feature space.
 #
-# **Here** the same on a small model with SDXL's architecture whose truth is known (notebook 09), beside
-# two corrections. The paper's baseline, "" at its end token, is in every difference and may make all of them
-# alike: a version without it stands beside. And its "step 1, 7, 15 for low, mid, high noise" is
-# inverted, so that all axes say the noise level. `model` and `device` as in notebook 09. Under a
-# minute on two idle cores.
+# **Here** we do the same on a small model with SDXL's architecture whose truth is known (notebook 09), with
+# two corrections. The paper's baseline, "" at its end token, is part of every difference and may make all of
+# them alike, so we also show a version without it. And the paper's "step 1, 7, 15 for low, mid, high noise"
+# is inverted, so all axes give the noise level. `model` and `device` are as in notebook 09. Under a minute on
+# two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -38,10 +38,11 @@ rows, files = truth.read(), report.files(model)
 
 # %% [markdown]
 # ## What does a word's token get? (Fig. 7)
-# Attention to one word, mean over ten samples and the up blocks, the finest (the paper: the mid block, which
-# has few places here and finds no object, below): minus that of "" at its end, as in the
-# paper, and minus the mean over prompts. Purple: more than the baseline, orange: less, each map to its
-# own largest value. The same is done once more from other noise, to see what chance in samples does.
+# Attention to one word, averaged over ten samples and the up blocks, which are the finest. (The paper uses
+# the mid block; here it has few places and finds no object, as shown below.) Left: minus the map of "" at its
+# end token, as in the paper. Right: minus the mean over prompts. Purple is more than the baseline, orange
+# less; each map is scaled to its own largest value. Everything is computed once more from other noise, to see
+# what chance in the samples does.
 
 # %%
 both, again = (
@@ -55,10 +56,11 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# The paper has blocks: related words attend alike, others less. So have we; but under either baseline part of
-# that is there before any training (second table). Purple and orange between kinds are what orthogonal
-# concepts would not have. A signed mean hides both, as they cancel, and without the mean of prompts it
-# follows from their number alone if they are then of equal length: the absolute one stands beside.
+# The paper finds blocks: related words attend alike, others less so. So do we, but under either baseline part
+# of that is there before any training (second table). Orthogonal concepts would show neither purple nor
+# orange between kinds. The mean cosine hides both, because they cancel. With the mean over prompts subtracted
+# it even follows from the number of prompts alone, if the differences then have equal length. So the mean
+# absolute cosine stands beside it.
 
 # %%
 figure = figures.plot_cosines(found, study.singles)
@@ -73,11 +75,12 @@ Markdown(kinds.table(nets, study.singles))
 
 # %% [markdown]
 # ## Composite prompts at a word (App. G)
-# The map at one word of a composite prompt against the single prompt of that word. Beside it the mean over
-# the other prompts: a similarity to everything is no composition; and the single prompt against itself from
-# other noise, which a composite, drawn from the single prompt's own noise, may surpass. The paper shows the
-# mid block; the others stand beside. Hollow, in the mid block: a net that learned nothing, whose token for a
-# word is the same vector in either prompt. Below: whether attention there knows a word's object at all.
+# We compare a composite prompt's map at one word with the map of that word's single prompt. There are two
+# controls. One is the mean over the other prompts: similarity to everything is not composition. The other is
+# the single prompt against itself from other noise. A composite may exceed it, since it is drawn from the
+# single prompt's own noise. The paper shows the mid block; the others stand beside. Hollow, in the mid block:
+# a net that learned nothing. Where the composite begins with the single prompt, a word's token is the same
+# vector in both. Below: does attention in each part know a word's object at all?
 
 # %%
 composed = {part: prompts.composites(both, study, part, again) for part in figures.PARTS}
@@ -91,10 +94,11 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 
 # %% [markdown]
 # ## Are attention maps explanations?
-# Noised renders whose masks are known: does a word's attention find its own object? Beside it the other
-# object's mask, an untrained net, shuffled maps. Raw attention of the down and up blocks does, and tells its
-# own object from the other better than the word's influence (eq. (10), notebook 09). That of T2, which draws
-# no two objects, finds it too, though worse. Less the paper's baseline T1's is a worse map.
+# These are noised renders whose masks are known: does a word's attention find its own object? The controls
+# are the other object's mask, an untrained net and shuffled maps. Raw attention of the down and up blocks
+# does find it. It also tells its own object from the other better than the word's influence does (eq. (10),
+# notebook 09). Attention of T2, which never draws two objects as asked, finds it too, but less well. With the
+# paper's baseline subtracted, T1's map is worse.
 
 # %%
 figure = figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
@@ -106,12 +110,12 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 
 # %% [markdown]
 # ## Are objects and styles additive?
-# $R^2$ of the denoiser's answer to both by the sum of its answers to each (Lemma 1): for two objects, and
-# for an object and a style, which touches every pixel and yet adds up, in pixels too. One half of the
-# question is the caption's: told one object, this net learned that there is no other, so that two captions of
-# one object contradict each other.
-# Hollow, and in brackets below: the same net with the labels of neither, one and the other permuted, which
-# in one of three cases leaves the sum as it was.
+# We measure the $R^2$ with which the sum of the denoiser's answers to each of two parts of a prompt predicts
+# its answer to both (Lemma 1): for two objects, and for an object and a style. A style touches every pixel
+# and yet, in T1, adds up, in pixels too. The two-object half is also a question of captions: told one object,
+# T1 learned that there is no other, so two captions of one object contradict each other. Hollow, and in
+# brackets below: the same net with the labels "neither", "one" and "the other" permuted. In one of three
+# cases this leaves the sum as it was.
 
 # %%
 label = "additivity $R^2$"
@@ -126,10 +130,11 @@ Markdown(report.by_noise_words(rows, "additivity", report.ADDED, null))
 
 # %% [markdown]
 # ## Does a removal move along its own direction? (eq. (3))
-# Of what changes when one of two is no longer told, the share along the direction that it has by itself.
-# Dashed: one half. With the names of the two directions exchanged each share is one minus itself, so that
-# this is the mean of a net that does not know which is which. An untrained net is no such, since its answers
-# add up in part: it stands beside as what is there before any training.
+# When one of two is no longer told, the answer changes. We plot the share of that change along the direction
+# that the removed one has by itself. Dashed: one half. Exchanging the names of the two directions turns each
+# share into one minus itself, so one half is the mean of a net that does not know which is which. An
+# untrained net is not of that kind, since its answers add up in part; it shows what is there before any
+# training.
 
 # %%
 label = "own share"
@@ -142,7 +147,7 @@ Markdown(report.by_noise_words(rows, "own share", report.ADDED))
 
 # %% [markdown]
 # ## Your own model
-# Any SDXL-class pipeline of diffusers: `prompts.load(FOLDER)`, or these lines.
+# Any SDXL-class pipeline of diffusers works: use `prompts.load(FOLDER)` or these lines.
 
 # %%
 cond = denoiser.condition(study.scenes[0])

@@ -9,16 +9,15 @@
 # %% [markdown]
 # # 11 · Swing-by: while a model learns to compose, its out-of-distribution error can rise again
 #
-# **Claim** (Yang et al., *Swing-by dynamics in concept learning and compositional
-# generalization*, ICLR 2025, arXiv 2410.08309): training moves the answer to an unseen
-# combination first toward it, then away, back to a training cluster, and only later to the
-# combination. Two linear layers are enough; one is not. What makes it likely, we find, are the start and
-# the rates together: positive couplings that are not small. It matters to this project because length
-# generalization, too, must be measured *along* training and not at one checkpoint. A small diffusion model
-# is asked the same in notebook 11b.
+# **Claim** (Yang et al., *Swing-by dynamics in concept learning and compositional generalization*, ICLR 2025,
+# arXiv 2410.08309): training moves the answer to an unseen combination first toward that combination, then
+# away from it, back to a training cluster, and only later to the combination itself. Two linear layers are
+# enough for this; one is not. We find that the start and the rates together make it likely: positive
+# couplings (off-diagonal entries at the start) that are not small. It matters to this project because length
+# generalization, too, must be measured *along* training and not at one checkpoint. Notebook 11b asks the same
+# of a small diffusion model.
 #
-# Needs no checkpoint: exact dynamics in float64. Under a minute on two CPU cores, the same for
-# every preset.
+# Needs no checkpoint: exact dynamics in float64. Under a minute on two CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -37,11 +36,11 @@ plotting.use_style()
 
 # %% [markdown]
 # ## Structured identity mapping, one layer
-# Is the formula what training does? Cluster $p$ lies on axis $p$: $N(\mu_p 1_p,
-# \mathrm{diag}(\sigma)^2)$. The model learns $f(x)=x$ there and is tested at
-# $x_b=\sum_p\mu_p1_p$, which no cluster contains. Only the rates $a_p=\sigma_p^2+\mu_p^2/s$
-# matter. For $f(x)=Wx$ the source gives $f(W(t),z)_k=1_{k\le s}(1-e^{-a_kt})z_k+\sum_i
-# e^{-a_it}w_{ki}(0)z_i$. Look for three times the same answer, halfway.
+# Does training follow the formula? Cluster $p$ lies on axis $p$: $N(\mu_p 1_p, \mathrm{diag}(\sigma)^2)$,
+# with signal $\mu_p$ and diversity $\sigma_p$. The model learns $f(x)=x$ there and is tested at
+# $x_b=\sum_p\mu_p1_p$, which no cluster contains. Only the rates $a_p=\sigma_p^2+\mu_p^2/s$ matter. For
+# $f(x)=Wx$ the source gives $f(W(t),z)_k=1_{k\le s}(1-e^{-a_kt})z_k+\sum_i e^{-a_it}w_{ki}(0)z_i$. Look for
+# the same answer three times, halfway through training.
 
 # %%
 one_layer = swing_by.one_layer(seed)
@@ -55,10 +54,10 @@ assert one_layer.gap_descent < 0.01 and one_layer.gap_sgd < 0.1
 
 # %% [markdown]
 # ## Two layers: growth, suppression, noise
-# What is different with two? For $W=UU^\top$ the entries interact: $\dot w_{ij}=G-S-N$. Growth
-# $G=w_{ij}(a_i+a_j)$; suppression $S$ by the diagonal entries $w_{ii},w_{jj}$; noise $N$ from all
-# other entries. Against autograd: it is the flow $\dot U=-\frac12\nabla_UL$, *half* of what the
-# loss as printed in the paper gives.
+# What changes with two layers? For $W=UU^\top$ the entries interact: $\dot w_{ij}=G-S-N$. These are growth
+# $G=w_{ij}(a_i+a_j)$, suppression $S$ by the diagonal entries $w_{ii},w_{jj}$, and noise $N$ from all other
+# entries. Checked against autograd, this is the flow $\dot U=-\frac12\nabla_UL$: *half* of what the loss as
+# printed in the paper gives.
 
 # %%
 gap_terms = swing_by.terms_gap(seed)
@@ -69,10 +68,10 @@ assert gap_terms < 1e-12
 
 # %% [markdown]
 # ## The swing-by trajectory
-# Does the answer turn? Two concepts, a small start with coupled entries, under the rates $a_p$ of
-# the source's equation and under $a_p^2$ (the loss with $A$ in place of $A^{1/2}$). Look at the
-# curves that pass near a training cluster before they reach $x_b$, and at their errors, which
-# rise on the way.
+# Does the answer turn back? We take two concepts and a small start with coupled entries, under the rates
+# $a_p$ of the source's equation and under $a_p^2$ (the loss with $A$ in place of $A^{1/2}$). Look at the
+# curves that pass near a training cluster before they reach $x_b$, and at their errors, which rise on the
+# way.
 
 # %%
 found = swing_by.trajectories()
@@ -96,9 +95,9 @@ assert rises[ONE] == 0 and min(rises[TWO], rises[TWO_SQUARED]) > 0.02
 
 # %% [markdown]
 # ## Why it turns
-# Which entry is to blame? Since $a_2>a_1$ the entries start to grow in the order $w_{22}$,
-# $w_{12}$, $w_{11}$: the off-diagonal one is up before $w_{11}$ and so moves output 1 toward its
-# goal, then $w_{22}$, which was up first, suppresses it. Rates $a$.
+# Which entry is responsible? Since $a_2>a_1$, the entries start to grow in the order $w_{22}$, $w_{12}$,
+# $w_{11}$. The off-diagonal entry is up before $w_{11}$ and so moves output 1 toward its goal. Then $w_{22}$,
+# which was up first, suppresses it. The figure shows the rates $a$.
 
 # %%
 words = (
@@ -119,9 +118,9 @@ assert all(second < peak < first for second, peak, first in orders.values())
 
 # %% [markdown]
 # ## Slide the training time
-# Two layers with the rates $a^2$, where the error rises more than with $a$. Left: the answer to
-# $x_b$ in the plane of the two concepts. Middle: the matrix $W$: $w_{22}$ first, then the
-# off-diagonal entries, which $w_{22}$ suppresses, last $w_{11}$. Right: the error at $x_b$.
+# Two layers with the rates $a^2$, under which the error rises more than under $a$. Left: the answer to $x_b$
+# in the plane of the two concepts. Middle: the matrix $W$, where $w_{22}$ grows first, then the off-diagonal
+# entries, which $w_{22}$ suppresses, and last $w_{11}$. Right: the error at $x_b$.
 
 # %%
 moments = range(0, 201, 20)
@@ -131,8 +130,8 @@ widgets.frame_slider(frames, labels, "training time, rates a^2", shown=2)
 
 # %% [markdown]
 # ## The order of concepts: signal and diversity together
-# Is the stronger concept always first? Only the rate counts: concept 2 has the stronger signal
-# and is learned first, until concept 1 is diverse enough that $a_1>a_2$ (dots).
+# Is the stronger concept always learned first? Only the rate counts: concept 2 has the stronger signal and is
+# learned first, until concept 1 is so diverse that $a_1>a_2$ (right of the dotted line).
 
 # %%
 order = swing_by.order_of_concepts((0.05, 0.5, 1.0, 1.2, 1.3, 1.5, 2.0))
@@ -153,9 +152,9 @@ assert all((first < second) == (sigma > CROSSING) for sigma, (first, second) in 
 
 # %% [markdown]
 # ## Twenty starts, two rates, four sets of signals
-# How often does the error rise on its way? 16 dimensions, 20 random starts $W(0)=UU^\top$, with
-# $U$ normal, or its absolute value, which makes all couplings positive, and several times as large;
-# in the middle these with couplings shrunk to the size of the normal ones. A to D are signals $\mu$:
+# How often does the error rise on its way? We take 16 dimensions and 20 random starts $W(0)=UU^\top$. Either
+# $U$ is normal, or we take its absolute value, which makes all couplings positive and several times as large.
+# In the middle these positive couplings are shrunk to the size of the normal ones. A to D are signals $\mu$:
 # A is the pair above, B to D are the source's (its App. E). Is the sign enough?
 
 # %%
@@ -191,9 +190,9 @@ assert max(normal, small) <= 8  # with random signs, or small couplings, and the
 
 # %% [markdown]
 # ## Several descents, and the source's own settings
-# Does a start descend more than twice? The source shows one tuned start each: three descents for
-# B, four for C, and for D a failure, an error that stays. Here its own dimensions $d=s$ and
-# diversities, from 100 positive starts each.
+# Does any start descend more than twice? The source shows one tuned start for each set: three descents for B,
+# four for C, and for D a failure, an error that stays. Here we use its own dimensions $d=s$ and diversities,
+# with 100 positive starts each.
 
 # %%
 own = swing_by_starts.own_settings(seed)
@@ -218,17 +217,16 @@ assert own["D", "a^2"].descents[2] > 0 and max(count.stays for count in own.valu
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **Sign, size and rates.** Large positive couplings make it likely, with the rates $a^2$ mostly so; at
-#   the rates $a$ of the source's equation it depends on signals, dimension and diversities. With random signs, and with small
-#   positive couplings, no start does at $a$, some at $a^2$ (the table of the figure's numbers).
-#   "Non-monotone" is a statement about starts as much as about data.
-# - **Where we contradict the source.** Its equation has the rates $a$; a rerun of its figures has
-#   $a^2$, and the two differ in how many starts turn (printed above). It shows D as a failure;
-#   here the error goes on to zero, and many starts descend three times on the way, at both rates.
-#   Time decides: where an entry is suppressed for long the error rests on a plateau (printed:
-#   those still on it), which a shorter run takes for the end.
-# - **Where we agree.** Three descents for B exist in its own dimensions at both rates, four for C
-#   at the rates $a^2$ (printed above); it tuned the start, and among random positive ones they
-#   are a part. In 16 dimensions, with equal diversities, we saw no fourth.
-# - **One layer** never turns from a small start. From a large one it can (the tests hold an
-#   example).
+# - **Sign, size and rates.** Large positive couplings make a rise likely. At the rates $a^2$ most such starts
+#   rise. At the rates $a$ of the source's equation it depends on signals, dimension and diversities. With
+#   random signs, and with small positive couplings, no start rises at $a$ and some do at $a^2$ (the figure's
+#   numbers). "Non-monotone" is a statement about starts as much as about data.
+# - **Where we contradict the source.** Its equation has the rates $a$; its figures, when rerun, have $a^2$.
+#   The two differ in how many starts turn (printed above). The source shows D as a failure. Here the error
+#   goes on to zero, and many starts descend three times on the way, at both rates. Training time decides:
+#   where an entry is suppressed for long, the error rests on a plateau (the table counts those still on it),
+#   and a shorter run takes this for the end.
+# - **Where we agree.** In the source's own dimensions some starts of B descend three times at both rates, and
+#   some of C four times at the rates $a^2$ (printed above). The source tuned its start; among random positive
+#   starts these are only a part. In 16 dimensions, with equal diversities, we saw no fourth descent.
+# - **One layer** never turns from a small start. From a large one it can (the tests hold an example).

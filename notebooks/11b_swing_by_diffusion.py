@@ -9,14 +9,14 @@
 # %% [markdown]
 # # 11b · Does a small diffusion model of two concepts swing by?
 #
-# **Claim** (the question of Yang et al., ICLR 2025, arXiv 2410.08309, asked of a diffusion
-# model): the seen combinations are learned, the unseen one only where concepts are diverse, and
-# there it is gained step by step. Read by a classifier that may say "neither", most runs never lose what
-# they have of it; a few fall by more than the chance of their samples, where concepts vary at all. The
-# linear models of notebook 11 swing by far more clearly.
+# **Claim** (the question of Yang et al., ICLR 2025, arXiv 2410.08309, asked of a diffusion model): the model
+# learns the seen combinations. It learns the unseen one only where concepts are diverse, and there it gains
+# it step by step. We read its samples with a classifier that may say "neither". By this reading most runs
+# never lose what they have gained; where concepts vary at all, a few fall by more than the chance of their
+# samples. The linear models of notebook 11 swing by far more clearly.
 #
-# Needs no checkpoint: stored rows of tiny training runs, and one such run live. Under a minute on
-# two CPU cores, the same for every preset.
+# Needs no checkpoint: it reads stored rows of tiny training runs and makes one such run live. Under a minute
+# on two CPU cores, the same for every preset.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -35,11 +35,11 @@ plotting.use_style()
 
 # %% [markdown]
 # ## One run, live
-# What does the net draw for a combination that it never saw? One disk per image, small or large,
-# red or blue; the net is told both values, sees small red, small blue and large red (00, 01, 10)
-# and is asked for 11, large and blue, by the sampler that all notebooks share. Sizes and colors
-# vary around their values by a *diversity*, the $\sigma$ of notebook 11. Look along the rows:
-# fragments become blue; by the last step drawn they are not yet disks.
+# What does the net draw for a combination that it never saw? Each image has one disk, small or large, red or
+# blue. The net is told both values. It sees small red, small blue and large red (00, 01, 10), and is asked
+# for 11, large and blue, by the sampler that all notebooks share. Sizes and colors vary around their values
+# by a *diversity*, the $\sigma$ of notebook 11. Look along the rows: fragments become blue, but by the last
+# step drawn they are not yet disks.
 
 # %%
 disks, steps = two_concepts.Disks(diversity=0.3), (60, 125, 200, 300, 400, 500)
@@ -55,9 +55,9 @@ path = plotting.save_figure(figure, "fig_swing_by_samples", preset, {"steps": st
 
 # %% [markdown]
 # ## The classifier's null
-# What does it say of nothing? Size and color are those of the disk that fits an image best; where
-# no disk fits, or the value lies between the two, it says neither. It needs that way out: read by
-# bright area and hue alone, noise is a large disk.
+# What does the classifier say where there is nothing? It reads size and color from the disk that fits an
+# image best. Where no disk fits, or the value lies between the two, it says neither. It needs that way out:
+# read by bright area and hue alone, noise is a large disk.
 
 # %%
 null = swing_by_diffusion.null_reading(disks, seed)
@@ -71,10 +71,9 @@ assert max(null.noise, null.nothing) < 0.01 and null.disks > 0.99
 
 # %% [markdown]
 # ## Along training, by diversity
-# Is the unseen combination gained, and is it lost again? Five seeds for each of three
-# diversities, made by `python -m lcs_utils.swing_by.two_concepts`. Look at the thick curve: it
-# rises at the largest diversity only, and there with few falls; black: whether any disk is drawn
-# for it.
+# Is the unseen combination gained, and is it lost again? There are five seeds for each of three diversities,
+# made by `python -m lcs_utils.swing_by.two_concepts`. Look at the thick curve: it rises only at the largest
+# diversity, with few falls. The black curve says how often the net draws any disk when asked for 11.
 
 # %%
 study = swing_by_diffusion.study()
@@ -107,14 +106,14 @@ assert study.falls[0] == 0 and 0 < sum(study.falls) <= 3  # where there is somet
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **Little swing-by here.** The seen combinations are learned, the unseen one only at the largest
-#   diversity, and there it is gained step by step. A few runs fall by more than chance (table), one of
-#   them at the middle diversity, from the little that it had to almost nothing and back. Without
-#   diversity 11 becomes a disk, of a training cluster.
-# - **A reading can make a fall.** An earlier version found falls in most runs: its reading
-#   (bright area, hue) could not say "neither", so that noise and fragments were right for
-#   nothing, and they went when the images became disks.
-# - **What differs from the source.** Only the diversity is varied, not the strength of a concept
-#   (`Disks.separation`). The source uses images of 32 px, a larger net, 20,000 steps and a
-#   trained classifier; ours are of 12 px, with a net of a few ten thousand weights and a few
-#   hundred steps, without weight averaging, so this is no refutation of its diffusion experiment.
+# - **Little swing-by here.** The seen combinations are learned. The unseen one is learned only at the largest
+#   diversity, and there it is gained step by step. A few runs fall by more than chance (table). One of them,
+#   at the middle diversity, falls from the little that it had to almost nothing and comes back. Without
+#   diversity, 11 becomes a disk of a training cluster.
+# - **A reading can make a fall.** An earlier version found falls in most runs. Its reading (bright area, hue)
+#   could not say "neither", so noise and fragments counted as right for no reason, and stopped counting when
+#   the images became disks.
+# - **What differs from the source.** We vary only the diversity, not the strength of a concept
+#   (`Disks.separation`). The source uses images of 32 px, a larger net, 20,000 steps and a trained
+#   classifier. Ours are images of 12 px, a net of a few ten thousand weights and a few hundred steps, without
+#   weight averaging. So this is no refutation of its diffusion experiment.

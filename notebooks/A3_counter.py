@@ -9,12 +9,12 @@
 # %% [markdown]
 # # A3 · Is the counter right?
 #
-# **Question**: every rate of this companion is a count by a net. How often is it exact where the
-# truth is known, and does it agree with somebody who looks?
+# **Question**: every rate in this companion is counted by a net. How often is that net exact where the truth
+# is known, and does it agree with somebody who looks?
 #
-# The counter that counted the rows of notebooks 07, A2, A5, A6 (`data/counts/tiny/earlier_counter.csv.gz`)
-# had learned from renders that our nets drew over, so it was replaced; the first section is about
-# today's, the second about the earlier one. Under a minute on two idle cores.
+# The counter behind the rows of notebooks 07, A2, A5 and A6 (`data/counts/tiny/earlier_counter.csv.gz`) had
+# learned from renders that our nets redrew, so it was replaced. The first two sections are about today's
+# counter, the third about the earlier one. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -38,11 +38,11 @@ stored, seen = read_rows(told_path(preset)), hand_counts.read_counts()
 
 # %% [markdown]
 # ## Where the truth is known
-# How often today's counter is exact on renders of each count that training never saw: at CLEVR's
-# distances, in the paper's layouts and crowded. Look at what happens from six objects on, and at
-# the smaller size. On the right a second counter, trained after the 64 px rows were counted, which
-# leaves out objects up to a slightly larger visible part (each card says which), so that its renders
-# are a little easier.
+# How often is today's counter exact on renders that training never saw, for each number of objects? Some keep
+# CLEVR's distances, some have the paper's layouts, some are crowded. Look at what happens from six objects
+# on, and at the smaller size. On the right is a second counter, trained after the 64 px rows were counted. It
+# needs a slightly larger visible part to count an object (each card says which), so its renders are a little
+# easier.
 
 # %%
 figure, exact = counter_report.plot(counter_cycles.read())
@@ -54,10 +54,10 @@ Markdown(sentences.exact(exact))
 
 # %% [markdown]
 # ## Which faults does it name?
-# A picture with a fault is no CLEVR, if the fault can be seen: of one strength, some change a picture
-# much and some hardly (a gray object fades into a gray floor). So the share called plausible stands
-# against how much some 3×3 pixels changed. Look at where it falls below the dotted tenth, beside the
-# share of clean renders (dashed), which is what a counter that does not look would pass.
+# A picture with a fault is not CLEVR if the fault can be seen. Faults of one strength change some pictures
+# much and others hardly (a gray object fades into a gray floor). So we plot the share called plausible
+# against how much the fault changed some 3×3 pixels. Where does it fall below the dotted tenth? The dashed
+# line is the share for clean renders; a counter that does not look would pass that many.
 
 # %%
 figure, passed = counter_report.plot_faults(visible.read())
@@ -69,11 +69,11 @@ Markdown(counter_report.named(visible.read()))
 
 # %% [markdown]
 # ## Where somebody looked
-# Samples of six nets, enlarged, in random order, counted by a vision-language model that knew
-# neither net nor K (the column `counted_by` of `data/counts/hand_counts.csv`). A number is how many
-# samples eye and earlier counter counted so: look at whether the mass lies on the diagonal, or to
-# its right, where the counter says more. These first looks had no controls beside them and are
-# lenient: among clean and spoiled renders (A7) the same eye passes hardly any 32 px picture.
+# Here a vision-language model ("the eye") counted samples of six nets, enlarged and in random order, knowing
+# neither net nor K (column `counted_by` of `data/counts/hand_counts.csv`). Each number says how many samples
+# the eye and the earlier counter counted that way. Does the mass lie on the diagonal, or to its right, where
+# the counter says more? These first looks had no controls beside them and are lenient: among clean and
+# spoiled renders (A7) the same eye passes hardly any 32 px picture.
 
 # %%
 hands = hand_counts.agreement(seen, stored)
@@ -84,16 +84,15 @@ path = plotting.save_figure(hands.plot(), "hand_counts", preset, numbers, seed, 
 Markdown(sentences.agreement_lines(hands))
 
 # %% [markdown]
-# For Exp. 1, by how many objects were asked for: does an image that looks wrong to the eye look
-# wrong to the counter, and does the counter say more where objects crowd?
+# For Exp. 1, by number of objects asked for: does an image that looks wrong to the eye also look wrong to the
+# counter, and does the counter say more where objects crowd?
 
 # %%
 Markdown(sentences.looks_by_k(hands, "exp1"))
 
 # %% [markdown]
-# K by the paper's rule on exactly these samples: as judged blind (places by the counter), by the
-# blind count alone, by the counter. Where the first is smaller than the last, success leans on the
-# counter.
+# K by the paper's rule on exactly these samples: as judged blind (places by the counter), by the blind count
+# alone, and by the counter. Where the first K is smaller than the last, success depends on the counter.
 
 # %%
 names = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp2/nearest": "Exp. 2, nearest label only", "exp3": "Exp. 3"}
@@ -101,8 +100,8 @@ Markdown(sentences.k_by_eye(seen, stored, names))
 
 # %% [markdown]
 # ## Count some yourself
-# A key 0-9 or a click is an answer, `?` says that a picture does not look like CLEVR. Answers are
-# stored one by one under `runs/`; `hand_counts.agreement` compares them with the counter as above.
+# Answer with a key 0-9 or a click; `?` says that a picture does not look like CLEVR. Answers are stored one
+# by one under `runs/`, and `hand_counts.agreement` compares them with the counter as above.
 
 # %%
 blind = hand_counts.choose(["exp1", "exp2", "exp3"], [1, 4, 7], 2, order=seed, preset=preset)
@@ -111,8 +110,8 @@ HandCounter(session.pictures, session.record, session.done)
 
 # %% [markdown]
 # ## Checked
-# On renders at CLEVR's distances today's counter is nearly always exact up to six objects, at both
-# sizes; and the earlier one is within one object of the eye in most samples.
+# On renders at CLEVR's distances today's counter is nearly always exact up to six objects, at both sizes. The
+# earlier one is within one object of the eye in most samples.
 
 # %%
 few = [of["clevr"][k].value for of in exact.values() for k in range(1, 7)]

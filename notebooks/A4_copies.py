@@ -9,13 +9,14 @@
 # %% [markdown]
 # # A4 · Are samples copies?
 #
-# **Claim**: what our nets of 32 px draw of one to three objects is not taken from their training images: no
-# sample is as near to one alone as any copy that was planted. Those of 64 px were not tested.
+# **Claim**: what our 32 px nets draw when asked for one to three objects is not copied from their training
+# images. Every copy that we planted is nearer to one training image alone than any sample is. The 64 px nets
+# were not tested.
 #
-# An image is a copy when it lies half as far from its nearest training image as from the next
-# nearest: an empty floor is near to many, a copy to one. Held-out renders, which no net saw, say
-# what is usual; training images that Exp. 1's net draws again from a little noise, with its grain, say
-# where copies lie: with one object mostly above a half, since grain hides them. From the rows in
+# An image counts as a copy when its nearest training image is less than half as far away as the next nearest:
+# an empty floor is near to many, a copy to one. Held-out renders, which no net saw, show what is usual.
+# Planted copies, training images that Exp. 1's net redraws from a little noise with its own grain, show where
+# copies lie: with one object mostly above one half, since the grain hides them. The rows are in
 # `data/counts/memorization.csv`; training images are rendered again from their number. Half a minute on an
 # idle core.
 
@@ -37,9 +38,9 @@ nets = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3"}
 
 # %% [markdown]
 # ## The twelve nearest
-# Of all kept samples (K = 1 to 3) the twelve that are most like one training image, each above that
-# image. At the right all samples and the held-out renders: does anything but what was planted lie in the
-# gray?
+# Of all stored samples (K = 1 to 3), these twelve are the most like one training image; each stands above
+# that image. On the right are all samples, the held-out renders and the planted copies. Does anything but
+# planted copies lie in the gray?
 
 # %%
 near = memorization.read_near()

@@ -9,12 +9,12 @@
 # %% [markdown]
 # # A5 · Our trainings: labels of one size, other seeds, other samplers, along the way
 #
-# **Question**: does the difference between Exp. 1 and Exp. 2 hang on how we trained and sampled
-# them?
+# **Question**: does the difference between Exp. 1 and Exp. 2 depend on how we trained and sampled them?
 #
-# Nets of 32 px, counted by the earlier counter, without a null (05 has three trainings of 64 px beside
-# theirs): rows in `data/counts/tiny/earlier_counter.csv.gz` and `locality.csv.gz`; nothing is sampled here.
-# Under a minute on two idle cores.
+# These are 32 px nets, counted by the earlier counter, without a null: pictures judged by what another sample
+# was asked for (05 has three trainings at 64 px with theirs). The rows are in
+# `data/counts/tiny/earlier_counter.csv.gz` and `locality.csv.gz`; nothing is sampled here. Under a minute on
+# two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -34,10 +34,10 @@ counts = strips.behind(told_path(preset))
 
 # %% [markdown]
 # ## A label embedding of one size
-# The label's embedding divided by sqrt(k) in training too. Exp. 2 sees at most one label, so for it
-# that is the *same* training, and sampling with condition / sqrt(k) already is the control. After
-# the division what one label does depends on how many others there are, and beyond three each is
-# weaker than training ever made it. Does Exp. 1 still compose?
+# Here the label embedding is divided by sqrt(k), for k labels, in training too. Exp. 2 sees at most one
+# label, so for it that is the *same* training, and sampling it with condition / sqrt(k) already is the
+# control. After the division, what one label does depends on how many others there are. Beyond three labels
+# each is weaker than training ever made it. Does Exp. 1 still compose?
 
 # %%
 pairs = {
@@ -59,10 +59,10 @@ Markdown(
 
 # %% [markdown]
 # ## Other seeds
-# Exp. 1, 2 and 3 (r = 3) trained again from other weights, on the same scenes in another order: one line
-# per training. The first nets of Exp. 1 and 2 also saw those scenes in the renderer's first look,
-# about one gray level from today's, which the other seeds saw. Look at whether lines of one color
-# stay together.
+# Exps. 1, 2 and 3 (r = 3) are trained again from other weights, on the same scenes in another order: one line
+# per training. The first nets of Exps. 1 and 2 also differ in their images: an earlier version of the
+# renderer drew the scenes, about one gray level from today's, which the other seeds saw. Do lines of one
+# color stay together?
 
 # %%
 groups = {net: seeds_of(stored, net) for net in ("exp1", "exp2", "exp3")}
@@ -77,18 +77,18 @@ Markdown(tables.markdown(tables.cells(stored, seeded)))
 
 # %% [markdown]
 # ## Another sampler, other locations
-# All other numbers here are of DPM-Solver++(2M), 14 steps, at the paper's 12 test locations, of which
-# from K = 6 on some lie within two cells of each other. Here the first two nets sampled by Heun
-# with 32 steps (EDM2's own), and asked for the K centers of crowded scenes, other ones for each
-# sample. Compare with the first lines of the table above.
+# All other numbers here come from DPM-Solver++(2M) with 14 steps, at the paper's 12 test locations. From K =
+# 6 on some of these lie within two cells of each other. Here the first nets of Exps. 1 and 2 are sampled by
+# Heun's method with 32 steps (EDM2's own), or asked for the K centers of crowded scenes, others for each
+# sample. Compare with the first line of each experiment in the table above.
 
 # %%
 Markdown(sentences.ways(stored))
 
 # %% [markdown]
 # ## Along training
-# The two trainings once more from other weights, with the nets kept along the way. K is by the
-# paper's rule; only K = 1 to 6 were asked along the way. Both begin alike: where do they part?
+# The two trainings once more from other weights, with the nets kept along the way. K follows the paper's
+# rule; only K = 1 to 6 were asked along the way. Both begin alike: where do they part?
 
 # %%
 again = {"exp1_seed1": "Exp. 1, all labels", "exp2_seed1": "Exp. 2, one label"}
@@ -103,8 +103,7 @@ words = {"filled": "cells filled", "success": "success", "extras": "objects else
 Markdown(sentences.along(along, again, words))
 
 # %% [markdown]
-# The same nets' conditional locality at high noise (notebook 07): does it rise where composition
-# does?
+# The conditional locality of the same nets at high noise (notebook 07): does it rise where composition does?
 
 # %%
 places = net_locality.read(preset)
@@ -119,8 +118,8 @@ Markdown(
 
 # %% [markdown]
 # ## Checked
-# From every seed Exp. 1 fills more cells than Exp. 2 from any; with labels of one size it still
-# does; at the end of training it is both more local and composes more.
+# From every seed Exp. 1 fills more cells than Exp. 2 does from any. With labels of one size it still does. At
+# the end of training it is more local and it composes more.
 
 # %%
 filled = {net: rates.mean_over(stored, net, "filled", [4, 5, 6]) for net in {**seeded, **pairs}}

@@ -9,16 +9,17 @@
 # %% [markdown]
 # # A6 · How local? The radius of Exp. 3
 #
-# **Claim** (App. E.3): what repairs Exp. 2 is that a cell sees only its surroundings. The paper compares one
-# radius with whole images. We ask whether a cell that sees more is repaired less.
+# **Claim** (App. E.3): Exp. 2 is repaired when each cell sees only its surroundings, up to r cells away. The
+# paper compares one radius r with whole images. We ask whether a cell that sees more is repaired less.
 #
-# **Here** cells filled fall with r, without a null and after unequal training; K, which minds extras, is
-# largest at r = 2. With r = 15 a net hardly places one object and decides nothing.
+# **Here** the share of cells filled falls as r grows, though without a null and after unequal training. K,
+# which also minds extra objects, is largest at r = 2. With r = 15 a net hardly places one object, so it
+# decides nothing.
 #
-# The paper's r is not in its text as we have it. With a smaller r, two labels share a patch only at
-# larger K; with a larger r, a patch shows whole objects, and with r = 15 the whole image. In
-# training no image carried two labels, so no patch did. From the rows in
-# `data/counts/tiny/earlier_counter.csv.gz`. Under a minute on two idle cores.
+# The text of the paper as we have it does not give its r. With a smaller r, two labels share a patch only at
+# larger K. With a larger r, a patch shows whole objects, and with r = 15 the whole image. In training no
+# image carried two labels, so no patch did. The rows are in `data/counts/tiny/earlier_counter.csv.gz`. Under
+# a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -41,9 +42,9 @@ counts = strips.behind(told_path(preset))
 
 # %% [markdown]
 # ## Pictures
-# The same noise and the same K locations (dots) for every radius; the last row is Exp. 2, whose
-# whole-image net had the same data and labels. With r = 1 a patch is smaller than an object: look
-# at what stands in the cells there.
+# The same noise and the same K locations (dots) for every radius. The last row is Exp. 2, whose whole-image
+# net had the same data and labels. With r = 1 a patch is smaller than an object: what stands in the cells
+# there?
 
 # %%
 radii = training_sets.by_radius(stored)
@@ -66,9 +67,9 @@ figure = rate_figures.plot_rates(found, ["filled", "success", "extras"], ticks, 
 path = plotting.save_figure(figure, "radius", preset, found, seed, counts)
 # %% [markdown]
 # ## K against the radius
-# Look down the rows: do the cells filled fall as a cell sees more? The paper's K is of an r that we
-# do not know. The circle lies left of K where extras that the paper's rule lets pass, two of one label
-# told, are more than the one that it allows.
+# Look down the rows: do the cells filled fall as a cell sees more? The paper's K (dashed) is for an r that we
+# do not know. The circle allows one missing or extra at every K. It lies left of the dot where more extras
+# are needed: the paper's rule lets two pass for nets told one label.
 
 # %%
 bare = [of._replace(cell=of.cell._replace(paper=None)) for of in radii]  # the paper's K belongs to no row
@@ -88,9 +89,9 @@ Markdown(sentences.radius(stored, radii, preset) + "\n" + patches)
 
 # %% [markdown]
 # ## The control: r = 15
-# Every cell sees the whole image and all conditions, so it should fail as Exp. 2 does. Does it fail
-# in the same way? Its net is the patch net of r = 3, smaller than Exp. 2's and without attention,
-# and few samples of it were counted.
+# Every cell sees the whole image and all conditions, so this net should fail as Exp. 2 does. Does it fail in
+# the same way? It is the patch net of r = 3, smaller than Exp. 2's and without attention, and few of its
+# samples were counted.
 
 # %%
 Markdown(sentences.whole_image_control(stored))

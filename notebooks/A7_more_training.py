@@ -9,12 +9,13 @@
 # %% [markdown]
 # # A7 · What does more training buy?
 #
-# **Question**: the nets of 32 px are small and speckled (07, A2, A5, A6). Is it the size, the resolution
-# or the length of the training that their pictures lack, and does composition hang on it?
+# **Question**: the 32 px nets are small and draw speckled pictures (07, A2, A5, A6). Is it net size,
+# resolution or length of training that the pictures lack? And does composition depend on it?
 #
-# Exp. 1 at 64 px (preset `small`, 05), with the nets kept along its training, beside the net of 32 px,
-# asked for K cells at random and at least three apart (family `spread`); then what the eye says of
-# Exps. 1, 2 and 3 at both sizes. Nothing is sampled here. Under a minute on two idle cores.
+# We show Exp. 1 at 64 px (preset `small`, 05), with the nets kept along its training, beside the 32 px net.
+# Both are asked for K random cells at least three apart (family `spread`). Then comes what the eye says of
+# Exp. 1 at both sizes and of Exps. 2 and 3 at 64 px. Nothing is sampled here. Under a minute on two idle
+# cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -41,11 +42,11 @@ found = {
 
 # %% [markdown]
 # ## Against the training images seen
-# Number and places by the paper's rule but for looks, within one cell; dotted the null, the net's
-# own pictures judged at the cells of another sample. Below what needs no composition: asked for as
-# many objects as training showed, how many are drawn, do they look right to the counter, are their
-# pixels of one hue (renders, clean and spoiled, beside)? And of all that pixels near a condition hear,
-# the share from conditions at most two cells away; dashed, that of a net that hears all alike.
+# Number and places are judged by the paper's rule without looks, within one cell. Dotted is the null: the
+# net's own pictures judged at the cells of another sample. The first three panels below need no composition.
+# Asked for as many objects as training showed, how many are drawn? Do they look right to the counter? Are
+# their pixels of one hue (cleanness; renders, clean and spoiled, beside)? Last, of all that pixels near a
+# condition hear, the share from conditions at most two cells away; dashed, a net that hears all alike.
 
 # %%
 figure = more_training.plot(found)
@@ -56,7 +57,7 @@ Markdown(more_training.markdown(found))
 
 # %% [markdown]
 # ## The pictures
-# One sample of each at the paper's locations; a cross is where the counter finds no object.
+# One sample of each at the paper's locations. A cross marks a place where the counter finds no object.
 
 # %%
 ks = range(1, 10)
@@ -72,13 +73,13 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 
 # %% [markdown]
 # ## What another net for low noise mends
-# A small net of the whole image leaves grain: what is short is low noise, where what is left to
-# decide is local. So one more net, told nothing, was trained on crops of renders at noise up to .5
-# alone, at full resolution, where the others fold 2x2 pixels into one (`python -m
-# lcs_utils.training low_noise --preset small --images 208000 --again`). Below a noise of .3 it denoises in Exp. 1's
-# place (exp1/low_noise); any net could share it, no other was tried. Same noise, same places, same
-# counter. What does it mend, and what does it leave (a cube of two colors at K = 3)? Does it change
-# what composes?
+# A small net of the whole image leaves grain. It falls short at low noise, where what is left to decide is
+# local. So one more net, told nothing, was trained on crops of renders, only at noise up to .5. It works at
+# full resolution, where the others fold 2x2 pixels into one (`python -m lcs_utils.training low_noise --preset
+# small --images 208000 --again`). Below a noise of .3 it denoises in place of Exp. 1's net (`exp1/low_noise`,
+# "low noise apart" in figures). Any net could share it; no other was tried. Noise, places and counter stay
+# the same. What does it mend, and what does it leave (a cube of two colors at K = 3)? Does it change what
+# composes?
 
 # %%
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low\nnoise apart"}
@@ -99,12 +100,12 @@ Markdown(
 
 # %% [markdown]
 # ## What does the eye say?
-# Samples of these nets and of 05's and A2's, renders and spoiled renders among them, in random order,
-# enlarged and without a word of where they come from, judged by a vision-language model (`counted_by` in
-# `data/counts/hand_counts.csv`). Look at how far the nets stand from both controls, and whether the
-# counter, whose rates all figures show, sees more or fewer objects than the eye. Diamonds: a second
-# counter, trained after the rows were counted, also on objects of one color that stand in one another: it
-# mostly counts them as one, and about every second time calls the picture no CLEVR (A3).
+# A vision-language model ("the eye") judged samples of these nets and of those of 05 and A2, among clean and
+# spoiled renders. They came in random order, enlarged, without a word on where they come from (`counted_by`
+# in `data/counts/hand_counts.csv`). How far do the nets stand from both controls? Does the counter, whose
+# rates all figures show, see more or fewer objects than the eye? Diamonds: a second counter, trained after
+# the rows were counted, also on objects of one color that stand in one another. It mostly counts them as one,
+# and about every second time it says that the picture is not CLEVR (A3).
 
 # %%
 looked = by_eye.compare_everywhere(read_counts())
@@ -116,15 +117,15 @@ path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, be
 Markdown(by_eye.markdown(looked, by_eye.twice(read_counts(), looked), second))
 
 # %% [markdown]
-# K by the paper's rule on exactly these pictures, few for each K, at the paper's locations and at
-# random cells: the paper's own lie close together, so is it crowding that stops Exp. 1? Where the eye
-# passes hardly a sample, K with looks tells of looks and not of composition.
+# K by the paper's rule on exactly these pictures, few for each K, at the paper's locations and at random
+# cells. The paper's own lie close together: is it crowding that stops Exp. 1? Where the eye passes hardly a
+# sample, K with looks says something about looks and not about composition.
 
 # %%
 Markdown(by_eye.largest(read_counts()))
 
 # %% [markdown]
-# On random cells, counted by the second counter: 06's table again, of the first trainings alone.
+# The table of 06 again, on random cells, counted by the second counter, for the first trainings alone.
 
 # %%
 names = {"Exp. 1: all labels": ["exp1"], "Exp. 2: one label": ["exp2"], "Exp. 3: one, local": ["exp3_r2"]}
