@@ -95,7 +95,7 @@ def fig09(some: Sequence[scenes.Scene], seed: int) -> tuple[Figure, dict[str, li
         labeled = conditions.choose_labels(present, policy, generator)
         grids[policy] = conditions.location_grid(locations, labeled).reshape(-1, 16, 16)
     rows = [render(some, 128).transpose(0, 3, 1, 2), 2 * grids["all"] - 1, 2 * grids["single"] - 1]
-    centers = [[(127 * x, 127 * y) for x, y in row.tolist()] for row in locations]
+    centers = [plotting.in_pixels(row, 128) for row in locations]
     nothing: list[list] = [[] for _ in some]
     words = ["scene", "all labels\n(Exp. 1)", "single label\n(Exp. 2, 3)"]
     figure = plotting.image_grid(rows, words, cell=1.2, marks=[centers, nothing, nothing])

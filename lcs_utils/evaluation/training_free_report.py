@@ -55,9 +55,7 @@ def draw_live(scenes: int, asked: Sequence[int], seed: int) -> Drawn:
 def show_samples(found: Drawn) -> Figure:
     """A row per reach; dots are the labels asked for."""
     places = [
-        [(32 * x - 0.5, 32 * y - 0.5) for x, y in conditions.TEST_LOCATIONS[:k]]
-        for k in found.asked
-        for _ in range(PER_COUNT)
+        plotting.in_pixels(conditions.TEST_LOCATIONS[:k], 32) for k in found.asked for _ in range(PER_COUNT)
     ]
     titles = [f"{k} label{'s' * (k > 1)}" for k in found.asked for _ in range(PER_COUNT)]
     rows = list(found.samples.values())
