@@ -122,8 +122,8 @@ def in_pixels(where: Any, size: int) -> list[tuple[float, float]]:
 def _strokes(cell: float, rings: bool, found: bool | None) -> list[dict]:
     """How a mark is drawn on a picture of `cell` inches: a dot, a ring around what is there, or a cross."""
     if not rings or found is None:
-        size = 2.4 if rings else 3.6
-        return [{"marker": "o", "ms": size * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
+        size, thick = (3.4, 0.6) if rings else (3.6, 0.8)
+        return [{"marker": "o", "ms": size * cell, "mfc": "white", "mec": "black", "mew": thick}]
     # two colors, so that it is seen on light and dark
     marker, size = ("o", 11) if found else ("x", 6)
     return [
