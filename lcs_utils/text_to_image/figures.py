@@ -79,21 +79,28 @@ def words_numbers(
 
 
 def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
-    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers."""
+    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers; each
+    map in shares of its largest change."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
-    figure, axes = plt.subplots(len(asked), len(columns), figsize=(1.25 * len(columns) + 1, 1.2 * len(asked)))
+    figure, axes = plt.subplots(len(asked), len(columns), figsize=(len(columns) + 2, 0.9 * len(asked) + 0.3))
     for j, (baseline, sigma) in enumerate(columns):
         maps = part_maps(found, sigma, part, baseline)
         for i, (ax, one) in enumerate(zip(axes[:, j], maps, strict=True)):
             most = float(one.abs().max()) or 1.0
-            ax.imshow(one, cmap="PuOr", vmin=-most, vmax=most)
+            image = ax.imshow(one / most, cmap="PuOr", vmin=-1, vmax=1)
             ax.set(xticks=[], yticks=[])
             ax.grid(False)
             if i == 0:
                 ax.set_title(f"{BASELINES[baseline] if j % len(sigmas) == 1 else ''}\nσ = {sigma:.2g}")
             if j == 0:
                 ax.set_ylabel(asked[i].short, rotation=0, ha="right", va="center")
+    figure.colorbar(
+        image,
+        ax=axes,
+        shrink=0.5,
+        label="attention to the word minus the baseline,\nas a share of each map's largest",
+    )
     return figure
 
 
