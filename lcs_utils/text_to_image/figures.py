@@ -270,13 +270,13 @@ def plot_by_noise(
     label: str,
     chance: float | None = None,
     control: str = "",
+    chance_words: str = "chance",
 ) -> Figure:
     """A measure by noise level, a panel for each case: every net with its interval; dashed: what a net that
-    knows nothing reaches, where it is one number; hollow: each net's own rows of a control. Raises ValueError
+    knows nothing reaches, where it is one number, and its words; hollow: each net's own rows of a control. Raises ValueError
     for rows that are not stored."""
-    columns = 2
-    lines = -(-len(cases) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(8.4, 2.7 * lines + 0.7), sharex=True, sharey=True)
+    size = (2.7 * len(cases) + 0.8, 3.2)
+    figure, axes = plt.subplots(1, len(cases), figsize=size, sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
         for k, (net, name) in enumerate(nets.items()):
             found, nulls = (
@@ -295,12 +295,13 @@ def plot_by_noise(
         if chance is not None:
             ax.axhline(chance, color="gray", lw=1, ls="--")
         ax.set(xscale="log", title=title, xticks=sigmas, xticklabels=[f"{s:g}" for s in sigmas])
-        ax.minorticks_off()
-    for ax in axes.flat[-columns:]:
         ax.set_xlabel("noise level σ")
-    for ax in axes.flat[::columns]:
-        ax.set_ylabel(label)
+        ax.minorticks_off()
+    axes[0, 0].set_ylabel(label)
     handles, names = axes.flat[0].get_legend_handles_labels()
+    if chance is not None:
+        handles.append(Line2D([], [], color="gray", ls="--", lw=1))
+        names.append(chance_words)
     if control:
         handles.append(Line2D([], [], color="gray", ls=":", marker="o", mfc="white"))
         names.append(f"hollow: {NULLS.get(control, control)}")
