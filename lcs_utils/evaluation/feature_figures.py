@@ -31,19 +31,20 @@ def plot_cosines(
     nets: Mapping[str, str],
     layers: Sequence[Matrices],
     conditions: Mapping[str, Sequence[str]],
-    size: float = 1.05,
+    size: float = 0.9,
 ) -> Figure:
     """Figs. 5, 11: matrices of cosines, a column per net {name: label} and a row per layer or control.
 
-    `conditions` {net: names of its conditions}. Above each stands the mean off-diagonal, signed and absolute;
-    diagonals are gray.
+    `conditions` {net: names of its conditions}, written where they differ from those at the left. Above each
+    stands the mean off-diagonal, signed and absolute; diagonals are gray.
     """
     figure, axes = plt.subplots(
         len(layers),
         len(nets),
-        figsize=((size + 0.3) * len(nets) + 1.6, (size + 0.2) * len(layers) + 0.6),
+        figsize=((size + 0.25) * len(nets) + 1.9, (size + 0.22) * len(layers) + 0.6),
         squeeze=False,
     )
+    before: list[str] = []
     for j, (net, words) in enumerate(nets.items()):
         for i, layer in enumerate(layers):
             cosines, panel = averaged(rows, net, layer), axes[i, j]
@@ -54,12 +55,16 @@ def plot_cosines(
             panel.grid(False)
             panel.set(xticks=[], yticks=[])
             heading = words.replace(", ", "\n") + "\n" if i == 0 else ""
-            signed, absolute = off_diagonal(cosines)
+            signed, absolute = (round(mean, 2) + 0.0 for mean in off_diagonal(cosines))  # no "-0.00"
             panel.set_title(f"{heading}{signed:+.2f}, |.| {absolute:.2f}", fontsize=8, pad=3)
             if j == 0:
                 panel.set_ylabel(layer.caption, fontsize=8)
-        axes[0, j].set_yticks(range(len(conditions[net])), conditions[net], fontsize=6)
-    figure.colorbar(image, ax=axes, shrink=0.3, anchor=(0, 1), label="cosine, eq. (3)", pad=0.02)
+        names = [str(name) for name in conditions[net]]
+        if names != before:
+            axes[0, j].set_yticks(range(len(names)), names, fontsize=7)
+            before = names
+    bar = figure.colorbar(image, ax=axes, shrink=0.3, anchor=(0, 1), pad=0.02)
+    bar.set_label("cosine, eq. (3); above each matrix\nits mean, and that of absolute values |.|", fontsize=9)
     return figure
 
 
