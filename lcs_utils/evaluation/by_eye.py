@@ -267,12 +267,12 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
                 panels[0].plot(other.counter.value, at + 0.08, "D", ms=4, color=color, mfc="white")
                 panels[1].plot(other.bias.value, at + 0.08, "D", ms=4, color=color, mfc="white")
     panels[0].set(title="share that looks right:\nfilled by eye, hollow to the counter", xlim=(-0.04, 1.04))
-    panels[1].set(title="objects, by the counter\nless by eye")
-    panels[2].set(title="objects by eye,\nless asked for")
+    panels[1].set(title="objects by the counter\nminus by eye")
+    panels[2].set(title="objects by eye\nminus asked for")
     for axes in panels[1:]:
         axes.axvline(0, color="0.5", lw=1, ls="--")
     panels[0].set_yticks(range(len(found.seen)), list(found.seen))
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(found.seen) - 0.5, -0.5)
     lines = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
     words = list(shades)
     if second is not None:
