@@ -79,8 +79,8 @@ def words_numbers(
 
 
 def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
-    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers; each
-    map in shares of its largest change."""
+    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers;
+    each map as a share of its largest."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
     figure, axes = plt.subplots(len(asked), len(columns), figsize=(len(columns) + 2, 0.9 * len(asked) + 0.3))
@@ -273,8 +273,8 @@ def plot_by_noise(
     chance_words: str = "chance",
 ) -> Figure:
     """A measure by noise level, a panel for each case: every net with its interval; dashed: what a net that
-    knows nothing reaches, where it is one number, and its words; hollow: each net's own rows of a control. Raises ValueError
-    for rows that are not stored."""
+    knows nothing reaches, where it is one number, and its words; hollow: each net's own rows of a control.
+    Raises ValueError for rows that are not stored."""
     size = (2.7 * len(cases) + 0.8, 3.2)
     figure, axes = plt.subplots(1, len(cases), figsize=size, sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
