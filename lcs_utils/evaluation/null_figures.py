@@ -126,6 +126,7 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
     rule = f"all up to {trained + 1}, then all but one"  # `rules.needed`
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     panels[0, 1].text(0.7, 0.02, "dotted: chance", fontsize=8, color="0.35")
+    panels[1, 0].text(0.7, 0.1, "dashed: K", fontsize=8, color="0.35")
     if title:
         figure.suptitle(title, fontsize=10)
     alt_text.attach(figure, f"{title}. {in_words(found, 2 * trained)}".lstrip(". "))

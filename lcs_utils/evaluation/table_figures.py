@@ -109,7 +109,7 @@ def plot_rows(
     for height, of in zip(heights, found, strict=True):
         dumbbell(left, height, of.cell)
         left.plot(of.tolerant.value, height, "o", mfc="none", mec=OURS, ms=10, zorder=2)
-    for (field, label), color, marker in zip(shares.items(), ("green", "purple"), "os"):
+    for (field, label), color, marker in zip(shares.items(), ("black", "sky"), "os"):
         value, low, high = zip(*(getattr(of, field) for of in found), strict=True)
         right.hlines(heights, low, high, color=PALETTE[color], lw=2.4, alpha=0.7)
         right.plot(value, heights, marker, color=PALETTE[color], ms=6.5, ls="none", label=label)
