@@ -246,7 +246,7 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
 
     A row per net and control, a mark per span of K; bars: 95 % over pictures. Diamonds: the second counter.
     """
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.6 * len(found.seen) + 1.6), sharey=True)
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.5 * len(found.seen) + 1.6), sharey=True)
     shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
     for y, (label, spans) in enumerate(found.seen.items()):
         for i, (span, color) in enumerate(shades.items()):
