@@ -22,7 +22,7 @@ MEASURES = {
     "obeyed": "conditions obeyed",
     "drawn": "objects drawn",
 }
-APART = 0.1  # of an axis' height, between two names at the ends of lines
+APART = 0.075  # of an axis' height, between two names at the ends of lines
 LOOKED = (3, 5, 7)  # K in a figure: in training, and twice beyond
 TOLD = (3, 5, 6, 7)  # in a table
 QUARTER = PLACES_RULE.threshold
