@@ -147,7 +147,7 @@ def figure_1(
     axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
     axes.text(
         trained / 2 + 0.5,
-        0.02,
+        0.35 if trained < 2 else 0.02,  # above the dotted lines, where it is upright
         "in training",
         ha="center",
         fontsize=8,
