@@ -229,7 +229,6 @@ class Agreement(NamedTuple):
         high, wide = shown.shape
         figure, axes = plt.subplots(figsize=(0.3 * wide + 1.2, 0.3 * high + 0.9))
         axes.imshow(np.sqrt(shown), cmap="Blues")  # roots, so that single samples are seen
-        axes.plot([-0.5, high - 0.5], [-0.5, high - 0.5], color="0.6", lw=1, ls="--")  # the same count
         for i, j in np.argwhere(self.counts):
             color = "w" if self.counts[i, j] > 15 else "k"
             axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=8, color=color)
