@@ -111,11 +111,19 @@ def to_uint8(image: Any) -> np.ndarray:
     return np.repeat(array, 3 // array.shape[0], axis=0).transpose(1, 2, 0)
 
 
+def in_pixels(where: Any, size: int) -> list[tuple[float, float]]:
+    """Locations [n, 2] in [0, 1] (x right, y down) as `image_grid`'s marks on a picture of `size` x `size`.
+
+    The first pixel's middle is at 0, so a picture reaches from -1/2 to `size` - 1/2.
+    """
+    return [(size * x - 0.5, size * y - 0.5) for x, y in np.asarray(where).tolist()]
+
+
 def _strokes(cell: float, rings: bool, found: bool | None) -> list[dict]:
     """How a mark is drawn on a picture of `cell` inches: a dot, a ring around what is there, or a cross."""
     if not rings or found is None:
-        size = 2.4 if rings else 3.6
-        return [{"marker": "o", "ms": size * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
+        size, thick = (3.4, 0.6) if rings else (3.6, 0.8)
+        return [{"marker": "o", "ms": size * cell, "mfc": "white", "mec": "black", "mew": thick}]
     # two colors, so that it is seen on light and dark
     marker, size = ("o", 11) if found else ("x", 6)
     return [

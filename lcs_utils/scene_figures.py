@@ -65,7 +65,7 @@ def beside_cycles(found: Mapping[str, np.ndarray], number: int = 6) -> tuple[Fig
     fast = render([references[i] for i in order], 128)
     difference = fast.astype(float) - cycles[order]
     amplified = np.clip(127.5 + AMPLIFICATION * difference, 0, 255).astype(np.uint8)
-    decibels = [f"{found['psnr'][i]:.1f} dB" for i in order]
+    decibels = [f"PSNR {found['psnr'][i]:.1f} dB" for i in order]
     rows = [group.transpose(0, 3, 1, 2) for group in (fast, cycles[order], amplified)]
     words = ["fast", "Cycles", f"difference × {AMPLIFICATION}"]
     return plotting.image_grid(rows, words, decibels, cell=1.3), order
@@ -95,7 +95,7 @@ def fig09(some: Sequence[scenes.Scene], seed: int) -> tuple[Figure, dict[str, li
         labeled = conditions.choose_labels(present, policy, generator)
         grids[policy] = conditions.location_grid(locations, labeled).reshape(-1, 16, 16)
     rows = [render(some, 128).transpose(0, 3, 1, 2), 2 * grids["all"] - 1, 2 * grids["single"] - 1]
-    centers = [[(127 * x, 127 * y) for x, y in row.tolist()] for row in locations]
+    centers = [plotting.in_pixels(row, 128) for row in locations]
     nothing: list[list] = [[] for _ in some]
     words = ["scene", "all labels\n(Exp. 1)", "single label\n(Exp. 2, 3)"]
     figure = plotting.image_grid(rows, words, cell=1.2, marks=[centers, nothing, nothing])

@@ -80,7 +80,7 @@ Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words
 
 # %%
 names = {"exp1": "Exp. 1", "exp2": "Exp. 2"}
-between = {"random_1-3": "a random number told", "drop_one_1-3": "one label dropped"}
+between = {"random_1-3": "random number of labels", "drop_one_1-3": "one label dropped"}
 colors = {words: plotting.EXPERIMENT_COLORS[net] for net, words in names.items()}
 colors |= dict(zip(between.values(), (plotting.PALETTE["purple"], plotting.PALETTE["sky"]), strict=True))
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
@@ -111,11 +111,11 @@ Markdown(null_figures.markdown(each | apart) + "\n" + sentences.without_clause(s
 # where the nets are smaller and draw with speckle; counter and null are the same.
 
 # %%
-scaled = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp2/unit": "Exp. 2 / sqrt(k)"}
+scaled = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, labels of one size"}
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
 small = read_rows(rows_path(little))
 rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words in scaled.items()}
-colors["Exp. 2 / sqrt(k)"] = plotting.PALETTE["purple"]
+colors["Exp. 2, labels of one size"] = plotting.PALETTE["purple"]
 figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples a K")
 values = {words: as_dicts(of.at) for words, of in rescaled.items()}
 files = strips.behind(rows_path(little))

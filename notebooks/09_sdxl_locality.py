@@ -126,7 +126,9 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 # %%
 label = "side in latents"
 alike = structure.side_of_all_alike(16)
-figure = figures.plot_by_noise(rows, "side", report.SIDES, report.NETS, report.SIGMAS, label, alike)
+figure = figures.plot_by_noise(
+    rows, "side", report.SIDES, report.NETS, report.SIGMAS, label, alike, chance_words="all latents alike"
+)
 said, alt = report.numbers(rows, "side"), alt_texts.ALT["text_to_image_jacobian"]
 path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, report.stored(), alt=alt)
 # %%

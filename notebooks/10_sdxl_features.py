@@ -122,7 +122,7 @@ label = "additivity $R^2$"
 nets, null = report.NETS, "permuted"
 figure = figures.plot_by_noise(rows, "additivity", report.ADDED, nets, report.SIGMAS, label, control=null)
 figure.axes[0].set_yscale("symlog", linthresh=1)
-figure.axes[0].set_yticks([-5, -1, 0, 1], ["-5", "-1", "0", "1"])
+figure.axes[0].set_yticks([-5, -1, 0, 1], ["−5", "−1", "0", "1"])
 said, alt = report.numbers(rows, "additivity", "effect"), alt_texts.ALT["prompt_additivity"]
 path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, report.stored(), alt=alt)
 # %%

@@ -42,9 +42,9 @@ counts = strips.behind(told_path(preset))
 # %%
 pairs = {
     "exp1": "Exp. 1",
-    "exp1_normalized": "Exp. 1, normalized",
+    "exp1_normalized": "Exp. 1, labels of one size",
     "exp2": "Exp. 2",
-    "exp2/unit": "Exp. 2, condition / sqrt(k)",
+    "exp2/unit": "Exp. 2, labels of one size",
 }
 shades = colors | {"exp1_normalized": plotting.PALETTE["sky"], "exp2/unit": plotting.PALETTE["purple"]}
 normalized = tables.net_rates(stored, pairs)

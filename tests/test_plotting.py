@@ -37,6 +37,15 @@ def test_pixels_survive_the_trip_to_uint8():
         plotting.to_uint8(torch.zeros(2, 4, 4))
 
 
+def test_a_mark_is_where_its_place_is_drawn():
+    image = torch.full((3, 16, 16), -1.0)
+    (place,) = plotting.in_pixels([(0.5, 1 / 32)], 16)  # between two columns, in the middle of the first row
+    assert place == (7.5, 0.0)
+    (axes,) = plotting.image_grid([[image]], marks=[[[place]]]).axes
+    assert axes.images[0].get_extent() == [-0.5, 15.5, 15.5, -0.5]
+    plt.close("all")
+
+
 def test_a_grid_draws_every_image_at_its_place():
     images = [[torch.full((3, 4, 4), value) for value in row] for row in ([-1.0, 1.0], [0.2, -0.2])]
     grid = plotting.image_grid(images, ["a", "b"], ["x", "y"], marks=[[[], [(1, 2)]], [[], []]])

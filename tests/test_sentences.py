@@ -147,8 +147,8 @@ def test_a_place_is_found_where_an_object_is_assigned():
     row = row._replace(count=2, placed=2)
     points = strips.ringed(row, 32)
     assert [found for *_, found in points] == [None, True, None, True, False]  # a dot, its ring, ..., a cross
-    assert points[0][:2] == pytest.approx(31 * asked[0], abs=0.05)
-    assert points[1][:2] == pytest.approx(31 * aside[0], abs=0.05)  # where the object is
+    assert points[0][:2] == pytest.approx(32 * asked[0] - 0.5, abs=0.05)
+    assert points[1][:2] == pytest.approx(32 * aside[0] - 0.5, abs=0.05)  # where the object is
     with pytest.raises(ValueError, match="rows of an earlier counter do not"):
         strips.ringed(row._replace(asked="", centers=""), 32)
 

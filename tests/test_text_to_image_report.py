@@ -78,6 +78,8 @@ def test_a_net_s_own_null_is_drawn_hollow_in_its_color():
         assert hollow == (wanted if control else set())
         names = [text.get_text() for text in figure.legends[0].get_texts()]
         assert names == ["T1", "untrained"] + ["hollow: labels permuted"] * bool(control)
+    figure = figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", chance=0.5)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["T1", "untrained", "chance"]
     plt.close("all")
 
 

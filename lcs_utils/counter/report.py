@@ -135,7 +135,8 @@ def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dic
         transform=panels[-1].get_yaxis_transform(),
     )
     panels[0].set(ylabel="share called plausible", ylim=(0, 1.02), xlim=(0, None))
-    figure.supxlabel("change of some 3×3 pixels that the fault made, at least (0.1: 13 of 256 gray levels)")
+    words = "least change that the fault made to some 3×3 pixels (0.1: 13 of 256 gray levels)"
+    figure.supxlabel(words, fontsize=10)
     lines = {words: line for line, words in zip(*panels[0].get_legend_handles_labels(), strict=True)}
     figure.legend(lines.values(), lines, loc="outside upper right", ncols=2, fontsize=9)
     return figure, found

@@ -36,7 +36,7 @@ LABELS = {
     "exp1_seed2, 64 px": "Exp. 1, seed 2",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
-    "random_1-3, 64 px": "random number told, 64 px",
+    "random_1-3, 64 px": "random number of labels, 64 px",
     "drop_one_1-3, 64 px": "one label dropped, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
@@ -246,7 +246,7 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
 
     A row per net and control, a mark per span of K; bars: 95 % over pictures. Diamonds: the second counter.
     """
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.6 * len(found.seen) + 1.6), sharey=True)
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.5 * len(found.seen) + 1.6), sharey=True)
     shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
     for y, (label, spans) in enumerate(found.seen.items()):
         for i, (span, color) in enumerate(shades.items()):
@@ -267,12 +267,12 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
                 panels[0].plot(other.counter.value, at + 0.08, "D", ms=4, color=color, mfc="white")
                 panels[1].plot(other.bias.value, at + 0.08, "D", ms=4, color=color, mfc="white")
     panels[0].set(title="share that looks right:\nfilled by eye, hollow to the counter", xlim=(-0.04, 1.04))
-    panels[1].set(title="objects, by the counter\nless by eye")
-    panels[2].set(title="objects by eye,\nless asked for")
+    panels[1].set(title="objects by the counter\nminus by eye")
+    panels[2].set(title="objects by eye\nminus asked for")
     for axes in panels[1:]:
         axes.axvline(0, color="0.5", lw=1, ls="--")
     panels[0].set_yticks(range(len(found.seen)), list(found.seen))
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(found.seen) - 0.5, -0.5)
     lines = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
     words = list(shades)
     if second is not None:

@@ -141,6 +141,7 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     success.text(ks[-1], ceilings[ks[-1]].exact.value, "renders ", ha="right", va="top", color="0.35")
     _with_limits(right, ceilings, {k: at.chance for k, at in next(iter(found.values())).at.items()})
     drawn.plot(ks, ks, "--", **gray)
+    drawn.text(ks[-1], ks[-1], "K ", ha="right", va="bottom", color="0.35")
     success.set(title="number and colors right", ylim=(-0.03, 1.03))
     right.set(title="share of asked objects there", ylim=(-0.03, 1.03))
     drawn.set(title="objects drawn", ylim=(0, None))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_causal_report import CONTROLS, causes
-from lcs_utils.evaluation.feature_labels import Curve, hue, label, of_colors
+from lcs_utils.evaluation.feature_labels import GRAY, Curve, hue, label, of_colors
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
@@ -23,6 +23,7 @@ from lcs_utils.evaluation.feature_report import (
     pick,
 )
 from lcs_utils.evaluation.net_features import FeatureRow
+from lcs_utils.evaluation.sizes import bare
 from lcs_utils.plotting import PALETTE
 
 
@@ -31,19 +32,20 @@ def plot_cosines(
     nets: Mapping[str, str],
     layers: Sequence[Matrices],
     conditions: Mapping[str, Sequence[str]],
-    size: float = 1.05,
+    size: float = 0.9,
 ) -> Figure:
     """Figs. 5, 11: matrices of cosines, a column per net {name: label} and a row per layer or control.
 
-    `conditions` {net: names of its conditions}. Above each stands the mean off-diagonal, signed and absolute;
-    diagonals are gray.
+    `conditions` {net: names of its conditions}, written where they differ from those at the left. Above each
+    stands the mean off-diagonal, signed and absolute; diagonals are gray.
     """
     figure, axes = plt.subplots(
         len(layers),
         len(nets),
-        figsize=((size + 0.3) * len(nets) + 1.6, (size + 0.2) * len(layers) + 0.6),
+        figsize=((size + 0.25) * len(nets) + 1.9, (size + 0.22) * len(layers) + 0.6),
         squeeze=False,
     )
+    before: list[str] = []
     for j, (net, words) in enumerate(nets.items()):
         for i, layer in enumerate(layers):
             cosines, panel = averaged(rows, net, layer), axes[i, j]
@@ -54,12 +56,16 @@ def plot_cosines(
             panel.grid(False)
             panel.set(xticks=[], yticks=[])
             heading = words.replace(", ", "\n") + "\n" if i == 0 else ""
-            signed, absolute = off_diagonal(cosines)
+            signed, absolute = (round(mean, 2) + 0.0 for mean in off_diagonal(cosines))  # no "-0.00"
             panel.set_title(f"{heading}{signed:+.2f}, |.| {absolute:.2f}", fontsize=8, pad=3)
             if j == 0:
                 panel.set_ylabel(layer.caption, fontsize=8)
-        axes[0, j].set_yticks(range(len(conditions[net])), conditions[net], fontsize=6)
-    figure.colorbar(image, ax=axes, shrink=0.3, anchor=(0, 1), label="cosine, eq. (3)", pad=0.02)
+        names = [str(name) for name in conditions[net]]
+        if names != before:
+            axes[0, j].set_yticks(range(len(names)), names, fontsize=7)
+            before = names
+    bar = figure.colorbar(image, ax=axes, shrink=0.3, anchor=(0, 1), pad=0.02)
+    bar.set_label("cosine, eq. (3); above each matrix\nits mean, and that of absolute values |.|", fontsize=9)
     return figure
 
 
@@ -93,13 +99,16 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
         panel.set(
             ylim=(1.2 * lowest, 1.25), title="denoiser D" if part == "denoiser" else f"{part} layers, mean"
         )
-        panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
+        panel.set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks], minor=False)
         panel.minorticks_off()
     axes[0].set_ylabel("additivity $R^2(K)$\nlogarithmic below −1 (dashed)")
     axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
     for panel in axes:
         panel.set(xlabel="K conditions", xticks=list(ks))
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
+    lines, words = axes[0].get_legend_handles_labels()
+    lines.append(plt.Line2D([], [], color="0.6", ls="", marker="o", mec="black", ms=7))
+    words.append("K in training")
+    figure.legend(lines, words, loc="outside lower center", ncols=6, fontsize=9)
     return figure
 
 
@@ -115,10 +124,11 @@ def plot_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequ
             style = {"ls": "-" if curve.trained else ":", "color": curve.color}
             axes.plot(ks, value, "o", label=curve.label, ms=4, **style)
             axes.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
-        axes.plot(ks, [1 / k for k in ks], "--", color="0.45", lw=1.3)
+        every = np.linspace(ks[0], ks[-1], 50)  # a straight line between three K would lie above 1/K
+        axes.plot(every, 1 / every, "--", color="0.45", lw=1.3)
         axes.set(title="denoiser D" if part == "denoiser" else f"{part} layers, mean")
         axes.set(xlabel="K conditions", xticks=list(ks), ylim=(0, 1.03))
-    panels[0].text(ks[1], 1 / ks[1], "1/K", va="top", ha="right", color="0.35")
+    panels[0].text(ks[1], 1 / ks[1] - 0.03, "1/K", va="top", ha="right", color="0.35")
     panels[0].set_ylabel("own share of a removal")
     handles = panels[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, fontsize=9)
@@ -167,7 +177,7 @@ def plot_against_outcomes(
 ) -> Figure:
     """F7: what became of each net ({outcome: {net: value}}, a row each) against each measure, above it the
     rank correlation over trained nets and over `every` net. Untrained ones are hollow, at zero; squares are
-    nets told of colors, large ones of 64 px.
+    nets told of colors, large ones of 64 px; trainings of one kind share an entry of the legend.
 
     Choice: values below -1.5 are drawn there, as triangles.
     """
@@ -184,11 +194,22 @@ def plot_against_outcomes(
                 style |= {"mfc": "none"} if bare_net else {"mec": "white", "mew": 0.6}
                 shape = "s" if of_colors(net) else "o"
                 axes.plot(max(x, floor), reached.get(net, 0), "<" if x < floor else shape, **style)
-                keys[label(net)] = plt.Line2D([], [], marker=shape, **style)
+                kind = (shape, bare_net, hue(net) if hue(net) != GRAY else net)
+                keys.setdefault(
+                    kind, (label(bare(net)), plt.Line2D([], [], marker=shape, **style | {"ms": 7}))
+                )
             trained, whole = (say_interval(of[outcome][words]) for of in (found, every))
             axes.set_xlabel(words)
-            axes.set_title(f"Spearman, trained nets {trained}\nuntrained too {whole}", fontsize=10)
+            axes.set_title(f"Spearman, trained nets {trained}\nwith untrained {whole}", fontsize=10)
             axes.margins(x=0.08, y=0.08)
         line[0].set_ylabel(outcome)
-    figure.legend(keys.values(), keys, loc="outside lower center", ncols=5, fontsize=9)
+    for words, mark in (
+        ("small: 32 px", ("o", 5.5)),
+        ("large: 64 px", ("o", 9)),
+        (f"below {floor:g}", ("<", 9)),
+    ):
+        line = plt.Line2D([], [], color="0.6", ls="", marker=mark[0], ms=mark[1])
+        keys[words] = (words.replace("-", "−"), line)
+    words, lines = zip(*keys.values())
+    figure.legend(lines, words, loc="outside lower center", ncols=5, fontsize=9)
     return figure

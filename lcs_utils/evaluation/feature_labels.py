@@ -14,9 +14,9 @@ GRAY = "#777777"
 NAMES = {  # of the net without its size, and its color
     "exp1": ("Exp. 1", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
-    "exp2/unit": ("Exp. 2, unit labels", "purple"),
+    "exp2/unit": ("Exp. 2, labels of one size", "purple"),
     "exp1_1": ("Exp. 1, one object", "orange"),
-    "random_1-3": ("a random number told", "green"),
+    "random_1-3": ("random number of labels", "green"),
     "drop_one_1-3": ("one label dropped", "sky"),
     UNTRAINED: (UNTRAINED, "black"),
     "color_1-3": ("all colors", "green"),

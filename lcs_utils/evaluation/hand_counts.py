@@ -225,14 +225,15 @@ class Agreement(NamedTuple):
 
     def plot(self) -> Figure:
         """The confusion of counts: a number is how many samples hands and counter counted so."""
-        n = len(self.counts)
-        figure, axes = plt.subplots(figsize=(0.3 * n + 1.2, 0.3 * n + 0.9))
-        axes.imshow(np.sqrt(self.counts), cmap="Blues")  # roots, so that single samples are seen
+        shown = self.counts[: np.flatnonzero(self.counts.any(1)).max() + 1]
+        high, wide = shown.shape
+        figure, axes = plt.subplots(figsize=(0.3 * wide + 1.2, 0.3 * high + 0.9))
+        axes.imshow(np.sqrt(shown), cmap="Blues")  # roots, so that single samples are seen
         for i, j in np.argwhere(self.counts):
             color = "w" if self.counts[i, j] > 15 else "k"
-            axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=7, color=color)
+            axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=8, color=color)
         axes.set(xlabel="objects, by the counter", ylabel="objects, counted blind")
-        axes.set(xticks=range(n), yticks=range(n))
+        axes.set(xticks=range(wide), yticks=range(high), xlim=(-0.5, wide - 0.5), ylim=(high - 0.5, -0.5))
         axes.grid(False)
         return figure
 

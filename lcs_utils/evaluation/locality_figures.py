@@ -15,7 +15,7 @@ from lcs_utils.plotting import EXPERIMENT_COLORS, PALETTE
 COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
     "Exp. 1: all labels": EXPERIMENT_COLORS["exp1"],
     "random number of labels": PALETTE["purple"],
-    "one label dropped": PALETTE["orange"],
+    "one label dropped": PALETTE["sky"],
     "Exp. 2: one label": EXPERIMENT_COLORS["exp2"],
     "Exp. 3: one label, local net": EXPERIMENT_COLORS["exp3"],
 }
@@ -126,8 +126,7 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     said = "Locality and composition"
     filled = rho.get("cells filled")
     if filled is not None:
-        said = "The more locally a net listens, the more asked cells it fills" if filled > 0.5 else said
         said += f":\nrank correlation {filled:.2f} over {whole} trainings that see the whole image"
-        said += f", with K {min(rho.values()):.2f} at least" if len(rho) > 1 else ""
+        said += f" (of K by any rule at least {min(rho.values()):.2f})" if len(rho) > 1 else ""
     axes.set_title(said, fontsize=10)
     return figure

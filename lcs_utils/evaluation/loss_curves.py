@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator, NullLocator, StrMethodFormatter
 
 from lcs_utils import alt_text, checkpoints, nets, plotting
@@ -78,7 +79,7 @@ def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
     for at, seen, name in sorted(ends):  # names keep clear of each other
         place = max(at, place * APART)
         look = {"color": plotting.color_of(name), "fontsize": 9, "va": "center", "annotation_clip": False}
-        look["bbox"] = {"fc": "white", "ec": "none", "pad": 0.5}  # other lines may pass below
+        look["path_effects"] = [withStroke(linewidth=2, foreground="white")]  # other lines stay visible below
         axes.annotate(said(name), (seen, place), (4, 0), textcoords="offset points", **look)
 
 

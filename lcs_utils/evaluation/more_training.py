@@ -166,10 +166,12 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     for control, words in (("render", "clean renders"), ("spoiled", "spoiled")):
         value = cleanness_of(control)
         clean.axhline(value, color="0.5", lw=1, ls="--")
-        clean.text(6e3, value - 0.03, words, fontsize=7, color="0.4", va="top")
+        clean.text(6e3, value - 0.03, words, fontsize=8, color="0.35", va="top")
     local.set(title="heard from within\ntwo cells, σ ≥ 1", ylim=(-0.03, 1.05))
     local.axhline(chance_locality(None), color="0.5", lw=1, ls="--")
-    local.text(6e3, chance_locality(None) + 0.02, "hears all alike", fontsize=7, color="0.4")
+    local.text(
+        4.5e5, chance_locality(None) - 0.03, "hears all alike", fontsize=8, color="0.35", va="top", ha="right"
+    )
     for axes in panels.flat:
         axes.set(xscale="log", xlabel="training images, thousands", xlim=(5e3, 5e5))
         axes.set_xticks([1e4, 1e5, 4e5], ["10", "100", "400"])

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from lcs_utils import alt_text
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
@@ -21,7 +22,7 @@ MEASURES = {
     "obeyed": "conditions obeyed",
     "drawn": "objects drawn",
 }
-APART = 0.1  # of an axis' height, between two names at the ends of lines
+APART = 0.075  # of an axis' height, between two names at the ends of lines
 LOOKED = (3, 5, 7)  # K in a figure: in training, and twice beyond
 TOLD = (3, 5, 6, 7)  # in a table
 QUARTER = PLACES_RULE.threshold
@@ -112,10 +113,20 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
         rotation=90 * (trained < 2),
     )
     panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
-    panels[0, 0].text(max(KS) + 0.2, QUARTER + 0.01, "K counts above", ha="right", fontsize=8, color="0.35")
+    around = [withStroke(linewidth=2, foreground="white")]
+    panels[0, 0].text(
+        max(KS) + 0.3,
+        QUARTER + 0.01,
+        "K counts above",
+        ha="right",
+        fontsize=8,
+        color="0.25",
+        path_effects=around,
+    )
     rule = f"all up to {trained + 1}, then all but one"  # `rules.needed`
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     panels[0, 1].text(0.7, 0.02, "dotted: chance", fontsize=8, color="0.35")
+    panels[1, 0].text(0.7, 0.1, "dashed: K", fontsize=8, color="0.35")
     if title:
         figure.suptitle(title, fontsize=10)
     alt_text.attach(figure, f"{title}. {in_words(found, 2 * trained)}".lstrip(". "))

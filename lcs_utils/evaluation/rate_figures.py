@@ -50,5 +50,6 @@ def plot_rates(
         )
         axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
     lines, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(lines, names, loc="outside lower center", ncols=min(len(names), 4), fontsize=8)
+    columns = len(names) if len(names) < 6 else 4  # no entry alone in a second line
+    figure.legend(lines, names, loc="outside lower center", ncols=columns, fontsize=9)
     return figure

@@ -15,7 +15,6 @@ from jaxtyping import Float, UInt8
 from PIL import ExifTags, Image
 
 from lcs_utils import paths, store
-from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
@@ -37,13 +36,6 @@ def sheet_path(net: str, preset: str = "tiny") -> Path:
     """
     folder = paths.DATA / "samples" / preset if preset in paths.SHIPPED else paths.RUNS / preset / "sheets"
     return folder / f"{net.strip('/').replace('/', '_')}.webp"
-
-
-def asked(k: int, size: int) -> list[tuple[float, float]]:
-    """The first `k` test locations (App. E.1) as points of a `size` x `size` image, x right, y down:
-    `image_grid`'s marks.
-    """
-    return [((size - 1) * x, (size - 1) * y) for x, y in TEST_LOCATIONS[:k]]
 
 
 def write_sheet(

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from matplotlib.figure import Figure
 
 from lcs_utils import alt_text, paths, plotting
+from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.evaluation import null_figures, placement
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.rows import Row, decode, of_net
-from lcs_utils.evaluation.sheets import asked, read_sheet
+from lcs_utils.evaluation.sheets import read_sheet
 
 
 def behind(*files: Path) -> list[Path]:
@@ -41,7 +42,7 @@ class Strip(NamedTuple):
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            "dot: asked for; ring: the object found within a cell of it; cross: none is" if counted else "",
+            "dot: asked location with an object within one cell (ringed); cross: without" if counted else "",
             cell,
             self.marks,
             rings=counted,
@@ -83,10 +84,11 @@ def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
     where, centers = decode(row.asked), decode(row.centers)
     met = dict(placement.assigned(where, centers).tolist())
     marks: list[tuple[float, float, bool | None]] = []
-    for i, (x, y) in enumerate((size - 1) * where):
-        marks.append((float(x), float(y), None if i in met else False))
+    objects = plotting.in_pixels(centers, size)
+    for i, place in enumerate(plotting.in_pixels(where, size)):
+        marks.append((*place, None if i in met else False))
         if i in met:
-            marks.append((*((size - 1) * centers[met[i]]).tolist(), True))
+            marks.append((*objects[met[i]], True))
     return marks
 
 
@@ -111,7 +113,7 @@ def strip(
         marks, captions = [], []
         for k, picture in zip(ks, pictures, strict=True):
             row = judged.get(k)
-            dots = [] if picture is None else asked(k, size)
+            dots = [] if picture is None else plotting.in_pixels(TEST_LOCATIONS[:k], size)
             marks.append(dots if row is None else ringed(row, size))
             captions.append("" if row is None else f"{row.count} drawn")
         made.images.append(pictures)
@@ -145,7 +147,7 @@ def figure_1(
     axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
     axes.text(
         trained / 2 + 0.5,
-        0.02,
+        0.35 if trained < 2 else 0.02,  # above the dotted lines, where it is upright
         "in training",
         ha="center",
         fontsize=8,

@@ -109,10 +109,10 @@ def plot_rows(
     for height, of in zip(heights, found, strict=True):
         dumbbell(left, height, of.cell)
         left.plot(of.tolerant.value, height, "o", mfc="none", mec=OURS, ms=10, zorder=2)
-    for (field, label), color, marker in zip(shares.items(), ("green", "purple"), "os"):
+    for (field, label), color, marker in zip(shares.items(), ("black", "0.55"), "os"):
         value, low, high = zip(*(getattr(of, field) for of in found), strict=True)
-        right.hlines(heights, low, high, color=PALETTE[color], lw=2.4, alpha=0.7)
-        right.plot(value, heights, marker, color=PALETTE[color], ms=6.5, ls="none", label=label)
+        right.hlines(heights, low, high, color=color, lw=2.4, alpha=0.7)
+        right.plot(value, heights, marker, color=color, ms=6.5, ls="none", label=label)
     left.set_yticks(heights, words, fontsize=9)
     left.set_ylim(-0.6, heights[-1] + 0.6)
     k_axis(left)

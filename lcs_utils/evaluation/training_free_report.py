@@ -55,9 +55,7 @@ def draw_live(scenes: int, asked: Sequence[int], seed: int) -> Drawn:
 def show_samples(found: Drawn) -> Figure:
     """A row per reach; dots are the labels asked for."""
     places = [
-        [(32 * x - 0.5, 32 * y - 0.5) for x, y in conditions.TEST_LOCATIONS[:k]]
-        for k in found.asked
-        for _ in range(PER_COUNT)
+        plotting.in_pixels(conditions.TEST_LOCATIONS[:k], 32) for k in found.asked for _ in range(PER_COUNT)
     ]
     titles = [f"{k} label{'s' * (k > 1)}" for k in found.asked for _ in range(PER_COUNT)]
     rows = list(found.samples.values())
@@ -107,7 +105,8 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
         axes.set(title=TITLES[family], xlabel="labels")
     panels[0].text(2, 0.03, "as in training", ha="center", fontsize=9)
     panels[0].text(9.3, -0.02, "chance", ha="right", va="top", fontsize=9)
-    panels[0].set_ylabel("labeled cells filled, less chance")
+    panels[1].text(9.3, 0.95, f"squares: {MORE}", ha="right", fontsize=9)
+    panels[0].set_ylabel("labeled cells filled, minus chance")
     alt_text.attach(figure, in_words(found))
     return figure
 

@@ -79,21 +79,28 @@ def words_numbers(
 
 
 def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
-    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers."""
+    """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers;
+    each map as a share of its largest."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
-    figure, axes = plt.subplots(len(asked), len(columns), figsize=(1.25 * len(columns) + 1, 1.2 * len(asked)))
+    figure, axes = plt.subplots(len(asked), len(columns), figsize=(len(columns) + 2, 0.9 * len(asked) + 0.3))
     for j, (baseline, sigma) in enumerate(columns):
         maps = part_maps(found, sigma, part, baseline)
         for i, (ax, one) in enumerate(zip(axes[:, j], maps, strict=True)):
             most = float(one.abs().max()) or 1.0
-            ax.imshow(one, cmap="PuOr", vmin=-most, vmax=most)
+            image = ax.imshow(one / most, cmap="PuOr", vmin=-1, vmax=1)
             ax.set(xticks=[], yticks=[])
             ax.grid(False)
             if i == 0:
                 ax.set_title(f"{BASELINES[baseline] if j % len(sigmas) == 1 else ''}\nσ = {sigma:.2g}")
             if j == 0:
                 ax.set_ylabel(asked[i].short, rotation=0, ha="right", va="center")
+    figure.colorbar(
+        image,
+        ax=axes,
+        shrink=0.5,
+        label="attention to the word minus the baseline,\nas a share of each map's largest",
+    )
     return figure
 
 
@@ -263,13 +270,13 @@ def plot_by_noise(
     label: str,
     chance: float | None = None,
     control: str = "",
+    chance_words: str = "chance",
 ) -> Figure:
     """A measure by noise level, a panel for each case: every net with its interval; dashed: what a net that
-    knows nothing reaches, where it is one number; hollow: each net's own rows of a control. Raises ValueError
-    for rows that are not stored."""
-    columns = 2
-    lines = -(-len(cases) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(8.4, 2.7 * lines + 0.7), sharex=True, sharey=True)
+    knows nothing reaches, where it is one number, and its words; hollow: each net's own rows of a control.
+    Raises ValueError for rows that are not stored."""
+    size = (2.7 * len(cases) + 0.8, 3.2)
+    figure, axes = plt.subplots(1, len(cases), figsize=size, sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
         for k, (net, name) in enumerate(nets.items()):
             found, nulls = (
@@ -288,12 +295,13 @@ def plot_by_noise(
         if chance is not None:
             ax.axhline(chance, color="gray", lw=1, ls="--")
         ax.set(xscale="log", title=title, xticks=sigmas, xticklabels=[f"{s:g}" for s in sigmas])
-        ax.minorticks_off()
-    for ax in axes.flat[-columns:]:
         ax.set_xlabel("noise level σ")
-    for ax in axes.flat[::columns]:
-        ax.set_ylabel(label)
+        ax.minorticks_off()
+    axes[0, 0].set_ylabel(label)
     handles, names = axes.flat[0].get_legend_handles_labels()
+    if chance is not None:
+        handles.append(Line2D([], [], color="gray", ls="--", lw=1))
+        names.append(chance_words)
     if control:
         handles.append(Line2D([], [], color="gray", ls=":", marker="o", mfc="white"))
         names.append(f"hollow: {NULLS.get(control, control)}")

@@ -49,12 +49,14 @@ def plot_angles(cosines: dict[str, Tensor]) -> Figure:
     """One matrix of cosines per family, each entry written into its cell."""
     figure, axes = plt.subplots(1, len(cosines), figsize=(8.4, 2.4))
     for axis, (name, cosine) in zip(axes, cosines.items()):
-        shown = axis.imshow(cosine, vmin=-1, vmax=1, cmap="coolwarm")
+        shown = axis.imshow(cosine, vmin=-1, vmax=1, cmap="PuOr")
         axis.set(title=name, xticks=range(3), yticks=range(3), xlabel="condition")
         axis.grid(False)
         for i, j in torch.cartesian_prod(torch.arange(3), torch.arange(3)).tolist():
             value = round(float(cosine[i, j]), 1) + 0.0  # no "-0"
-            axis.text(j, i, f"{value:g}", ha="center", va="center", color="white" if i == j else "black")
+            axis.text(
+                j, i, f"{value:g}", ha="center", va="center", color="white" if abs(value) > 0.5 else "black"
+            )
     axes[0].set_ylabel("condition")
     figure.colorbar(shown, ax=axes, label="cosine", shrink=0.8, pad=0.01)
     return figure

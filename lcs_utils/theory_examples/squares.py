@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from lcs_utils import diffusion, plotting
@@ -241,4 +242,5 @@ def plot_windows(found: Windows) -> Figure:
     for sigma, radius in zip(found.sigmas, found.radii, strict=True):
         axis.annotate(f"{radius}", (sigma, radius), (0, 6), textcoords="offset points", ha="center")
     axis.set(xlabel="noise level σ", ylabel="radius of $N_i$ (pixels)", ylim=(0, 1.2 * max(found.radii)))
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

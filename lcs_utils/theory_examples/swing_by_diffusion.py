@@ -126,7 +126,7 @@ def plot_study(found: Study) -> Figure:
         for label, mean in zip(found.labels, curves.mean(1), strict=True):
             thick = {"lw": 2.6} if label == "11" else {"ls": ":"}
             axis.plot(found.steps, mean, label=NAMES[label], color=plotting.PALETTE[HUES[label]], **thick)
-        axis.plot(found.steps, disk[unseen].mean(0), "k--", lw=1, label="11: any disk")
+        axis.plot(found.steps, disk[unseen].mean(0), "k--", lw=1, label="any disk for large blue")
         axis.set(title=f"diversity {diversity:g}", xlabel="training step", ylim=(-0.02, 1.02))
     axes[0].set_ylabel("size and color right\n(gray: single runs)")
     lines, words = axes[0].get_legend_handles_labels()

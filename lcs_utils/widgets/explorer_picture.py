@@ -15,7 +15,7 @@ from lcs_utils.widgets.maps import Panel, View, condition_map, nearby_share, pix
 COLUMNS = ("noisy", "denoised", "listens to pixels", "listens to conditions", "sample")
 CONDITIONS = 3  # the column of the condition map
 GAP = 2  # units (image pixels) between panels
-LABEL, HEAD = 26, 5  # units: where no browser writes them, the labels' column, above the panels
+LABEL, HEAD = 28, 5  # units: where no browser writes them, the labels' column, above the panels
 NEAR = 2.2  # units from a disc's middle, up and to the right, to its number
 
 
