@@ -136,7 +136,7 @@ def test_copies_are_counted_in_the_sentence():
         Near(REAL, "", 1, 0, 1, 0, 0.3, 0.4)
     ]
     said = sentences.copies(near, {"exp1": "Exp. 1"})
-    assert "0 of 3; among renders that no net saw: 0 of 1" in said and "has 0.75; what is" in said
+    assert "0 of 3; among renders that no net saw: 0 of 1" in said and "sample is 0.75; a copy" in said
     assert "1 of 3" in sentences.copies([near[0]._replace(distance=0.1), *near[1:]], {"exp1": "Exp. 1"})
 
 
@@ -170,11 +170,11 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
         "drawn": {"exp1": [1, 2, None]},
         "found": {"exp1": [1, 2, None]},
     }
-    assert "Exp. 1: 3 of 3 asked places hold an object" in sentences.of_strip(shown, NETS)
+    assert "Exp. 1: 3 of 3 requested locations hold an object" in sentences.of_strip(shown, NETS)
     assert shown.words(["Exp. 1:\nall"]).endswith("asked places that hold an object: Exp. 1: all 3 of 3.")
     assert alt_text.given(shown.grid(["Exp. 1"])) == shown.words(["Exp. 1"])
     missed = [row._replace(placed=0) for row in rows]
-    assert "0 of 3 asked places" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
+    assert "0 of 3 requested locations" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
     dots = strips.strip(["exp1"], [1, 2])
     assert dots.words(["Exp. 1"]) == "Samples asked for 1, 2 objects, a row each: Exp. 1."
     assert dots.captions == [["", ""]] and len(dots.marks[0][1][0]) == 2  # nobody counted: no rings
@@ -198,7 +198,9 @@ def test_figure_1_draws_curves_over_their_null():
         [0.1, 0.15],
     ]
     curves["Exp. 1"][2] = curves["Exp. 1"][2]._replace(above=Interval(0.6, 0.5, 0.7))
-    assert sentences.above_null(curves, 2).startswith("Above chance at K = 2: Exp. 1 0.60 [0.50, 0.70]. ")
+    assert sentences.above_null(curves, 2).startswith(
+        "Cells filled above chance at K = 2: Exp. 1 0.60 [0.50, 0.70]. "
+    )
     assert alt_texts.figure_1(curves).endswith("at K = 2 Exp. 1 90% and Exp. 2 20%.")
 
 

@@ -161,7 +161,7 @@ def test_claims_that_a_notebook_shows():
     for name, spoil in worse.items():
         claim = CLAIMS[name]
         assert claim.judge(spoil(claim.numbers("tiny")))[1] == verdicts.NO, name
-    (hears,) = (claim for claim in notebook_claims.CLAIMS if "hears nearby" in claim.claim)
+    (hears,) = (claim for claim in notebook_claims.CLAIMS if "nearby conditions" in claim.claim)
     rows = hears.numbers("tiny")
     assert hears.judge(rows)[1] == verdicts.YES
     assert hears.judge(rows | {"exp1": rows["exp2"]})[1] == verdicts.NO
@@ -266,7 +266,7 @@ def test_without_rows_a_notebooks_claim_is_untested():
         "Table 1, colors",
         "Section 4, Fig. 5",
         "Figs. 5, 11, eq. (3)",
-        "The same of places, which the paper has not",
+        "The same for locations, not in the paper",
     ]
     assert found["Lemma 1, Fig. 3"].verdict == verdicts.YES  # exact theory has no preset
 

@@ -14,12 +14,12 @@ SEED, LEVELS = 0, 20  # the notebooks' own
 
 
 def _lemma_1(gap: float) -> tuple[str, str]:
-    return f"largest gap, as a share of the score, below {gap:.0e}", holds_if(gap < 1e-6)
+    return f"largest gap below {gap:.0e} of the score", holds_if(gap < 1e-6)
 
 
 def _fitted(off: Mapping[str, Sequence[float]]) -> tuple[str, str]:
     each = [f"{name} " + ", ".join(f"{nats:.2g}" for nats in of) for name, of in off.items()]
-    said = "fitted to one and two conditions, nats off at one, two, three: " + "; ".join(each)
+    said = "fitted to one and two conditions; error in nats at one, two, three: " + "; ".join(each)
     return said, holds_if(
         off["CPC"][2] < 0.01 and min(of[2] for name, of in off.items() if name != "CPC") > 0.2
     )
@@ -39,9 +39,8 @@ def _lemma_3(errors: Float[Tensor, "levels 3"]) -> tuple[str, str]:
 def _claim_2(found: Claim2) -> tuple[str, str]:
     falls = {name: gaps[-1] < 0.01 * max(gaps) for name, gaps in sorted(found._asdict().items())}
     said = [", ".join(name for name, yes in falls.items() if yes is which) for which in (True, False)]
-    return f"its formula is lost; at the highest noise vanish: {said[0]}; do not: {said[1]}", judged(
-        list(falls.values())
-    )[0]
+    words = f"gaps that vanish at the highest noise: {said[0]}; that do not: {said[1]}"
+    return f"its formula is lost; {words}", judged(list(falls.values()))[0]
 
 
 CLAIMS = (
@@ -74,7 +73,7 @@ CLAIMS = (
         _lemma_3,
     ),
     Claim(
-        "Claim 2: at high noise transform and noise commute",
+        "Claim 2: at high noise, the feature transform and adding noise commute",
         "falls",
         "02b",
         lambda preset: feature_maps.claim_2(feature_maps.SIGMAS)["linear"],

@@ -49,8 +49,8 @@ def _located(preset: str) -> dict[str, list[LocalityRow]] | None:
 def _hears(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
     one, two = (at_high_noise(rows[net]) for net in ("exp1", "exp2"))
     said = (
-        f"from within two cells: Exp. 1 {say_interval(one)}, Exp. 2 {say_interval(two)}, chance "
-        f"{chance_locality(trained('exp1').radius):.2f}; one training each, over images"
+        f"influence from within two cells: Exp. 1 {say_interval(one)}, Exp. 2 {say_interval(two)}, chance "
+        f"{chance_locality(trained('exp1').radius):.2f}; one training each, intervals over images"
     )
     return said, holds_if(one.low > two.high)
 
@@ -62,8 +62,8 @@ def _looks(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
         for net in ("exp1", "exp2")
     ]
     said = (
-        "90 % squares of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of 32, local is at most half; "
-        "of absolute values instead of energy, {:.0f} and {:.0f}"
+        "90 % squares by energy of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of 32, where at most half "
+        "counts as local; by absolute values {:.0f} and {:.0f} px"
     ).format(*widest)
     within = [max(pair) <= 16 for pair in (widest[:2], widest[2:])]
     return said, (YES if all(within) else PARTLY) if within[0] else NO
@@ -72,7 +72,7 @@ def _looks(rows: Mapping[str, Sequence[LocalityRow]]) -> tuple[str, str]:
 def _centered(sides: Mapping[str, Float[np.ndarray, "images sigmas"]]) -> tuple[str, str]:
     at_last = {name: interval(of[:, -1]) for name, of in sides.items()}
     said = ", ".join(f"{name} {say_interval(side)} px" for name, side in at_last.items())
-    words = "CIFAR-10 was not run; of two small nets of one object, 90 % square at sigma = "
+    words = "CIFAR-10 was not run; 90 % square of two small nets trained on one object, at sigma = "
     return f"{words}{middle.SIGMAS[-1]:g}: {said}", OPEN
 
 
@@ -100,7 +100,7 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     if name is None:
         return "not trained", OPEN
     of = found[name]
-    return f"K = {say(of.k)} after 1-3 objects, its null {say(of.k_null)}", holds_if(of.k.low > 3)
+    return f"K = {say(of.k)} when trained on 1-3 objects, null {say(of.k_null)}", holds_if(of.k.low > 3)
 
 
 def _cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
@@ -157,14 +157,19 @@ def _say(rows: Sequence[Row]) -> str:
 
 
 def _heard(rows: Sequence[Row]) -> tuple[str, str]:
-    ways = {"word": "told without it", "embedding": "its embedding alone", "attention": "its attention alone"}
+    ways = {
+        "word": "the word removed",
+        "embedding": "only its embedding removed",
+        "attention": "only its attention removed",
+    }
     found = [
         [_row(rows, net, "own part", f"eq. (10), {way}") for net in ("t1", "t2", "untrained")] for way in ways
     ]
     # Choice: mostly absent is nearer to chance, one half, than to all of it
     verdict, held = judged([own.high < 0.75 for own, *_ in found], "ways to take a word away")
     said = "; ".join(f"{words}: {_say(row)}" for words, row in zip(ways.values(), found, strict=True))
-    return f"of a word's influence on two objects, its own has (chance .5, all of it 1) {said}{held}", verdict
+    words = "share of a word's influence on two objects that falls on its own (chance .5, all of it 1)"
+    return f"{words}, {said}{held}", verdict
 
 
 def _added(rows: Sequence[Row]) -> tuple[str, str]:
@@ -180,17 +185,17 @@ def _added(rows: Sequence[Row]) -> tuple[str, str]:
 CLAIMS = (
     *claims_theory.CLAIMS,
     Claim(
-        "Figs. 2, 10: at high noise Exp. 1 hears nearby conditions, more than Exp. 2",
+        "Figs. 2, 10: at high noise Exp. 1 depends on nearby conditions, more than Exp. 2",
         "yes",
         "07",
         _located,
         _hears,
     ),
     Claim(
-        "Figs. 2, 10: Exp. 1 and 2 look at nearby pixels at all noise levels", "yes", "07", _located, _looks
+        "Figs. 2, 10: Exp. 1 and 2 depend on nearby pixels at all noise levels", "yes", "07", _located, _looks
     ),
     Claim(
-        "Fig. 12: a CIFAR-10 net, of one centered subject, looks far at high noise",
+        "Fig. 12: a CIFAR-10 net, whose images show one centered subject, uses far pixels at high noise",
         "yes",
         "07",
         middle.sides,
@@ -204,30 +209,30 @@ CLAIMS = (
         _color_ks,
     ),
     Claim(
-        "Section 4, Fig. 5: told all colors, a net draws more of them than it saw together",
+        "Section 4, Fig. 5: trained with all colors as labels, a net draws more colors than it saw together",
         "yes",
         "08",
         _told_colors,
         _colors_beyond,
     ),
     Claim(
-        "Figs. 5, 11, eq. (3): told colors, mean differences in the encoder are closer to orthogonal than in "
-        "a net that learned nothing",
+        "Figs. 5, 11, eq. (3): with colors as labels, mean differences in the encoder are closer "
+        "to orthogonal than in an untrained net",
         "orthogonal",
         "08b",
         _cosines,
         _orthogonal("color_1-3", ("encoder",)),
     ),
     Claim(
-        "The same of places, which the paper has not: of Exp. 1, in each part",
+        "The same for locations, not in the paper: Exp. 1, in each part of the net",
         "–",
         "08b",
         _cosines,
         _orthogonal("exp1", ("encoder", "decoder", "denoiser")),
     ),
     Claim(
-        "Fig. 6, abstract: in pixels, at which place a word is heard is mostly no matter of its object (a "
-        "small model like SDXL)",
+        "Fig. 6, abstract: in pixel space, where a word has influence is mostly unrelated to where its "
+        "object is (a small model like SDXL)",
         "mostly absent",
         "09",
         _words,

@@ -6,6 +6,7 @@ python -m lcs_utils.evaluation.readme --check    # fails when README.md says som
 
 import argparse
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +31,7 @@ from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
 from lcs_utils.evaluation.tables_beyond_chance import MOST, NEAR
 
 README = paths.ROOT / "README.md"
-
+WIDTH = 110  # characters of a line
 
 SIX, NINE = 6, 9  # locations at which a rate stands beside K: twice, thrice what training showed
 LEAST = "K, the paper's rule"  # of what locality is ranked with
@@ -62,8 +63,9 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     held = [six.low > three.high, abs(listed[0].value - paper) <= NEAR]
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
-        f"Six objects (one net): above chance at {NINE} {six.value:.2f}, three {three.value:.2f}; "
-        f"paper's cells K {listed[0].value}, {listed[1].value}; its {paper}.",
+        f"Training on up to six objects (one net) against three: at {NINE} random cells, cells filled above "
+        f"chance are {six.value:.2f} against {three.value:.2f}; at the paper's locations K is "
+        f"{listed[0].value} against {listed[1].value} (the paper's: {paper}).",
         "05 A2",
     )
 
@@ -90,10 +92,10 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         if eyes:  # the least and the most of its trainings, and what covers all their intervals
             least, most = min(eye.value for eye in eyes), max(eye.value for eye in eyes)
             covers = f"[{min(eye.low for eye in eyes)}, {max(eye.high for eye in eyes)}]"
-            by = f"K {least if least == most else f'{least}-{most}'} {covers} by eye; "
+            by = f"{least if least == most else f'{least}-{most}'} {covers} by eye, "
         right = at[net].at[SIX].placed
-        beside = f"{right.own.value:.2f} right at {SIX}, null {right.null.value:.2f}"
-        k[name] = f"{by}random cells {say(counted).partition(' [')[0]}, {beside}"
+        beside = f"{right.own.value:.2f} of the samples are right (null {right.null.value:.2f})"
+        k[name] = f"K is {by}{say(counted).partition(' [')[0]} at random cells; at {SIX} cells {beside}"
     doses = falling(DOSES, large)
     assert doses is not None  # all are shipped
     above = [f"{of.value:.2f}" for of in doses.above.values()]
@@ -111,53 +113,60 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     )
     small = read_rows(rows_path(preset))
     filled = {net: _filled(small, net) for net in ("exp2", "exp2/nearest")}
-    near = filled["exp2/nearest"].replace("(", "(null ")
+    near, plain = (filled[net].replace("(", "(null ") for net in ("exp2/nearest", "exp2"))
     whole = measured_nets(old, preset)
     ranks = against_k(old, whole, preset).rank_correlations()
     return [
-        Finding(held["exp1"], f"Exp. 1 (all) composes: {k['exp1']}.", "05 A7"),
-        Finding(held["exp2"], f"Exp. 2 (told one) does not: {k['exp2']}.", "05 A7"),
+        Finding(held["exp1"], f"Exp. 1 (all labels) composes: {k['exp1']}.", "05 A7"),
+        Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"More told at once, more above chance at {SIX}: {above[0]} all, {above[1]} random, "
-            f"{above[2]} less one, {above[3]} one.",
+            f"The more objects are labeled in training, the larger the share of {SIX} cells filled above "
+            f"chance: {above[0]} with all labels, {above[1]} with a random number, {above[2]} with one "
+            f"dropped, {above[3]} with one.",
             "05",
         ),
-        Finding(held["exp3"], f"Exp. 3 (one, r = 2) does: {k['exp3']}.", "06 A7"),
+        Finding(
+            held["exp3"],
+            f"Exp. 3 (one label, a net that sees r = 2 cells around each) does: {k['exp3']}.",
+            "06 A7",
+        ),
         Finding(
             "does not" if wider.low <= 3 else "holds" if wider.value >= PAPER["exp3"].k - 1 else "partly",
-            f"With r = 3, chosen first, short: random cells {say(wider)}, over three; "
-            f"the paper's {PAPER['exp3'].k}.",
+            f"Exp. 3 with r = 3, our first choice, trained on fewer images: K is {say(wider)} at random "
+            f"cells; the paper's K is {PAPER['exp3'].k}.",
             "05 A1",
         ),
         Finding(
             "holds" if strict.k.placed.low > 3 else "open" if strict.k.placed.high > 3 else "does not",
-            f"Exp. 3 by Exp. 1's rule, no extra up to three: K {say(strict.k.placed)}, "
-            f"{strictly.own.value:.2f} right at {SIX}, null {strictly.null.value:.2f}.",
+            f"Exp. 3 by Exp. 1's rule (no extra up to three): K is {say(strict.k.placed)}; "
+            f"{strictly.own.value:.2f} right at {SIX} (null {strictly.null.value:.2f}).",
             "06",
         ),
         Finding(
             "holds" if told.k.low > 3 else "does not",
-            f"Told all colors of 1-3 objects: K {say(told.k)}, of one color {say(same.k)}; the paper's "
-            f"{COLOR_PAPER['color_1-3']}.",
+            f"Colors as labels, 1-3 objects: K is {say(told.k)}, of one color {say(same.k)} (the paper's: "
+            f"{COLOR_PAPER['color_1-3']}).",
             "08",
         ),
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
-            f"Right to the eye, K up to 3: Exp. 1 {by_looking('exp1, 64 px')}, low noise apart "
-            f"{by_looking('exp1/low_noise, 64 px')}, renders {by_looking('render, 64 px')}.",
+            f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} pictures of Exp. 1, "
+            f"{by_looking('exp1/low_noise, 64 px')} when a second net handles low noise, and "
+            f"{by_looking('render, 64 px')} renders.",
             "A7",
         ),
         _six_objects(large),
         Finding(
             "new",
-            f"Over {len(whole)} related nets locality ranks with cells filled (Spearman "
+            f"Locality correlates with cells filled in {len(whole)} related nets (Spearman "
             f"{ranks['cells filled']:.2f}), less with K ({ranks[LEAST]:.2f}).",
             "07",
         ),
         Finding(
             "new",
-            f"Told each cell's nearest label, Exp. 2 (32 px) fills {near} at {SIX}, else {filled['exp2']}.",
+            f"Exp. 2's own net (32 px), given only the nearest label at each cell when sampling, fills "
+            f"{near} of {SIX} random cells; unchanged it fills {plain}.",
             "06",
         ),
     ]
@@ -170,11 +179,14 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     judged = Counter(v.verdict for v in of_nets_and_exact(decided(preset))[0])
     lines = ", ".join(f"{judged[kind]} {kind}" for kind in (YES, PARTLY, NO, OPEN))
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
-    found = [f"| {titles[of.kind]} | {of.words} | {of.notebook} |" for of in findings(large, old, preset)]
-    head = ["| here | finding | in |", "|---|---|---|"]
+    found = [
+        f"- **{titles[of.kind]}.** {of.words} ({', '.join(of.notebook.split())})"
+        for of in findings(large, old, preset)
+    ]
+    wrapped = [textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for words in found]
     return {
-        "verdict": f"**{lines}** of {judged.total()} checks of nets (no null: {len(before)} more).",
-        "findings": "\n".join(head + found),
+        "verdict": f"{judged.total()} checks on nets: **{lines}**. Another {len(before)} have no null.",
+        "findings": "\n".join(wrapped),
     }
 
 

@@ -79,9 +79,11 @@ def of_cell(rows: Sequence[Row], cell: Cell) -> Verdict:
     found = cells(rows, trainings(rows, cell.net))
     verdict, words = judged([c.eight.low <= cell.paper.k <= c.eight.high for c in found])
     if verdict != YES and any(c.many.capped for c in found) and cell.paper.k > cell.many.value:
-        verdict, words = OPEN, "; success at the largest K asked, more were not"
+        verdict, words = OPEN, "; it succeeds up to the largest K asked for"
     each = " / ".join(f"{say(c.many)} on {c.samples} samples, {say(c.eight)} on 8" for c in found)
-    return Verdict(claim, paper, f"its rule: {each}; our rule: {say(cell.ours)}{words}", verdict, command)
+    return Verdict(
+        claim, paper, f"the paper's rule: {each}; our rule: {say(cell.ours)}{words}", verdict, command
+    )
 
 
 def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:

@@ -45,7 +45,7 @@ def either(value: Interval | None) -> str:
 def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
     """What the marks of a strip say: asked locations that hold an object, of all of one row of pictures."""
     said = [
-        f"{labels[net]}: {number} of {asked} asked places hold an object"
+        f"{labels[net]}: {number} of {asked} requested locations hold an object"
         for net, (number, asked) in shown.held().items()
     ]
     return "In these pictures, " + "; ".join(said) + "."
@@ -72,7 +72,7 @@ def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
     said = "; ".join(
         f"{cell.trained_on}, {cell.column}: {cell.paper.k}, ours {say(cell.many)}" for cell in off
     )
-    begin = "**The paper's K outside what eight of our samples allow, by its own rule** (ours: all samples):"
+    begin = "**The paper's K outside the interval of eight of our samples, by its rule** (ours: all samples):"
     return f"{begin} {said or 'nowhere'}.\n\n{markdown(found)}"
 
 
@@ -122,7 +122,7 @@ def without_clause(rows: Sequence[Row], trainings: Mapping[str, Sequence[str]]) 
     said = [
         f"{words} {ks(of, free)} (with it {ks(of, rules.PLACES_RULE)})" for words, of in trainings.items()
     ]
-    return f"Without that clause K at random cells, training by training: {'; '.join(said)}."
+    return f"Without that clause, K of each training at random cells: {'; '.join(said)}."
 
 
 def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int]) -> str:
@@ -142,7 +142,7 @@ def exact(found: Mapping[int, Mapping[str, Mapping[int, Interval]]]) -> str:
     """Shares counted exactly, {pixels: {kind of images: {objects: share}}}, few and many objects apart, with
     the half of their 95 % interval: half-widths of independent shares add in squares.
     """
-    head = ["pixels", "images", "exact, 1 to 6 objects", "exact, 7 to 12"]
+    head = ["pixels", "images", "counted exactly, 1 to 6 objects", "7 to 12"]
     lines = []
     for side, kinds in found.items():
         for kind, of in kinds.items():
@@ -174,7 +174,7 @@ def k_by_eye(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str,
         number = counted_blind(hands, rows, net, looks=False)
         kinds = ([a for a, _ in looks], [a for a, _ in number], [b for _, b in number])
         lines.append([label, *(say(largest_k(of, net, PAPER_RULE_ALL)) for of in kinds)])
-    return table(["net", "K as judged blind", "by the blind count alone", "by the counter"], lines)
+    return table(["net", "K, judged blind (count and looks)", "K, blind count alone", "K, counter"], lines)
 
 
 def looks_by_k(
@@ -191,7 +191,7 @@ def looks_by_k(
             more = sum(row.count - hand.count for hand, row in seen_here) / len(seen_here)
             lines.append([span(ks), len(seen_here), eye, counter, f"{more:+.1f}"])
     return table(
-        ["", "samples", "look right, blind", "to the counter", "objects, counter minus blind"], lines
+        ["", "samples", "look right, blind", "look right to the counter", "count, counter minus blind"], lines
     )
 
 
@@ -208,13 +208,13 @@ def copies(rows: Sequence[Near], nets: Mapping[str, str]) -> str:
     nearest = min(likeness(row) for row in rows if row.net in nets)
     ours, others = total(of(nets)), total(of([REAL]))
     planted = [f"{m.copies} of {m.samples} at K = {k}" for (net, k), m in found.items() if net == PLANTED]
-    caught = f"; of copies that were planted it calls so {', '.join(planted)}" if planted else ""
+    caught = f"; among planted copies: {', '.join(planted)}" if planted else ""
     likest = max((likeness(row) for row in rows if row.net == PLANTED), default=None)
-    least = "" if likest is None else f", the least copy-like planted copy {likest:.2f}"
+    least = "" if likest is None else f", that of the least copy-like planted copy is {likest:.2f}"
     return (
         f"Copies among the samples of {listed(list(nets.values()))}: {ours}; among renders that no net saw: "
-        f"{others}{caught}. The most copy-like sample has {nearest:.2f}{least}; what is "
-        f"called a copy less than {RATIO:g}."
+        f"{others}{caught}. The distance ratio of the most copy-like sample is {nearest:.2f}{least}; a copy "
+        f"has less than {RATIO:g}."
     )
 
 
@@ -235,7 +235,7 @@ def along(
 def ways(rows: Sequence[Row]) -> str:
     """Nets sampled by another solver or asked for other locations (`verdicts.ways`), as a table."""
     head = [
-        "net and way",
+        "net, how sampled",
         "K, paper's rule",
         "K, ours",
         "cells filled, K = 4–6",
@@ -250,12 +250,12 @@ def ways(rows: Sequence[Row]) -> str:
 def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny") -> str:
     """Exp. 3 by its radius and Exp. 2, a line each, with what was spent on them."""
     head = [
-        "how far a cell sees",
+        "what a cell sees",
         "K by the paper's rule",
-        "by ours",
+        "K by our rule",
         "cells filled",
         "objects elsewhere",
-        "plausible",
+        "plausible images",
     ]
     lines = []
     for of in found:
@@ -292,7 +292,7 @@ def adding(
         return " / ".join(one(of, k, name, digits) for k in ks)
 
     what = f", K = {' / '.join(map(str, ks))}"
-    head = ["net", "cells filled" + what, "plausible" + what, "objects drawn" + what]
+    head = ["net", "cells filled" + what, "plausible images" + what, "objects drawn" + what]
     lines = [
         [labels[net], joined(of, "filled", 2), joined(of, "plausible", 2), joined(of, "count", 1)]
         for net, of in rates_of.items()
@@ -305,6 +305,6 @@ def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
     there = {label: of[k].above for label, of in curves.items() if k in of and of[k].above}
     said = ", ".join(f"{label} {say_interval(above)}" for label, above in there.items())
     return (
-        f"Above chance at K = {k}: {said}. Where these meet, cells filled do not tell nets apart: one may "
-        "only draw more. Conditions obeyed do."
+        f"Cells filled above chance at K = {k}: {said}. Where these intervals overlap, cells filled do not "
+        "tell the nets apart: one may simply draw more objects. Conditions obeyed do."
     )

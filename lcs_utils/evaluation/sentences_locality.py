@@ -17,8 +17,8 @@ Curves = Mapping[str, Mapping[str, Mapping[float, Interval]]]  # {net: {field: {
 def gaussian(found: GaussianSides) -> str:
     """Sides of the 90 % square of the Gaussian's denoiser and score, by noise."""
     lines = [
-        ["of the denoiser", *(f"{side:.0f}" for side in found.denoiser)],
-        ["of the score", *(f"{side:.0f}" for side in found.score)],
+        ["denoiser", *(f"{side:.0f}" for side in found.denoiser)],
+        ["score", *(f"{side:.0f}" for side in found.score)],
     ]
     head = ["side of the 90 % square, px", *(f"σ = {sigma:g}" for sigma in SIGMAS)]
     return table(head, lines) + f"\nThe field's correlation length is {found.length:.1f} px.\n"
@@ -33,7 +33,7 @@ def nearby(numbers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
             for sigma, of in levels.items()
         ]
         said.append(f"{net}: " + ", ".join(each))
-    return "Of its condition influence, this target takes from within two cells: " + "; ".join(said) + "."
+    return f"Share of the target's condition influence from within two cells: {'; '.join(said)}."
 
 
 def hears(curves: Curves, titles: Mapping[str, str], chance: Mapping[str, float]) -> str:
@@ -43,19 +43,19 @@ def hears(curves: Curves, titles: Mapping[str, str], chance: Mapping[str, float]
         high = [value.value for sigma, value in of["within_2"].items() if sigma >= HIGH]
         lines.append([titles[net], f"{min(high):.2f} to {max(high):.2f}", f"{chance[net]:.2f}"])
     return table(
-        ["net", f"from within two cells, σ ≥ {HIGH:g}", "if all it can hear were heard alike"], lines
+        ["net", f"share from within two cells, σ ≥ {HIGH:g}", "if all in view counted equally"], lines
     )
 
 
 def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(0.05, 0.2, 5.0, 40.0)) -> str:
     """Sides of the 90 % squares of energy, and of absolute values in brackets, at some noise levels."""
-    head = ["90 % square of energy (of absolute values), px", *(f"σ = {sigma:g}" for sigma in at)]
+    head = ["90 % square by energy (by absolute values), px", *(f"σ = {sigma:g}" for sigma in at)]
     lines = []
     for net, of in curves.items():
         pairs = [(of["window"][sigma].value, of["window_1"][sigma].value) for sigma in at]
         lines.append([titles[net], *(f"{energy:.0f} ({values:.0f})" for energy, values in pairs)])
     where = [SIGMAS.index(sigma) for sigma in at]
-    lines.append(["a Gaussian field like the images", *(f"{beside.denoiser[i]:.0f}" for i in where)])
+    lines.append(["a Gaussian field fitted to the images", *(f"{beside.denoiser[i]:.0f}" for i in where)])
     return table(head, lines)
 
 
@@ -64,7 +64,7 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     exps = {net: trained(net, found.preset) for net in found.locality}
     whole = [net for net, exp in exps.items() if exp.radius is None]
     lines = [[k, f"{v:.2f}"] for k, v in rho.items()]
-    rules = table(["rank correlation of locality with", f"over {len(whole)} nets"], lines)
+    rules = table(["rank correlation of conditional locality with", f"over {len(whole)} nets"], lines)
     alike = [net for net, exp in exps.items() if exp.labels == "all" and exp.objects[1] >= 3]
     by_rule = {
         rule: rank_correlation([found.locality[n].value for n in alike], [of[n] for n in alike])
@@ -75,9 +75,10 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     few = [net for net in whole if exps[net].objects[1] < BEYOND[0]]
     beyond = rank_correlation([found.locality[n].value for n in few], [found.filled[n].value for n in few])
     return (
-        f"{rules}\nOver the {len(few)} nets of up to three objects, for which K = 4 to 6 is beyond training: "
-        f"{beyond:.2f} with the share of cells filled. Over all, by the noise at which locality is measured: "
-        f"{noise}. Among the {len(alike)} told all labels, of three objects or more, with K: {among}.\n"
+        f"{rules}\nFor the {len(few)} nets trained on up to three objects, for which K = 4 to 6 is beyond "
+        f"training, the correlation with cells filled is {beyond:.2f}. For all nets, by the noise level at "
+        f"which locality is measured: {noise}. For the {len(alike)} nets trained with all labels and up to "
+        f"three objects or more, the correlation with K is {among}.\n"
     )
 
 

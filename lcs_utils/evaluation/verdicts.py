@@ -26,7 +26,7 @@ from lcs_utils.evaluation.tables import COMMAND, PAPER, RULES, cells, say
 from lcs_utils.experiments import EXP3, EXPERIMENTS, RADIUS_SWEEP
 from lcs_utils.nets import trained
 
-OLD = "By the earlier counter, without a null."
+OLD = "Counted by the earlier counter, without a null."
 CLAIM_HEAD = "| claim | paper | ours | verdict | command |"
 
 
@@ -190,53 +190,55 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     earlier = told_path(preset) != rows_path(preset)
     counter = OLD if earlier else "Without a null."
     by_earlier = (
-        ": by an earlier counter, since replaced, which takes nearly all samples for plausible, also most of "
-        "those that look wrong to a vision-language model (notebook A3)"
+        ", counted by an earlier counter, since replaced, which calls nearly all samples plausible, even "
+        "most of those that look wrong to a vision-language model (notebook A3)"
     )
     of_preset = "" if preset == "tiny" else f" --preset {preset}"
     lines = [
         "# Verdicts",
         "",
-        f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from stored rows. Of "
-        f"{len(of_nets)} claims about nets, of 64 px or beside a null: {counted(of_nets)}. Of {len(exact)} "
-        f"about exact distributions, which checks our formulas: {counted(exact)}. Of {len(old)} more, at "
+        f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from stored rows. {len(of_nets)} "
+        f"claims about nets, at 64 px or beside a null: {counted(of_nets)}. {len(exact)} claims about exact "
+        f"distributions, which check our formulas: {counted(exact)}. {len(old)} further claims, at "
         f"{sizes.SIZES.get(preset, preset)} and without a null: {counted(old)}. Several lines rest on the "
         "same nets.",
         *section(
             "Exact, of 64 px nets, or beside a null",
-            "What nets draw is told by today's counter, of number and places, however the pictures look "
-            "(how they look is a line of its own). The null is the net's own pictures that were asked for "
-            "something else. Of Fig. 1, reproduced means K above the trained number and above its null, of "
-            "Exp. 2 not above the trained number; of the tables, K within one of the paper's; of extras, at "
-            f"most {OUTSIDE:.0%} of the samples outside the paper's range, of Exp. 1's objects a mean "
-            f"within {OUTSIDE:.2f} of what was asked; partly: at one of the two sets of cells. Numbers in "
-            "brackets are 95 % "
-            "bootstrap intervals over noise and, at "
-            "random cells, conditions, and, unless said, over trainings where a net was trained more than "
-            "once.",
+            "Today's counter judges what nets draw, by number and places and however the pictures look "
+            "(looks have a line of their own). K is the largest number of locations up to which more than a "
+            "quarter of the samples are right. The null is the same net's pictures that were asked for "
+            "something else. *Reproduced* means, for Fig. 1, that K is above the number of objects in "
+            "training and above its null (for Exp. 2: not above the number in training); for the tables, "
+            f"that K is within one of the paper's; for extra objects, that at most {OUTSIDE:.0%} of the "
+            "samples lie outside the paper's range; for the number of Exp. 1's objects, that its mean is "
+            f"within {OUTSIDE:.2f} of what was asked for. *Partly* means at one of the two sets of cells, "
+            "random and the paper's. Numbers in brackets are 95 % bootstrap intervals over noise, at random "
+            "cells also over conditions, and, unless stated otherwise, over trainings where a net was "
+            "trained more than once.",
             CLAIM_HEAD,
             claim_lines(beside, preset),
         ),
         *section(
             "Without a null",
-            f"Of nets that were not trained at 64 px{by_earlier if earlier else ''}. K is the largest number "
-            "of locations up to which a net succeeds; "
-            f"{PAPER_RULE.words}; {OUR_RULE.words}. A K is reproduced when the paper's, which 8 samples "
-            "gave, lies in the interval that 8 of ours give by its rule; a difference is, when the two "
-            "intervals do not touch; a range of extras, when "
-            f"at most {OUTSIDE:.0%} of the samples lie outside. Nets trained from several seeds "
-            "must all agree, or it is partly so. Eight samples say little: an interval as wide as [0, 7] "
-            "agrees with much.",
+            f"Nets that were not trained at 64 px{by_earlier if earlier else ''}. K is the largest number "
+            "of locations up to which a net succeeds, by two rules. "
+            f"First {PAPER_RULE.words}; then {OUR_RULE.words}. A K is reproduced when the paper's, which 8 "
+            "samples gave, lies in the interval that 8 of ours give by its rule; a difference, when the two "
+            "intervals do not touch; a range of extra objects, when "
+            f"at most {OUTSIDE:.0%} of the samples lie outside it. Nets trained from several seeds "
+            "must all agree; otherwise the claim is partly reproduced. Eight samples say little: an interval "
+            "as wide as [0, 7] agrees with much.",
             CLAIM_HEAD,
             claim_lines(old, preset),
         ),
     ]
     lines += section(
         "Conditions obeyed",
-        "Objects that stand where they stand because they were asked for there, at random cells: those near "
-        "asked cells, less those near cells that other samples were asked for, over the share of cells that "
-        "conditions do not have in common (`against_null.obeyed`). An estimate from a difference, no count: "
-        "it may exceed what was asked, or fall below zero. Also what is drawn at K = 6.",
+        "How many objects are where they are because they were asked for there, at random cells. It is the "
+        "number near requested cells, minus the number near cells that other samples were asked for, divided "
+        "by the share of cells that two conditions do not have in common (`against_null.obeyed`). It is an "
+        "estimate from a difference, not a count: it may exceed what was asked for or fall below zero. The "
+        "column *drawn* is the number of objects drawn at K = 6.",
         "| net | of 2 | of 4 | of 6 | of 8 | drawn, K = 6 | samples |",
         _obeyed_at_both_sizes() if preset == "tiny" else [],
     )
@@ -244,39 +246,38 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     samplers += "| success, K = 4–6 | objects elsewhere, K = 1–3 |"
     lines += section(
         "Controls that the paper lacks",
-        f"{counter} The same net, sampled otherwise (NET/CHANGE, `evaluation.changes`), trained with a "
-        "label embedding of one size "
-        "(NET_normalized) or three times as long (NET_x3); with the change against without.",
+        f"{counter} The same net changed at sampling (NET/CHANGE, `evaluation.changes`), trained with label "
+        "embeddings of one size (NET_normalized), or trained three times as long (NET_x3). Each entry gives "
+        "the value with the change against the value without it.",
         "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples "
         "for each K |",
         controls(rows),
     )
     lines += section(
         "The radius of Exp. 3",
-        f"{counter} The paper's r is not known, so no verdict; its K is {PAPER['exp3'].k}. r = 3 was chosen "
-        "before any other was trained.",
+        f"{counter} The paper's r is not known, so there is no verdict; its K is {PAPER['exp3'].k}. We chose "
+        "r = 3 before any other radius was trained.",
         "| r | K by the paper's rule, all samples | on 8 | K by ours | samples for each K | command |",
         radii(rows, preset),
     )
     lines += section(
         "Other samplers, other locations",
-        f"{counter} All others of it are of DPM-Solver++(2M) with 14 steps at the paper's 12 test "
-        "locations. The same nets, sampled and asked "
-        "otherwise:",
+        f"{counter} All its other counts are of samples drawn by DPM-Solver++(2M) in 14 steps at the paper's "
+        "12 test locations. Here are the same nets with another solver or other locations:",
         samplers,
         ways(rows),
     )
     lines += section(
         "Training seeds",
-        f"{counter} The same training from other weights and another order of the data (exp1 and exp2 "
-        "also saw the renderer's first look).",
+        f"{counter} The same training from other initial weights and with another order of the data (exp1 "
+        "and exp2 were also trained on images of the renderer's first version).",
         samplers,
         seeds(rows),
     )
     lines += section(
         "The counters on Blender's pictures",
-        "Percent of crowded scenes (CLEVR's margins off) counted exactly when Cycles drew them, and when "
-        "the fast renderer drew the same. "
+        "Percent of crowded scenes (without CLEVR's margins) counted exactly when Cycles rendered them, and "
+        "when the fast renderer rendered the same scenes. "
         f"`{counter_cycles.COMMAND} --per-count 2000` (with Blender; three hours of one core).",
         "| counter | objects | scenes | Cycles | fast renderer | difference |",
         counter_cycles.lines(counter_cycles.read(), counter_cycles.shipped()) if preset == "tiny" else [],
