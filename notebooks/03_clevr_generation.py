@@ -133,7 +133,10 @@ path = plotting.save_figure(figure, "object_centers", preset, values, seed)
 times = [256 * share for share in at_tests]
 few = [i for i, of in enumerate(times, 1) if of < 1]
 said = ", ".join(f"{of:.1f}" for of in times)
-Markdown(f"Centers at the twelve, over those of a uniform law: {said}. Fewer than that: locations {few}.")
+Markdown(
+    f"Object centers at each of the twelve locations, relative to a uniform distribution: {said}. "
+    f"Rarer than uniform: locations {few}."
+)
 # %% [markdown]
 # ## Twelve objects at the test locations
 # From a few objects on, CLEVR's own rules exclude such layouts, because the objects stand close and in

@@ -86,7 +86,9 @@ colors |= dict(zip(between.values(), (plotting.PALETTE["purple"], plotting.PALET
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
 trainings |= {words: nets for net, words in between.items() if (nets := seeds_of(stored, net))}
 found = {words: against_null.of_nets(stored, nets, "spread") for words, nets in trainings.items()}
-figure = null_figures.plot(found, colors, trained=3, title="64 px, random cells, 64 samples a K and training")
+figure = null_figures.plot(
+    found, colors, trained=3, title="64 px, random cells, 64 samples per K and training"
+)
 values = {words: as_dicts(of.at) for words, of in found.items()}
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
@@ -116,7 +118,7 @@ little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwi
 small = read_rows(rows_path(little))
 rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words in scaled.items()}
 colors["Exp. 2, labels of one size"] = plotting.PALETTE["purple"]
-figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples a K")
+figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples per K")
 values = {words: as_dicts(of.at) for words, of in rescaled.items()}
 files = strips.behind(rows_path(little))
 path = plotting.save_figure(figure, "label_size", preset, values, seed, files)

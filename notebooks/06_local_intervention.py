@@ -116,7 +116,7 @@ little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwi
 small = read_rows(rows_path(little))
 changed = {words: against_null.of_nets(small, [net], "spread") for net, words in changes.items()}
 figure = null_figures.plot(
-    changed, colors, trained=3, title="32 px, random cells; 64 samples a K, or as many as a name says"
+    changed, colors, trained=3, title="32 px, random cells; 64 samples per K unless named otherwise"
 )
 values = {words: as_dicts(each.at) for words, each in changed.items()}
 path = plotting.save_figure(figure, "interventions", preset, values, seed, strips.behind(rows_path(little)))

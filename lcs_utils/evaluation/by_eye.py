@@ -287,7 +287,7 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
     counter's numbers after a slash.
     """
     lines = [
-        "| | pictures | look right, by eye | to the counter | counter less eye | by eye, less asked for |",
+        "| | pictures | look right to the eye | to the counter | counter minus eye | eye minus asked |",
         "|---|---|---|---|---|---|",
     ]
     for label, spans in found.seen.items():

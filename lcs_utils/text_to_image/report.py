@@ -172,7 +172,7 @@ def cosine_words(said: dict, prompts: int) -> str:
             lines.append(f"| {baseline} | {part} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        f"By construction: {prompts} vectors without their own mean, of then equal length, have a mean "
+        f"By construction: {prompts} vectors, their mean subtracted and then of equal length, have a mean "
         f"cosine of -1/{prompts - 1} = {least:.2f}, whatever they are, and a mean absolute one of at least "
         f"{-least:.2f}; no vectors have a lower mean. Orthogonal ones have 0 and 0.",
     ]
