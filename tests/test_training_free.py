@@ -66,7 +66,8 @@ def test_rates_are_drawn_over_chance_and_told():
     found = report.rates()
     figure = report.show_rates(found)
     assert [axes.get_title() for axes in figure.axes] == list(report.TITLES.values())
-    assert {text.get_text() for text in figure.axes[1].texts} == {*report.REACH, report.TRAINED}
+    words = {text.get_text() for text in figure.axes[1].texts}
+    assert words == {*report.REACH, report.TRAINED, f"squares: {report.MORE}"}
     drawn = [line for line in figure.axes[0].lines if len(line.get_xdata()) > 2]
     near = found["test"]["local, radius 1"].at
     assert list(drawn[0].get_ydata()) == [at.filled.above.value for at in near.values()]

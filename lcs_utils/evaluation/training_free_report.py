@@ -105,7 +105,8 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
         axes.set(title=TITLES[family], xlabel="labels")
     panels[0].text(2, 0.03, "as in training", ha="center", fontsize=9)
     panels[0].text(9.3, -0.02, "chance", ha="right", va="top", fontsize=9)
-    panels[0].set_ylabel("labeled cells filled, less chance")
+    panels[1].text(9.3, 0.95, f"squares: {MORE}", ha="right", fontsize=9)
+    panels[0].set_ylabel("labeled cells filled, minus chance")
     alt_text.attach(figure, in_words(found))
     return figure
 
