@@ -78,7 +78,7 @@ plotting.use_style()
 # We ask for objects at five places, two more than any training image had objects.
 
 # %%
-# Exp. 1 at 64 px, trained on 1-3 objects; below a noise of .3 a second net, told nothing (notebook A7)
+# Exp. 1 at 64 px, trained on 1-3 objects; below noise level .3 an unconditional net takes over (A7)
 denoise, side = changes.denoiser("exp1/low_noise", "small")
 images = draw_samples(denoise, side, 5, 4)  # the paper's first five test locations, four samples
 figure = plotting.image_grid([images], title="five locations asked for")
