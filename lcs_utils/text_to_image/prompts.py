@@ -1,4 +1,4 @@
-"""The paper's prompts for SDXL, captions for the small model, and what a net attends to and which words act
+"""The paper's prompts for SDXL, captions for the small model, and what a net attends to and where words act
 while it draws them (Figs. 6, 7, 13, App. G)."""
 
 from collections.abc import Callable, Iterator, Sequence
