@@ -59,7 +59,7 @@ generators = st.builds(seeded, SEEDS)
 
 
 def numbers(result):
-    """All numbers in a result, nested as it may be."""
+    """All numbers in a result, however deeply nested."""
     if torch.is_tensor(result):
         return result.detach().double().flatten().tolist()
     if isinstance(result, np.ndarray):
@@ -85,7 +85,7 @@ def inside(table, name):
 
 
 def outside(table, name):
-    """Calls of one row with one refused argument raise our own errors."""
+    """Calls of one row with one refused argument raise an error of ours."""
     function, arguments = table[name]
 
     @settings(few, max_examples=max(1, EXAMPLES // 20))  # each with all bad values
@@ -114,7 +114,7 @@ def refuse(call, function, values):
 
 
 def cases(table):
-    """Two tests of a table, a case for each of its rows: of what is accepted, of what is refused."""
+    """Two parametrized tests of a table, one of its accepted calls and one of its refused calls."""
 
     @pytest.mark.parametrize("name", table)
     def accepted(name):
@@ -128,9 +128,8 @@ def cases(table):
 
 
 def missing(table, modules, elsewhere):
-    """(public functions of the modules that neither the table nor `elsewhere` names, names that are gone).
-
-    A name that two of the modules have counts only with its module: placement.check.
+    """(public functions of the modules that neither the table nor `elsewhere` names, names that do not
+    exist). A name that occurs in two of the modules counts only with its module: placement.check.
     """
     public = [
         (module.__name__.rpartition(".")[2], name)

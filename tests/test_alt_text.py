@@ -31,7 +31,7 @@ def figure():
 
 @pytest.fixture
 def shell():
-    """As much of IPython as shows figures, with the formatter of PNGs that the inline backend registers."""
+    """The parts of IPython that show figures, with the PNG formatter that the inline backend registers."""
 
     class Shell:
         display_formatter = DisplayFormatter()

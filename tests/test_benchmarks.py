@@ -1,4 +1,4 @@
-"""Every benchmark imports and runs for a moment; what it measures is its own affair."""
+"""Every benchmark imports and runs briefly; what it measures is not tested here."""
 
 import importlib.util
 import sys
@@ -33,7 +33,7 @@ def load(name):
 
 
 def shorten(module, monkeypatch):
-    """Less of what a benchmark repeats, where no word of its command line says so."""
+    """Reduce a benchmark's repetitions where its command line has no option for it."""
     once = {
         "counter": {"SECONDS": 1e-3, "BATCH": 2},
         "renderer": {"SCENES": getattr(module, "SCENES", [])[:2]},

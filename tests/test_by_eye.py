@@ -1,6 +1,4 @@
-"""Looking blind among controls: controls are what they say, the same pictures again; agreement on planted
-judgements.
-"""
+"""Blind looks with controls: controls are what they claim, shown twice; agreement on planted judgments."""
 
 import pytest
 import torch

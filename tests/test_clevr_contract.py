@@ -93,7 +93,7 @@ NO_IDS = ["ids", None, indices(0).astype(float), indices(0)[0], indices(0).tolis
 
 
 def cycles(**words):
-    """Without Blender on this machine, what comes after the checks is its absence."""
+    """Without Blender on this machine, calls that pass the checks fail for its absence only."""
     try:
         return blender.render_cycles(**words)[0]
     except RuntimeError as error:
@@ -396,7 +396,7 @@ def test_a_scene_of_too_many_objects_is_refused_before_a_bit_is_lost():
 
 
 def test_every_public_function_is_in_the_table():
-    """The kernels, compiled by numba, are no part of it: they are called per ray, by functions that are."""
+    """Kernels compiled by numba are exempt: functions in the table call them once per ray."""
     elsewhere = {
         "check_scene",  # depths, pack
         "check_scenes",

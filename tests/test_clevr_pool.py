@@ -20,7 +20,7 @@ def test_an_error_ends_all_workers_at_once(tmp_path):
 
 
 def _slow_job(folder, i):
-    """Fails at 3; leaves a file half written, as a shard at work does."""
+    """A job that fails at 3 and leaves a half-written file, as an interrupted shard does."""
     (folder / str(i)).touch()
     if i == 3:
         raise RuntimeError("no 3")

@@ -16,7 +16,7 @@ TOLD = Experiment("color_1-3", objects=(1, 3), condition="color")
 
 
 def counts_of(colors, plausibility=1.0):
-    """A counter that sees these colors in every image, whatever the image."""
+    """A counter that reports these colors for every image."""
     seen = torch.tensor([[COLORS.index(c) for c in colors]])
 
     def counter(images):
@@ -121,7 +121,7 @@ def test_the_table_is_a_law_and_random_scenes_obey_nothing():
 @pytest.mark.parametrize("objects", [5, 6, 7])
 @pytest.mark.parametrize("obey", [(0,), (3,), (6,), (0, 6)])
 def test_planted_conditions_obeyed_of_six_come_back_on_average(objects, obey, monkeypatch):
-    """More and fewer objects than asked for, half of the samples deaf: within 0.3 over sets of 64 samples."""
+    """Half of the samples ignore their conditions; the mean over sets of 64 is within 0.3 of the truth."""
     monkeypatch.setattr(color_obeyed, "RESAMPLES", 40)
     rng, law = np.random.default_rng(0), color_obeyed.table()[6, objects]
     obeyed = np.tile(obey, 64)[:64]
@@ -138,8 +138,8 @@ def test_planted_conditions_obeyed_of_six_come_back_on_average(objects, obey, mo
 
 @pytest.mark.parametrize(("k", "obey", "least", "most"), [(6, 0, 0, 5), (7, 0, 0, 5), (6, 3, 40, 40)])
 def test_the_interval_of_a_deaf_net_holds_nothing_obeyed(k, obey, least, most, monkeypatch):
-    """Of 40 sets of 64 samples, how many intervals lie above 0: at most 5 of a deaf net's (by one chance in
-    2,000 more, at one in 40 each), all of one that obeys three.
+    """Of 40 intervals of 64 samples each, those of a deaf net lie above 0 at most 5 times (at one chance in
+    40 each, more happens once in 2,000), those of a net that obeys three always.
     """
     monkeypatch.setattr(color_obeyed, "RESAMPLES", 100)
     rng, law = np.random.default_rng(1), color_obeyed.table()

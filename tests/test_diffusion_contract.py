@@ -82,7 +82,7 @@ NO_PRESET = ["", None, 3, "a/b", ".."]
 
 
 def found(function):
-    """A missing checkpoint is no bad call: its own error says how to make it."""
+    """A missing checkpoint is not a bad call: its own error says how to make it."""
 
     def call(name, preset):
         try:

@@ -260,7 +260,7 @@ test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = ca
 
 
 def test_what_is_not_defined_stays_so():
-    """A share of nothing is nan; a table of such shares is no bad call."""
+    """A share of nothing is nan; a table of such shares is not a bad call."""
     assert all(map(np.isnan, stats.interval([NAN, 1.0])))
 
 

@@ -161,7 +161,7 @@ def test_every_kind_of_cause_has_a_marker_of_its_own(rows):
 
 
 def with_cosines(rows, net, by_part):
-    """`rows` with other cosines of a net, {part: value}, intervals .01 to either side."""
+    """`rows` with other cosines of one net, {part: value}, with intervals of +-0.01."""
 
     def changed(row):
         part = row.layer.split(".")[0]

@@ -28,7 +28,7 @@ from lcs_utils.features.capture import NetResponse, Space
 
 
 class Mixer(nn.Module):
-    """A net of two layers that hears three conditions; it denoises as it stands."""
+    """A net of two layers with three conditions, usable as a denoiser as it is."""
 
     def __init__(self):
         super().__init__()
@@ -93,7 +93,7 @@ def respond(x_t, sigma, sets):
 
 
 def finite(measured):
-    """Values and ends; nan is the stated answer where nothing is defined."""
+    """Values and interval ends; nan is the documented answer where nothing is defined."""
     return [(m.k, *torch.tensor([m.value, m.low, m.high]).nan_to_num().tolist()) for m in measured] + [0.0]
 
 

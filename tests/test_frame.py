@@ -52,7 +52,7 @@ def lock_lines():
 
 
 def tracked():
-    """The files of the repository; without git, all but what tools and runs leave."""
+    """The files of the repository; without git, all files but those that tools and runs leave."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=paths.ROOT, capture_output=True, text=True)
     except OSError:
@@ -334,7 +334,7 @@ def circle(graph):
 
 
 def test_imports_make_no_circle():
-    """Nor inside a package, nor by imports that wait inside a function."""
+    """Not inside a package either, nor by imports inside functions."""
     names = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in MODULES}
     graph = {}
     for module, path in names.items():

@@ -15,8 +15,8 @@ NETS = {"obeys": ["exp1", "exp1_seed1"], "is deaf": ["exp2"], "was not measured"
 
 
 def planted(net, family, k, deaf, samples=8):
-    """Rows of a net that stands an object at each asked location, or of one that stands them where another
-    sample was asked.
+    """Rows of a net that places an object at each requested location, or at the locations requested of
+    another sample.
     """
     found = []
     for i in range(samples):

@@ -34,9 +34,7 @@ def additive(x, sigma, cond):
 
 
 def test_a_vector_condition_reaches_any_net_as_a_batch():
-    """A net that only knows batches, as most do: eqs. (9), (10) and the profile of one image agree
-    with it.
-    """
+    """Eqs. (9), (10) and the profile of one image also work with a net that accepts only batches."""
     asked = torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64)
 
     def strict(x, sigma, cond):

@@ -153,9 +153,7 @@ def test_multi_hot_labels_grow_by_sqrt_k_unless_normalized():
 
 
 def test_for_one_label_normalizing_is_the_same_training_and_for_more_it_is_the_condition_divided_by_sqrt_k():
-    """So that Exp. 2, sampled with condition / sqrt(k), is the net that it would have been with normalized
-    labels.
-    """
+    """So Exp. 2 sampled with condition / sqrt(k) is the net that normalized labels would have given."""
     torch.manual_seed(0)
     standard, normalized = (small_net(cond_dim=256, normalize_label=n) for n in (False, True))
     normalized.load_state_dict(standard.state_dict())

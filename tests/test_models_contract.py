@@ -293,13 +293,13 @@ test_what_is_accepted_gives_finite_numbers, test_what_is_outside_is_refused = ca
 
 
 def test_a_condition_for_one_image_is_not_silently_the_batch():
-    """One row of conditions for two images used to give one image back."""
+    """One row of conditions for two images used to return a single image."""
     with pytest.raises(ValueError, match=r"cond must have shape \[2, 16\], got \[1, 16\]"):
         LOCAL(torch.zeros(2, 3, 8, 8), torch.ones(2), torch.zeros(1, 16))
 
 
 def test_every_public_function_is_in_the_table():
-    """The layers are called by their net only."""
+    """Layers are exempt: only their net calls them."""
     elsewhere = {
         "normalize", "mp_silu", "mp_sum", "mp_shares", "mp_cat", "MPConv", "renormalize_", "MPFourier",
         "MCScale", "attend", "Attention", "Block", "LogVariance", "SampleOutput", "FocusedDenoiser",

@@ -20,7 +20,7 @@ FIRST = Setting(2.0, "noise", "first", 4)
 
 
 def stub(cond_dim=8, name="stub", seed=0):
-    """A net of few channels that hears its conditions, trained on nothing."""
+    """An untrained net of few channels that does use its conditions."""
     module = feature_nets.untrained_net(EDM2UNet(cond_dim=cond_dim, **SMALL), seed)
     return Subject(name, "0" * 12, EDMDenoiser(module, 0.5), module, 8, 2)
 

@@ -19,7 +19,7 @@ CELL = 1 / 16
 
 
 def pictured(asked, centers, k=None, sample=0, net="exp1", family="spread"):
-    """A row whose objects stand at `centers`, judged at nothing yet."""
+    """A row whose objects are at `centers`, not judged yet."""
     asked, centers = (np.asarray(points, float).reshape(-1, 2) for points in (asked, centers))
     row = Row(
         net,
@@ -37,29 +37,25 @@ def pictured(asked, centers, k=None, sample=0, net="exp1", family="spread"):
 
 
 def middle(rng, n):
-    """`n` objects where a net might crowd them that listens to nothing."""
+    """`n` objects in the middle, where a net that ignores its conditions might crowd them."""
     return np.clip(rng.normal(0.47, 0.13, (n, 2)), 0, 0.999)
 
 
 def crowd(rng, n):
-    """`n` <= 9 objects on a grid of 3 x 3 in the middle, whichever: between them they are near all of the
-    paper's locations.
-    """
+    """`n` <= 9 random points of a 3 x 3 grid in the middle, near all of the paper's locations."""
     across, down = np.divmod(rng.permutation(9)[:n], 3)
     return (np.stack([across, down], 1) * 3 + 4 + rng.random((n, 2))) * CELL
 
 
 def anywhere(rng, n):
-    """`n` objects where training scenes have them."""
+    """`n` objects at places that occur in training scenes."""
     known = families.occupied()
     return (known[rng.integers(len(known), size=n)] + rng.random((n, 2))) * CELL
 
 
 def planted(family, k, obeying, extra=0, deaf=middle, samples=32, seed=0, net="exp1"):
-    """Rows of a "net" that draws k + extra objects, of which obeying(rng) stand in asked cells and the
-    others as `deaf` draws.
-
-    How many those are stands in `cleanness`, a field that nothing here reads.
+    """Rows of a "net" that draws k + extra objects: obeying(rng) of them in requested cells, the others as
+    `deaf` draws. The number that obey is stored in `cleanness`, a field that nothing here reads.
     """
     rng, found = np.random.default_rng([seed, k, list(families.FAMILIES).index(family)]), []
     for i in range(samples):

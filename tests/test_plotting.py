@@ -155,7 +155,7 @@ def test_a_figure_whose_numbers_stand_is_left_as_it_is(figure, folder, monkeypat
 
 
 def test_numbers_never_stand_beside_another_picture(figure, folder, monkeypatch):
-    """Killed between the two files, a figure is drawn again by the next run."""
+    """A figure whose drawing was killed between its two files is drawn again by the next run."""
     path, rename, whole = plotting.save_figure(figure, "fig01", "tiny", {"a": 1.0}, 0), os.replace, []
 
     def killed_at_the_second(source, target):

@@ -43,7 +43,7 @@ def made(net, filled=1.0, extras=0, ks=range(0, 13), n=8, **more):
 
 
 def spoiled(rows):
-    """The same rows, but that the first net's places were missed from K = 4 to 9."""
+    """The same rows, except that the first net misses its places from K = 4 to 9."""
     net = rows[0].net
     return [r._replace(placed=0, count=3) if r.net == net and 4 <= r.k <= 9 else r for r in rows]
 

@@ -23,7 +23,7 @@ from lcs_utils.training.order import QUEUE
 
 
 def snakemake(runs, *words, profile="local", python=sys.executable):
-    """Snakemake in the repository with all that it makes in `runs`; (exit status, all it said)."""
+    """Run Snakemake in the repository with its outputs in `runs`; returns (exit status, all output)."""
     command = [str(python), "-m", "snakemake", "--profile", f"profiles/{profile}", "--nolock", *words]
     env = os.environ | {"LCS_RUNS": str(runs), "PYTHONPATH": str(paths.ROOT), "CUDA_VISIBLE_DEVICES": ""}
     env.pop("LCS_FIGURES", None)  # where tests put theirs
@@ -32,8 +32,8 @@ def snakemake(runs, *words, profile="local", python=sys.executable):
 
 
 def results():
-    """{file: when it was written} of what nets and notebooks left in the repository; sources, which somebody
-    may edit meanwhile, and locks do not count.
+    """{file: modification time} of the outputs of nets and notebooks in the repository, without locks and
+    without sources, which somebody may edit meanwhile.
     """
     kept = [path for place in ("data", "figures") for path in (paths.ROOT / place).rglob("[!.]*")]
     kept = [path for path in (*kept, *paths.NOTEBOOKS.glob("*.ipynb")) if path.is_file()]

@@ -40,7 +40,7 @@ TINY = standin.Size(
 
 @pytest.fixture(scope="module")
 def found():
-    """Scenes and pictures of noise: what training reads, without rendering."""
+    """Scenes with pictures of noise: training data without rendering."""
     random = np.random.default_rng(0)
     scenes = [scene for n in (1, 2) for scene in captions.told_scenes(12, n, 0)]
     scenes = [scene._replace(style="plain") for scene in scenes]
@@ -174,7 +174,7 @@ def test_a_word_s_part_is_its_own_object_s():
 
 
 class Places:
-    """A denoiser that draws each word that it hears into that word's own places: [words channels h w]."""
+    """A denoiser that draws each word of its prompt at that word's own places: [words channels h w]."""
 
     def __init__(self, words, places):
         self.at, self.places = {word: i for i, word in enumerate(words)}, places
@@ -317,7 +317,7 @@ def additive(kind):
 
 
 def test_with_the_directions_exchanged_a_share_is_one_minus_itself():
-    """So that one half is the null of any net: exact answers have one and zero, and others both ways."""
+    """So one half is the null of any net; exact answers have a share of one, other answers do not."""
     denoiser, case, told = additive("two objects")
     other = torch.randn(16, generator=torch.Generator().manual_seed(1))
     for both, exact in ((denoiser.of[told[3]], True), (other, False)):
@@ -339,8 +339,8 @@ def test_with_the_directions_exchanged_a_share_is_one_minus_itself():
 
 
 def test_each_scene_has_its_own_permutations():
-    """Of exact answers four permutations leave any share; over scenes they have one half as their mean. The
-    same four for all scenes would leave all at one value, three quarters here."""
+    """With exact answers four permutations can give any share, with mean one half over scenes. The same four
+    for all scenes would give all one value, here three quarters."""
     denoiser, case, _ = additive("two objects")
     found = {}
     for number in (1, 60):

@@ -124,7 +124,7 @@ def test_fig1_exp1_and_exp3_draw_nine_objects_and_exp2_does_not():
 @pytest.mark.parametrize("reading", toy.READINGS)
 @pytest.mark.parametrize("labeled", [1, 2, 3, 4])
 def test_expected_objects_are_those_of_the_denoiser_where_noise_hides_all(reading, labeled):
-    """There D is (1 - P) empty + P blob, and the P of all cells sum to the objects that are expected."""
+    """There D is (1 - P) empty + P blob, and P summed over cells is the expected number of objects."""
     blobs = Blobs(grid_size=2, cell=1, palette=((255, 0, 0),), count_law=(0.2, 0.3, 0.5))
     x, level = torch.zeros(1, 3, 2, 2, dtype=torch.float64), torch.full((1,), 1e6, dtype=torch.float64)
     D = toy.denoiser(blobs, "one", reading=reading)(x, level, grid_of(blobs, range(labeled)))

@@ -63,7 +63,7 @@ def test_lemma_2_identity_is_exact_and_the_bound_holds():
 
 
 def test_a_set_of_conditions_may_be_a_generator():
-    """It can be gone through once only, and an empty J would tell a dependent law from a CPC no more."""
+    """It yields once only; with an empty J the second time a dependent law would look like a CPC."""
     family, M = coupled_family(0.5, 0.4)
     assert results.independent_blocks_divergence(family, M, iter((0, 1))) > 0.01
     assert blockwise(family, M, iter((0, 1))).blocks == blockwise(family, M, (0, 1)).blocks

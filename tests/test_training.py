@@ -87,7 +87,7 @@ def test_cores_are_counted_where_the_system_tells_no_affinity(monkeypatch):
 
 
 def test_rendered_scenes_are_data_with_the_centers_outside_the_image_too():
-    """As of 1,783 of the 120,000 objects of the queue's scenes: it refused them all."""
+    """1,783 of the 120,000 objects in the queue's scenes have such centers: they were refused."""
     data = tiny_data()
     data.locations[3, 0] = torch.tensor([1.1133, 0.4])
     data.locations[4, 1, 0] = -0.0713

@@ -100,7 +100,7 @@ def test_a_run_whose_warm_ups_stay_is_another(captured, monkeypatch):
 
 @pytest.mark.parametrize("at", [1, 3, 4])
 def test_where_no_graph_can_be_made_kernels_are_launched_one_by_one(at, captured, monkeypatch):
-    """The first warm-up fails as without a C compiler, the last one or the capture itself as a GPU may."""
+    """The first warm-up fails as without a C compiler, the last one or the capture as it may on a GPU."""
     step, calls = graphed.GraphedStep.step, []
 
     def failing(self):

@@ -39,9 +39,7 @@ NETS = (("exp1", 0), ("exp3", 0), ("color_1-3", 0), ("exp1", 1))
 
 @pytest.fixture
 def queue(tmp_path, monkeypatch):
-    """A short queue under a temporary folder, with data that need no rendering and measures that write rows
-    and nothing else.
-    """
+    """A short queue in a temporary folder: data without rendering, measures that only write rows."""
     monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data" / "checkpoints")

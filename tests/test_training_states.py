@@ -140,7 +140,7 @@ def test_no_flipped_bit_goes_by_unless_it_changes_nothing(tmp_path):
     ],
 )
 def test_what_the_machine_lacks_is_no_fault_of_the_file(tmp_path, monkeypatch, error):
-    """Nobody is told to remove days of training because there was no memory to read them."""
+    """A lack of memory to read a state must not tell anybody to remove days of training."""
     torch.save({"seen": torch.tensor([8.0, 1.0])}, tmp_path / "state.pt")
 
     def fail(*_, **__):

@@ -26,15 +26,15 @@ from lcs_utils.theory.checks import (
     shown,
 )
 
-MOST_STEPS = 1_000_000  # of one flow
+MOST_STEPS = 1_000_000  # per flow
 
 
 @dataclass(frozen=True)
 class Sim:
-    """SIM data (arXiv 2410.08309): cluster p in [s] is N(mu_p 1_p, diag(sigma)^2) in R^dim, sigma_p = 0 for
-    p > s.
+    """SIM data (arXiv 2410.08309): cluster p in [s] is N(mu_p 1_p, diag(sigma)^2) in R^dim.
 
-    Raises ValueError for no cluster, mu_p <= 0, sigma_p < 0, lengths that differ, or dim < s.
+    sigma_p = 0 for p > s. Raises ValueError for no cluster, mu_p <= 0, sigma_p < 0, lengths that differ, or
+    dim < s.
     """
 
     mu: tuple[float, ...]
@@ -61,9 +61,7 @@ class Sim:
             raise ValueError(f"dim must be at least the number of clusters {len(self.mu)}, got {self.dim}")
 
     def on_axes(self, values: tuple[float, ...]) -> Float[Tensor, "dim"]:
-        """The s values on the first s axes, zero on the others. Raises ValueError for more values than
-        dimensions.
-        """
+        """`values` on the first axes, 0 on the others. Raises ValueError for more values than dimensions."""
         values = tuple(check_number("a value", v) for v in check_list("values", values))
         if len(values) > self.dim:
             raise ValueError(f"at most {self.dim} values fit, got {len(values)}")
@@ -151,12 +149,11 @@ def sample_loss(
 def one_layer(
     W0: Float[Tensor, "dim dim"], a: Float[Tensor, "dim"], times: Float[Tensor, "times"]
 ) -> Float[Tensor, "times dim dim"]:
-    """W(t) of f(x) = W x under gradient flow, in closed form: entry ki is 1_{k=i}(1 - e^{-a_i t}) + e^{-a_i
-    t} w_ki(0).
+    """W(t) of f(x) = W x under gradient flow: entry ki is 1_{k=i}(1 - e^{-a_i t}) + e^{-a_i t} w_ki(0).
 
-    Applied to z this is f(W(t), z)_k of arXiv 2410.08309. Entries do not act on each other: each goes to
-    its end monotonically. An output, a sum of entries with different rates, can still turn, from starts
-    that are not small. times >= 0.
+    Applied to z this is f(W(t), z)_k of arXiv 2410.08309. Entries evolve independently, each monotonically
+    to its limit. An output, a sum of entries with different rates, can still turn, from starts that are not
+    small. times >= 0.
     """
     check(W0, a)
     check_times(times)
@@ -206,11 +203,10 @@ def two_layer_velocity_autograd(
 def two_layer_flow(
     W0: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"], times: Float[Tensor, "times"]
 ) -> Iterator[Float[Tensor, "*starts dim dim"]]:
-    """W(t) at each of `times` from W(0) = W0, all starts at once, by Runge-Kutta of order 4 on U with W = U
-    U^T.
+    """W(t) at each of `times` from W(0) = W0, all starts at once: fourth-order Runge-Kutta on U, W = U U^T.
 
     Choice: at most 0.2 / max(a, |A W|) per step, |A W| the largest row or column sum: the flow is quadratic
-    in W, so a large start needs small steps until it has shrunk. Finer ones change w by less than 1e-4.
+    in W, so a large start needs small steps until it has shrunk. Finer steps change w by less than 1e-4.
     Raises ValueError unless times increase from >= 0, W0 is symmetric without negative eigenvalues (it is U
     U^T) and every a >= 0, and for times that need more than a million steps.
     """
@@ -229,7 +225,7 @@ def two_layer_flow(
         raise ValueError(
             f"times must end by {0.2 * MOST_STEPS / fastest:g} for these rates, got {moments[-1]:g}"
         )
-    # W itself would lose its sign to rounding
+    # integrate U: rounding could give W itself negative eigenvalues
     W, U = (W0.double(), vectors * values.clamp(min=0).sqrt()[..., None, :])
     for earlier, later in zip(moments, moments[1:]):
         left = later - earlier
@@ -250,7 +246,7 @@ def _factor_velocity(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "di
 
 
 def _runge_kutta(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"], h: float) -> Tensor:
-    """One step of order 4 of length h."""
+    """One fourth-order step of length h."""
     k1 = _factor_velocity(U, a)
     k2 = _factor_velocity(U + h / 2 * k1, a)
     k3 = _factor_velocity(U + h / 2 * k2, a)
@@ -261,8 +257,7 @@ def _runge_kutta(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"],
 def random_starts(
     count: int, dim: int, scale: float, generator: torch.Generator, positive: bool = False
 ) -> Float[Tensor, "count dim dim"]:
-    """W(0) = U U^T / dim with U entries N(0, scale^2), or their absolute values if `positive`: then all
-    w_ij(0) > 0.
+    """W(0) = U U^T / dim, entries of U N(0, scale^2); their absolute values if `positive`: all w_ij(0) > 0.
 
     Choice: the paper's start is not known to us. The 1 / dim keeps w_pp(0) near scale^2 in every dimension.
     """

@@ -1,5 +1,5 @@
-"""What curves of Swing-by dynamics say: how far an error rises again, how often it falls, when concepts are
-learned (arXiv 2410.08309).
+"""Measures of Swing-by curves: how far an error rises, how often it falls, when concepts are learned
+(arXiv 2410.08309).
 """
 
 import torch
@@ -12,7 +12,8 @@ from lcs_utils.theory.checks import check_count, check_curve, check_number, chec
 def rise(loss: Float[Tensor, "*lead times"]) -> Float[Tensor, "*lead"]:
     """The largest amount by which a curve ever exceeds its running minimum; 0 exactly when it never rises.
 
-    Raises ValueError without points or with NaN."""
+    Raises ValueError for a curve without points or with NaN.
+    """
     check_curve(loss)
     return (loss - loss.cummin(dim=-1).values).amax(dim=-1)
 
@@ -41,11 +42,10 @@ def count_descents(loss: Float[Tensor, "times"], tolerance: float = 1e-3) -> int
 def learning_times(
     W: Float[Tensor, "times dim dim"], times: Float[Tensor, "times"], concepts: int
 ) -> Float[Tensor, "concepts"]:
-    """When each of the first `concepts` diagonal entries first reaches 1/2: the order in which concepts are
-    learned.
+    """When each of the first `concepts` diagonal entries first reaches 1/2: the order of learning.
 
-    Linear between `times`; infinity for a concept that is never learned. Raises ValueError unless there is
-    a W for each time and 1 <= concepts <= dim.
+    Interpolated linearly between `times`; infinity for a concept that is never learned. Raises ValueError
+    unless there is a W for each time and 1 <= concepts <= dim.
     """
     times_given = check_times(times)
     check_tensor("W", W, (len(times_given), None, None))

@@ -11,14 +11,13 @@ from torch import Tensor
 from lcs_utils.theory.checks import check_count, check_generator, check_number, check_tensor
 
 NEITHER = -1  # the class of a concept that an image does not show
-PLACES, GREEN = 0.12, 0.2  # how far from the middle a disk may lie, in sides; its green channel
-UNEXPLAINED = 0.5  # of a disk's energy: with more left over the image shows no disk
+PLACES, GREEN = 0.12, 0.2  # a disk's largest offset from the middle, in sides; its green channel
+UNEXPLAINED = 0.5  # share of a disk's energy: an image with more left over shows no disk
 
 
 @dataclass(frozen=True)
 class Disks:
-    """Images of one disk: its size (radius) is small or large, its color red or blue; `pixels` is the side
-    in px.
+    """Images of one disk, small or large (its radius), red or blue; `pixels` is the side in px.
 
     `separation` in (0, 1] is the strength of the color concept, the distance of the two hues (1 = pure red
     to pure blue); `diversity` in [0, 0.4] is the half-width of each concept's values around 0 and 1: the mu
@@ -46,8 +45,7 @@ class Disks:
     def concepts(
         self, labels: Int[Tensor, "batch 2"], generator: torch.Generator
     ) -> Float[Tensor, "batch 2"]:
-        """(size, color) values around the labels' 0 and 1, uniform within the diversity: what the net is
-        told.
+        """(size, color) around the labels' 0 and 1, uniform within the diversity: the net's conditions.
 
         Raises ValueError for labels that are not [batch 2] of 0 and 1.
         """
@@ -60,9 +58,7 @@ class Disks:
     def masks(
         self, size: Float[Tensor, "batch"], offset: Float[Tensor, "batch 2"]
     ) -> Float[Tensor, "batch px px"]:
-        """Share of each pixel that a disk covers: its size in concept units, its center (row, column) in px
-        off the middle.
-        """
+        """Share of each pixel in a disk: size in concept units, offset (row, column) of its center in px."""
         small, large = self.radii
         radius = small + (large - small) * size
         axis = torch.arange(self.pixels) - (self.pixels - 1) / 2
@@ -87,9 +83,7 @@ class Disks:
 
     @cached_property
     def _templates(self) -> tuple[Tensor, Tensor]:
-        """Sizes [t] and masks [t px px] of the disks that `read` tries: every 0.1 in size, every half pixel
-        in place.
-        """
+        """Sizes [t] and masks [t px px] that `read` tries: steps of 0.1 in size, half a pixel in place."""
         reach = math.ceil(2 * PLACES * self.pixels) / 2
         place = torch.arange(-reach, reach + 0.1, 0.5)
         size, row, column = torch.cartesian_prod(torch.arange(-0.6, 1.65, 0.1), place, place).unbind(1)
@@ -118,11 +112,12 @@ class Disks:
         return torch.cat([size.double()[best], color, share.clamp(min=0)], 1).to(images.dtype)
 
     def classify(self, images: Float[Tensor, "batch 3 px px"]) -> Int[Tensor, "batch 2"]:
-        """Class 0 or 1 of size and color, or NEITHER: no disk fits, or its value lies between the two.
+        """Class 0 or 1 of size and color, or NEITHER: no disk fits, or the value lies between the two.
 
-        Choice: no disk if more than `UNEXPLAINED` of its energy is left over (drawn disks leave 0.1 or
-        less, pure noise more than 1); between, from 0.4 to 0.6, where no training image of a diversity up
-        to 0.3 lies.
+        Choice: no disk fits if more than `UNEXPLAINED` of its energy is left over (drawn disks leave 0.1 or
+        less, pure noise more than 1); between is 0.4 to 0.6, where no training image of a diversity up to
+        0.3
+        lies.
         """
         reading = self.read(images)
         values = reading[:, :2]

@@ -1,10 +1,9 @@
-"""The bridge from Swing-by dynamics (arXiv 2410.08309) to this project: a diffusion model of two concepts
-in training.
+"""Swing-by dynamics (arXiv 2410.08309) in this project: a diffusion model of two concepts in training.
 
 A disk has a size and a color; the net sees labels 00, 01 and 10 and is asked for 11 all along its training.
 The sampler is `lcs_utils.diffusion.sample`; concepts are read from pixels by the best-fitting disk, and an
-image in which no disk fits shows neither value. Remake the stored rows with `python -m
-lcs_utils.swing_by.two_concepts`.
+image in which no disk fits shows neither value. Remake the stored rows with
+`python -m lcs_utils.swing_by.two_concepts`.
 """
 
 import argparse
@@ -33,7 +32,7 @@ CHECKPOINTS = (0, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 550, 600, 700
 
 
 def check_label(label: tuple[int, int]) -> tuple[int, int]:
-    """One of `LABELS`. Raises ValueError for another, TypeError for what is no pair."""
+    """`label` as one of `LABELS`. Raises ValueError for another, TypeError for anything but a sequence."""
     label = tuple(check_list("label", label))
     if label not in LABELS:
         raise ValueError(f"label must be one of {LABELS}, got {shown(label)}")
@@ -84,9 +83,7 @@ class DiskNet(nn.Module):
 
 
 class Snapshot(NamedTuple):
-    """A moment of training: `step` updates are done, `loss` is the latest batch's, `net` is live, not
-    a copy.
-    """
+    """A moment of training: `step` updates done, the latest batch's `loss`, and the live `net`, no copy."""
 
     step: int
     loss: float
@@ -96,8 +93,7 @@ class Snapshot(NamedTuple):
 def train(
     disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOINTS, batch: int = 32, lr: float = 3e-3
 ) -> Iterator[Snapshot]:
-    """Train a `DiskNet` on labels 00, 01 and 10, yielding at every step in `checkpoints`; same seed, same
-    run.
+    """Train a `DiskNet` on labels 00, 01 and 10, yielding at each step in `checkpoints`; same seed, same run.
 
     Choice: Adam at a constant rate, EDM's weighted loss, no EMA, because the dynamics of the raw weights
     are the subject. Raises ValueError unless the checkpoints increase from >= 0.
@@ -131,10 +127,9 @@ def train(
 def generate(
     net: DiskNet, disks: Disks, label: tuple[int, int], count: int = 64
 ) -> Float[Tensor, "count 3 px px"]:
-    """`count` >= 1 samples of one label by the shared sampler, always from the same noise, so checkpoints
-    compare.
+    """`count` >= 1 samples of one label, always from the same noise, so that checkpoints compare.
 
-    Raises ValueError for a label that does not exist.
+    Raises ValueError for an unknown label.
     """
     check_label(label)
     check_count("count", count, 1)
@@ -148,11 +143,9 @@ def generate(
 def accuracy(
     disks: Disks, images: Float[Tensor, "batch 3 px px"], label: tuple[int, int]
 ) -> dict[str, float]:
-    """Shares of images with the right size, color and both, and of those that show a disk; medians of the
-    best fits.
+    """Shares of images with the right size, color and both, and with a disk; medians of the best fits.
 
-    An image that shows neither value of a concept is not right in it. Raises ValueError for a label that
-    does not exist.
+    An image that shows neither value of a concept is wrong in it. Raises ValueError for an unknown label.
     """
     check_label(label)
     size, color, unexplained = disks.read(images).double().unbind(1)
@@ -168,9 +161,7 @@ def accuracy(
 
 
 class Accuracy(NamedTuple):
-    """One label at one moment of one training: shares of its samples with the right size, color and both,
-    with a disk, medians.
-    """
+    """One label at one step of a run: shares of samples right in size, color, both; with a disk; medians."""
 
     diversity: float
     seed: int
@@ -194,9 +185,7 @@ def accuracies(disks: Disks, seed: int, checkpoints: tuple[int, ...] = CHECKPOIN
 
 
 def stored(disks: Disks, seed: int) -> list[Accuracy]:
-    """`accuracies`, kept below runs/ once it is done, so that a study that was stopped goes on; another code
-    measures anew.
-    """
+    """`accuracies`, kept below runs/ so that a stopped study resumes; a change of the code measures anew."""
     here = Path(__file__).resolve()
     code = provenance.digest({here} | provenance.imported_files(here.read_text()))[:12]
     path = paths.RUNS / "two_concepts" / code / f"diversity{disks.diversity:g}_seed{seed}.csv"
@@ -214,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--diversities", type=float, nargs="+", default=DIVERSITIES)
-    parser.add_argument("--output", help="needed with other seeds or diversities than the stored ones")
+    parser.add_argument("--output", help="CSV file; needed if seeds or diversities are not the defaults")
     options = parser.parse_args(arguments)
     if options.seeds < 1:
         parser.error(f"--seeds must be at least 1, got {options.seeds}")

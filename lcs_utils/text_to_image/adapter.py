@@ -1,8 +1,7 @@
-"""A Stable Diffusion XL pipeline as a denoiser D(x_t; C) of latents, whose condition is a prompt (Fig. 6,
-App. G).
+"""An SDXL-class pipeline as a denoiser D(x_t; C) of latents, whose condition is a prompt (Fig. 6, App. G).
 
-A prompt is one vector, its token embeddings, which tokens are attended to, and its pooled embedding, so that
-prompts can be stacked: eqs. (9) and (10), additivity, own share and the sampler of this package run on it.
+A prompt is one vector: its token embeddings, which tokens are attended to, and its pooled embedding. So
+prompts can be stacked, and eqs. (9) and (10), additivity, own share and this package's sampler run on it.
 
     denoiser = PromptDenoiser(load_sdxl(), 1024, 1024)
     cond = denoiser.condition("a horse and a dog")
@@ -30,7 +29,7 @@ from lcs_utils.progress import quiet
 
 SDXL = "stabilityai/stable-diffusion-xl-base-1.0"  # CreativeML Open RAIL++-M
 SDXL_REVISION = "462165984030d82259a11f4367a4eed129e94a7b"
-WORKING = 1.8  # times the weights: a U-net pass at 1024 px and its gradient, checkpointed
+WORKING = 1.8  # memory, times the weights, of a checkpointed U-net pass and gradient at 1024 px
 # Choice: how a word is taken away. The paper removes it from the text, which moves all later tokens and the
 # pooled embedding; the others change one thing each.
 ABLATIONS = {
@@ -52,13 +51,12 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PromptDenoiser:
-    """denoise(latents, sigma, cond) of an SDXL-class pipeline, for pictures of `height` x `width` pixels
-    (Fig. 6, App. G).
+    """denoise(latents, sigma, cond) of an SDXL-class pipeline, for `height` x `width` px (Fig. 6, App. G).
 
-    `cond` [batch, tokens * (width + 1) + pooled] are prompts as `condition` makes them. D = x_t - sigma eps
-    is the scheduler's own `pred_original_sample`, without guidance; latents are those of the VAE, scaled.
-    Raises TypeError for no such pipeline, ValueError for one that does not predict eps or a size the VAE does
-    not divide, and, when called, for noise outside the levels of its training.
+    `cond` [batch, tokens * (width + 1) + pooled] holds prompts as made by `condition`. D = x_t - sigma eps
+    is the scheduler's own `pred_original_sample`, without guidance; latents are the VAE's, scaled. Raises
+    TypeError for any other pipeline, ValueError for one that does not predict eps, for a size that is not a
+    multiple of the VAE's factor and, when called, for noise outside the levels of its training.
     """
 
     pipeline: Any
@@ -96,7 +94,7 @@ class PromptDenoiser:
     def words(self, prompt: str) -> list[Word]:
         """The words of a prompt, in order, with the positions of their tokens, from the tokenizer itself.
 
-        Raises ValueError for a prompt that is longer than the tokenizer allows, or holds what it does not
+        Raises ValueError for a prompt that is too long for the tokenizer, or that has words it does not
         know.
         """
         check_kind("prompt", prompt, str, "text")
@@ -125,9 +123,9 @@ class PromptDenoiser:
     def without_words(
         self, prompt: str, words: Sequence[str] | None = None, ablate: str = "word"
     ) -> dict[str, Float[Tensor, "cond"]]:
-        """{word: the condition without it}, of all words of the prompt or of `words`, for eq. (10) (Fig. 6).
+        """{word: the condition without it}, for all words of the prompt or `words`, for eq. (10) (Fig. 6).
 
-        A word that stands twice is taken away everywhere. Raises ValueError for a word that is not there and
+        A repeated word is taken away everywhere. Raises ValueError for a word that is not in the prompt and
         an `ablate` that is not in ABLATIONS.
         """
         check_choice("ablate", ablate, ABLATIONS)
@@ -188,14 +186,14 @@ class PromptDenoiser:
 def _vector(
     embeds: Float[Tensor, "tokens width"], pooled: Float[Tensor, "pooled"], hidden: Sequence[int] = ()
 ) -> Float[Tensor, "cond"]:
-    """A prompt as one vector, the tokens `hidden` not attended to."""
+    """A prompt as one vector; the tokens `hidden` are not attended to."""
     attended = embeds.new_ones(len(embeds))
     attended[list(hidden)] = 0
     return torch.cat([embeds.flatten(), attended, pooled])
 
 
 def vocabulary(tokenizer: Any) -> set[str]:
-    """The words of a small tokenizer that was made of whole words; empty for CLIP's own, which knows all."""
+    """The words of a small tokenizer made of whole words; empty for CLIP's own, which knows all words."""
     if len(tokenizer) > 1000:
         return set()
     ends = {piece.removesuffix("</w>") for piece in tokenizer.get_vocab() if piece.endswith("</w>")}
@@ -203,7 +201,7 @@ def vocabulary(tokenizer: Any) -> set[str]:
 
 
 def _spans(prompt: str) -> list[tuple[int, int]]:
-    """Where words begin and end: letters and digits together, every other sign by itself."""
+    """Where words begin and end: runs of letters and digits, and every other sign by itself."""
     found: list[tuple[int, int]] = []
     for i, letter in enumerate(prompt):
         if letter.isspace():
@@ -217,8 +215,7 @@ def _spans(prompt: str) -> list[tuple[int, int]]:
 
 
 def dominant(influence: Mapping[str, Float[Tensor, "height width"]], factor: float = 2.0) -> list[list[str]]:
-    """At each latent pixel the word whose influence is at least `factor` times the next one's, or "" (Fig.
-    6).
+    """At each latent pixel, the word with at least `factor` times the next one's influence, or "" (Fig. 6).
 
     Raises ValueError for fewer than two words.
     """
@@ -226,7 +223,7 @@ def dominant(influence: Mapping[str, Float[Tensor, "height width"]], factor: flo
         raise ValueError(f"a dominant word is one of several, got {', '.join(influence) or 'none'}")
     names, maps = list(influence), torch.stack(list(influence.values()))
     (first, second), at = maps.topk(2, dim=0).values, maps.argmax(0)
-    clear = (first > 0) & (first >= factor * second)  # where nothing is heard no word is
+    clear = (first > 0) & (first >= factor * second)  # no word dominates where all maps are 0
     return [
         [names[i] if yes else "" for i, yes in zip(row, wins, strict=True)]
         for row, wins in zip(at.tolist(), clear.tolist(), strict=True)
@@ -236,11 +233,11 @@ def dominant(influence: Mapping[str, Float[Tensor, "height width"]], factor: flo
 def load_sdxl(
     source: str = SDXL, revision: str | None = SDXL_REVISION, device: str = "cpu", dtype: str = "float32"
 ) -> StableDiffusionXLPipeline:
-    """An SDXL-class pipeline: a hub name at a pinned revision, or a folder written by `save_pretrained`.
+    """Load an SDXL-class pipeline: a hub name at a pinned revision, or a folder of `save_pretrained`.
 
-    The default is kept in the hub's cache. Weights are safetensors only. Raises ValueError for half precision
-    on a processor and a GPU that is missing or too small, FileNotFoundError for a folder that lacks a part,
-    OSError, with the command, where the hub is needed and not reached.
+    The default is kept in the hub's cache. Weights are safetensors only. Raises ValueError for half
+    precision on a CPU and for a GPU that is missing or too small, FileNotFoundError for a folder that lacks
+    a part, OSError, with the command, if the hub is needed and cannot be reached.
     """
     kinds = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
     check_choice("dtype", dtype, kinds)
@@ -274,12 +271,11 @@ def load_sdxl(
 
 
 def check_parts(folder: Path) -> None:
-    """Raise FileNotFoundError, naming what is missing, for a folder that is no whole pipeline, ValueError for
-    a pipeline of another class.
-    """
+    """Raise FileNotFoundError, naming what is missing, for an incomplete pipeline folder, ValueError for a
+    pipeline of another class."""
     index = folder / "model_index.json"
     if not index.exists():
-        raise FileNotFoundError(f"{folder.name} is no pipeline's folder: it has no model_index.json")
+        raise FileNotFoundError(f"{folder.name} is not a pipeline's folder: it has no model_index.json")
     described = json.loads(index.read_text())
     kind = described.get("_class_name")
     if "StableDiffusionXL" not in str(kind):
@@ -296,8 +292,7 @@ def check_parts(folder: Path) -> None:
 
 
 def check_memory(pipeline: StableDiffusionXLPipeline, device: str) -> None:
-    """Raise ValueError, saying what would fit, when a GPU's free memory is less than WORKING times the
-    weights."""
+    """Raise ValueError, saying what would fit, if a GPU's free memory is below WORKING times the weights."""
     learned = [part for part in pipeline.components.values() if isinstance(part, nn.Module)]
     weights = sum(p.numel() * p.element_size() for part in learned for p in part.parameters())
     halves = sum(p.numel() * 2 for part in learned for p in part.parameters())

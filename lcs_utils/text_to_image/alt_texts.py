@@ -1,4 +1,4 @@
-"""What the figures of notebooks 09 and 10 show, for those who hear them."""
+"""Alternative texts of the figures of notebooks 09 and 10, for readers who do not see them."""
 
 ALT = {
     "text_to_image_samples": (

@@ -24,7 +24,7 @@ PARTS = ("down_blocks", "mid_block", "up_blocks")  # the paper's Down, Mid and U
 def cross_attentions(unet: nn.Module, layers: str | Sequence[str] = PARTS) -> list[str]:
     """Names of the cross-attentions whose name begins with one of `layers`, in the order of the net.
 
-    Raises ValueError, naming the parts that there are, for one that matches none.
+    Raises ValueError, naming the available parts, for a layer that matches none.
     """
     every = [name for name, _ in unet.named_modules() if name.endswith(".attn2")]
     wanted = [layers] if isinstance(layers, str) else check_list("layers", layers, 1)
@@ -40,7 +40,7 @@ def cross_attentions(unet: nn.Module, layers: str | Sequence[str] = PARTS) -> li
 
 
 class _Recorder:
-    """Attention as the layer does it, by plain products, its probabilities of some tokens kept."""
+    """Attention as the layer computes it, by plain products, recording the probabilities of some tokens."""
 
     def __init__(self, tokens: Sequence[int], kept: list[Tensor], shape: tuple[int, int]):
         self.tokens, self.kept, self.shape = list(tokens), kept, shape
@@ -74,10 +74,9 @@ def attention_maps(
     layers: str | Sequence[str] = PARTS,
     shape: tuple[int, int] = (1, 1),
 ) -> Iterator[dict[str, list[Float[Tensor, "batch tokens height width"]]]]:
-    """{layer: its maps of the tokens, mean over heads, one for each forward pass}, filled while the context
-    lasts.
+    """{layer: its maps of the tokens, averaged over heads, one per forward pass}, filled inside the context.
 
-    At every place a map is the share of attention that the token gets, so that those of all tokens sum to
+    A map is the share of each place's attention that the token gets, so that the maps of all tokens sum to
     one. `shape` gives the latents' height against width. Raises ValueError as `cross_attentions`, for no
     tokens, and for layers that normalize theirs.
     """

@@ -1,7 +1,7 @@
-"""Captions of CLEVR scenes whose truth is known: objects told by color and shape, and a style that touches
+"""Captions of CLEVR scenes whose truth is known: objects named by color and shape, and a style that touches
 every pixel (section 4, App. G).
 
-Choice: no places and one or two objects, so that a small model learns what it is told in an hour of one core.
+Choice: no places and one or two objects, so that a small model learns the captions in an hour on one core.
 Choice: 4 of the 24 color-shape pairs and one shape per style are never in training, told or not.
 """
 
@@ -24,7 +24,7 @@ POLICIES = {"all": "every object is told (T1)", "one": "one random object is tol
 
 
 class Scene(NamedTuple):
-    """What is to be seen: (color, shape) of each object, and a style."""
+    """What a picture shows: (color, shape) of each object, and a style."""
 
     pairs: tuple[tuple[str, str], ...]
     style: str = "plain"
@@ -44,15 +44,14 @@ def caption(scene: Scene) -> str:
 
 
 def held_out(scene: Scene) -> bool:
-    """Whether a scene is one that no training picture shows: a held-out pair, or a held-out shape of its
-    style."""
+    """Whether no training picture shows a scene: it has a held-out pair, or its style's held-out shape."""
     check_choice("style", scene.style, STYLES)
     shape = HELD_STYLES.get(scene.style)
     return any(pair in HELD_PAIRS or pair[1] == shape for pair in scene.pairs)
 
 
 def allowed_styles(scene: Scene) -> list[str]:
-    """The styles that a scene has in training; none when it holds a held-out pair."""
+    """The styles of a scene in training; none when it holds a held-out pair."""
     return [style for style in STYLES if not held_out(scene._replace(style=style))]
 
 
@@ -73,7 +72,7 @@ def training_scene(scene: Scene, policy: str, random: np.random.Generator) -> Sc
 
 
 def told_scenes(number: int, objects: int, seed: int, held: str = "") -> list[Scene]:
-    """`number` scenes to ask for, of distinct colors: none held out, or with a held-out "pair" or "style".
+    """`number` scenes to caption, of distinct colors: none held out, or with a held-out "pair" or "style".
 
     Raises ValueError for another `held`, TypeError or ValueError for counts below 1.
     """

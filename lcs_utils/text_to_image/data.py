@@ -1,6 +1,4 @@
-"""What the small text-to-image model is trained and measured on: renders whose objects are known, their
-styles, and their latents.
-"""
+"""Data of the small text-to-image model: renders whose objects are known, in styles, and their latents."""
 
 import copy
 import hashlib
@@ -41,8 +39,8 @@ class Renders(NamedTuple):
 
 
 def renders(part: str, folder: Path | None = None, each: int | None = None) -> Renders:
-    """The renders of 1 and 2 objects for "training" (no held-out pair), for the "reader" (with them), or
-    "held_out" from both; the first `each` of a count.
+    """Renders of 1 and 2 objects: for "training" (no held-out pair), for the "reader" (with them), or
+    "held_out" (unseen by both); the first `each` of a count.
 
     Raises ValueError for another part, FileNotFoundError with the command when nothing is rendered.
     """
@@ -70,7 +68,7 @@ def renders(part: str, folder: Path | None = None, each: int | None = None) -> R
 
 
 def masks(found: Renders, index: int, folder: Path | None = None) -> np.ndarray:
-    """bool [objects 64 64]: where each object of a render is seen, in the order of its scene."""
+    """bool [objects 64 64]: where each object of a render is visible, in the order of its scene."""
     data = ShardDataset(Path(folder or default_folder(RESOLUTION, (1, 2, 3))), OBJECTS, check=False)
     scene = scene_from_json(data.scene(int(found.places[index])))
     ids = trace(scene, RESOLUTION, RESOLUTION).ids
@@ -90,7 +88,7 @@ def in_style(images: UInt8[Tensor, "n 3 height width"], styles: Sequence[str]) -
 def encode(
     vae: AutoencoderKL, images: Float[Tensor, "n 3 height width"]
 ) -> Float[Tensor, "n channels height width"]:
-    """Images in [-1, 1] as scaled latents (the mean), as an SDXL pipeline denoises them."""
+    """Images in [-1, 1] as scaled latents (the posterior mean), which an SDXL pipeline denoises."""
     check_tensor("images", images, ("n", 3, "height", "width"), False, "float")
     z = vae.encode(images).latent_dist.mean
     if vae.config.latents_mean is not None:
@@ -106,8 +104,7 @@ def decode(
     vae: AutoencoderKL, latents: Float[Tensor, "n channels height width"]
 ) -> Float[Tensor, "n 3 height width"]:
     """Scaled latents as images in [-1, 1]; a half-precision VAE that asks for it (SDXL's, whose activations
-    overflow) decodes in float32. Raises FloatingPointError for pictures that are not finite.
-    """
+    overflow) decodes in float32. Raises FloatingPointError for pictures that are not finite."""
     z = latents / vae.config.scaling_factor
     if vae.config.latents_mean is not None:
         mean, std = (
@@ -126,8 +123,8 @@ def decode(
 
 @torch.no_grad()
 def folded(vae: AutoencoderKL) -> AutoencoderKL:
-    """A copy whose weights hold its latents' mean and standard deviation: diffusers' pipeline takes those of
-    four channels only. A VAE without them is given back as it is."""
+    """A copy whose weights hold its latents' mean and standard deviation, which diffusers' pipeline supports
+    for four channels only. A VAE without them is returned as it is."""
     if vae.config.latents_mean is None:
         return vae
     found, channels = copy.deepcopy(vae), vae.config.latent_channels
@@ -145,12 +142,12 @@ def folded(vae: AutoencoderKL) -> AutoencoderKL:
 def cached_latents(
     vae: AutoencoderKL, found: Renders, vae_hash: str
 ) -> Float[Tensor, "n styles channels 16 16"]:
-    """float16 latents of all renders in all styles that each has in training, 0 in the others; kept in runs/.
+    """float16 latents of all renders in the styles that each has in training, 0 in others; cached in runs/.
 
     Renders are encoded in parts of 64, so that the same VAE gives the same bytes.
     """
     shown = hashlib.sha256(found.images[:: max(len(found.images) // 256, 1)].numpy().tobytes()).hexdigest()
-    name = f"latents_{vae_hash[:12]}_{shown[:12]}_{len(found.images)}.npy"  # of some of the renders, evenly
+    name = f"latents_{vae_hash[:12]}_{shown[:12]}_{len(found.images)}.npy"  # hash of every n-th render
     path = paths.RUNS / "text_to_image" / name
     if path.exists():
         return torch.from_numpy(np.load(path, allow_pickle=False))

@@ -1,4 +1,4 @@
-"""Figs. 6, 7 and 13 for any SDXL-class model, and what is true of the small one (App. G)."""
+"""Figs. 6, 7 and 13 for any SDXL-class model, and figures of the small model's rows (App. G)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -31,8 +31,7 @@ PARTS = {"down": "Down", "mid": "Mid", "up": "Up"}
 def plot_words(
     denoiser: PromptDenoiser, prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
 ) -> Figure:
-    """Fig. 6: each prompt's picture, and the word that is heard twice as much as the next one, by noise
-    level."""
+    """Fig. 6: each prompt's picture, and by noise level where a word has twice the next one's influence."""
     columns = len(found[0][1])
     figure, axes = plt.subplots(
         len(prompts), columns + 2, figsize=(1.7 * (columns + 2), 1.85 * len(prompts)), squeeze=False
@@ -57,7 +56,7 @@ def plot_words(
 
 
 def word_colors(words: Sequence[str]) -> dict[str, Any]:
-    """A color for each word: its own for one of CLEVR's colors, one that stands apart for others."""
+    """A color for each word: its own for one of CLEVR's colors, a distinct one for others."""
     own = {word: tuple(channel / 255 for channel in COLOR_RGB[word]) for word in words if word in COLOR_RGB}
     rest = [word for word in words if word not in own]
     free = ["black", *(PALETTE[name] for name in ("orange", "purple", "sky", "green"))]
@@ -80,7 +79,7 @@ def words_numbers(
 
 def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
     """Fig. 7: attention to each prompt's word minus each baseline, mean over samples and a part's layers;
-    each map as a share of its largest."""
+    each map as a share of its largest value."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
     figure, axes = plt.subplots(len(asked), len(columns), figsize=(len(columns) + 2, 0.9 * len(asked) + 0.3))
@@ -105,7 +104,7 @@ def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Fig
 
 
 def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.Tensor:
-    """Mean over a part's layers [prompts height width] at the size of its largest layer."""
+    """Mean over a part's layers, at its largest layer's size, minus a baseline: [prompts height width]."""
     layers = [torch.stack(of) for (s, name), of in found.items() if s == sigma and name.startswith(part)]
     size = max((tuple(of.shape[-2:]) for of in layers), key=np.prod)
     grown = [torch.nn.functional.interpolate(of[:, None], size=size, mode="bilinear")[:, 0] for of in layers]
@@ -138,8 +137,8 @@ def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
 
 
 def mean_cosines(found: Attended, again: Attended) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """{baseline: {part: {sigma: mean cosine of "two prompts", mean "absolute" one, and of "one, other
-    seeds"}}}."""
+    """{baseline: {part: {sigma: mean cosines}}}: of "two prompts", the same "absolute", and of a prompt with
+    itself ("one, other seeds")."""
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     said: dict = {}
     for baseline in BASELINES:
@@ -155,10 +154,9 @@ def mean_cosines(found: Attended, again: Attended) -> dict[str, dict[str, dict[s
 
 
 def plot_composites(said: Parted, beside: Parted) -> Figure:
-    """Composite prompts at a word against the single prompt of that word, and against the others, a column
-    for each part of the net and a line for each baseline (App. G); hollow: `beside`, an untrained net, in
-    the parts where there is one; the single prompt against itself from other noise says how much any cosine
-    can be."""
+    """Cosines of composite prompts at a word with the single prompt of that word, and with the others; a
+    column per part of the net, a row per baseline (App. G). Hollow: `beside`, an untrained net, where it is
+    given. The single prompt against itself from other noise shows how high a cosine can be."""
     size = (3.1 * len(said) + 1.7, 7.4)
     figure, axes = plt.subplots(len(BASELINES), len(said), figsize=size, sharex=True, sharey=True)
     panels = [(baseline, part) for baseline in BASELINES for part in said]
@@ -197,7 +195,7 @@ def plot_rows(
     controls: dict[str, str],
     sigmas: Sequence[float],
 ) -> Figure:
-    """Word-to-mask AUC by case and noise level: each net's own beside its controls; .5 knows nothing."""
+    """Word-to-mask AUC by case and noise level: each net beside the first one's controls; 0.5 is chance."""
     figure, axes = plt.subplots(
         1, len(sigmas), figsize=(3.3 * len(sigmas) + 1.6, 0.52 * len(cases) + 1.7), sharey=True
     )
@@ -221,7 +219,7 @@ def plot_rows(
 def one(
     rows: Sequence[Row], net: str, measure: str, case: str, control: str = "", **where: float
 ) -> Row | None:
-    """The row of that name, or None; `where` names sigma or guidance."""
+    """The first row of that net, measure, case and control, or None; `where` fixes sigma or guidance."""
     for row in rows:
         if (row.net, row.measure, row.case, row.control) == (net, measure, case, control):
             if all(getattr(row, name) == value for name, value in where.items()):
@@ -232,7 +230,7 @@ def one(
 def plot_success(
     rows: Sequence[Row], nets: dict[str, str], kinds: Sequence[str], whats: Sequence[str]
 ) -> Figure:
-    """Shares of pictures that show what was told, filled; hollow: judged by another caption."""
+    """Shares of pictures that show what their caption says, filled; hollow: another caption."""
     guidances = sorted({row.guidance for row in rows if row.guidance})
     figure, axes = plt.subplots(
         len(guidances),
@@ -272,9 +270,9 @@ def plot_by_noise(
     control: str = "",
     chance_words: str = "chance",
 ) -> Figure:
-    """A measure by noise level, a panel for each case: every net with its interval; dashed: what a net that
-    knows nothing reaches, where it is one number, and its words; hollow: each net's own rows of a control.
-    Raises ValueError for rows that are not stored."""
+    """A measure by noise level, a panel per case: every net with its interval. Dashed: `chance`, the value of
+    a net that knows nothing, if it is one number; hollow: each net's rows of `control`. Raises ValueError for
+    rows that are not stored."""
     size = (2.7 * len(cases) + 0.8, 3.2)
     figure, axes = plt.subplots(1, len(cases), figsize=size, sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):

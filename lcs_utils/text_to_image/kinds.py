@@ -1,6 +1,5 @@
-"""Are prompts of one kind attended to alike, and those of two kinds not? The blocks of Figs. 7 and 13
-(App. G).
-"""
+"""Is attention alike for prompts of one kind and different between kinds? The blocks of Figs. 7 and 13 (App.
+G)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,9 +15,8 @@ from lcs_utils.text_to_image.training import SIZE
 def within_and_between(
     found: Attended, singles: Sequence[Prompt], sigma: float, part: str, baseline: str
 ) -> tuple[float, float]:
-    """The mean cosine of two prompts of one kind, and of two kinds, as `prompts.cosines`. Raises ValueError
-    unless some prompts share a kind and some do not.
-    """
+    """Mean cosines of two prompts of one kind, and of two kinds, from `prompts.cosines`. Raises ValueError
+    unless some prompts share a kind and some do not."""
     kinds = [prompt.kind for prompt in singles]
     alike = torch.tensor([[a == b for b in kinds] for a in kinds])
     pairs = ~torch.eye(len(kinds), dtype=torch.bool)
@@ -29,13 +27,13 @@ def within_and_between(
 
 
 def of_untrained(study: Study, seed: int) -> Attended:
-    """What `prompts.attended` finds of the single prompts and the empty one in a net that learned nothing."""
+    """`prompts.attended` of the single prompts and the empty one, in a net that learned nothing."""
     bare = PromptDenoiser(standin.untrained(SIZE), study.side, study.side)
     return attended(bare, [*study.singles, Prompt("empty", "", "")], study, seed=seed)
 
 
 def table(nets: Mapping[str, Attended], singles: Sequence[Prompt]) -> str:
-    """Cosines within and between kinds, {net: maps}, by baseline, part of the net and noise level."""
+    """Table of cosines within and between kinds, from {net: maps}, by baseline, part and noise level."""
     sigmas = sorted({sigma for found in nets.values() for sigma, _ in found}, reverse=True)
     kinds = ", ".join(dict.fromkeys(f"{prompt.kind}s" for prompt in singles))
     lines = [f"Mean cosine of two prompts of one kind ({kinds}) / of two kinds.", ""]

@@ -24,7 +24,7 @@ SAVE_EVERY = 60.0  # seconds
 
 
 class Log(NamedTuple):
-    """LOG_EVERY steps: images seen, mean loss, learning rate."""
+    """A line of the loss curve, over LOG_EVERY steps: images seen, mean loss, learning rate."""
 
     images: int
     loss: float
@@ -33,8 +33,8 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class State(Resumable):
-    """A run: the net, its average, optimizer, draws; `recent` holds the loss of steps since the curve's last
-    line."""
+    """A run: the net, its average (EMA), optimizer and generator; `recent` holds the losses since the curve's
+    last line."""
 
     net: nn.Module
     ema: nn.Module
@@ -42,14 +42,14 @@ class State(Resumable):
 
 
 def learning_rate(seen: int, total: int, peak: float) -> float:
-    """A linear ramp, then a cosine to LAST_RATE."""
+    """Learning rate after `seen` of `total` images: a linear warm-up, then a cosine to LAST_RATE."""
     share = min(seen / total, 1.0)
     low = min(LAST_RATE, peak)
     return min(share / WARM_UP, 1.0) * (low + (peak - low) * (1 + math.cos(math.pi * share)) / 2)
 
 
 def start(net: nn.Module, seed: int) -> State:
-    """A fresh run of a net; draws from `seed`."""
+    """A new run of a net; all its draws come from `seed`."""
     net.train()
     return State(
         net=net,
@@ -64,7 +64,7 @@ def start(net: nn.Module, seed: int) -> State:
 
 
 def step(state: State, loss_of: Callable, total: int, batch: int, peak: float) -> tuple[float, float]:
-    """One step; (loss, learning rate). Raises FloatingPointError on a loss that is not finite."""
+    """One training step: (loss, learning rate). Raises FloatingPointError if the loss is not finite."""
     lr = learning_rate(int(state.seen[0]) + batch, total, peak)
     for group in state.optimizer.param_groups:
         group["lr"] = lr
@@ -97,9 +97,9 @@ def train(
 ) -> list[Log]:
     """Train until `total` images were seen, from the state in `folder` if there is one; the loss curve.
 
-    `length` are the images of the learning rate's schedule, where that is not `total`.
+    `length` is the learning-rate schedule's length in images, if not `total`.
 
-    Raises ValueError for a broken state and for one of other settings than `about`.
+    Raises ValueError for a broken state and for one with other settings than `about`.
     """
     remove_leftovers(folder)
     path, rows = folder / "state.pt", []
@@ -139,7 +139,7 @@ def train(
 
 
 def check_about(folder: Path, about: dict) -> None:
-    """Raise ValueError, naming what differs, when `folder` holds the state of another run."""
+    """Raise ValueError, naming the differences, if `folder` holds the state of another run."""
     then = json.loads((folder / "about.json").read_text())
     differing = [name for name in about if then.get(name) != about[name]]
     if differing:

@@ -1,5 +1,5 @@
-"""The paper's prompts for SDXL, captions in their place for the small model, and what a net attends to and
-hears while it draws them (Figs. 6, 7, 13, App. G)."""
+"""The paper's prompts for SDXL, captions for the small model, and what a net attends to and where words act
+while it draws them (Figs. 6, 7, 13, App. G)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ FOLDER = paths.CHECKPOINTS / "text_to_image"
 
 
 class Prompt(NamedTuple):
-    """A prompt, the word in it that is looked at, its shorthand in the figure, and the word's kind."""
+    """A prompt, the word whose maps are taken, its shorthand in the figure, and the word's kind."""
 
     short: str
     text: str
@@ -32,8 +32,8 @@ class Prompt(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked of a model: its pictures' side, guidance, the prompts of Fig. 6 and of Figs. 7 and 13,
-    and composites with the shorthands of the single prompts that they hold."""
+    """What a model is asked for: its pictures' side, guidance, the prompts of Fig. 6 and of Figs. 7 and 13,
+    and composites with the shorthands of the single prompts that they contain."""
 
     side: int
     guidance: float
@@ -107,11 +107,11 @@ SMALL = Study(
 
 
 def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
-    """A model and what is asked of it: "standin", shipped and loaded in seconds; SDXL itself, downloaded once
-    at a pinned revision (5 GB in half precision, 10 GB otherwise; a GPU of 12 GB, or hours); or a folder.
+    """A model and its prompts: "standin", shipped and loaded in seconds; SDXL itself, downloaded once at a
+    pinned revision (5 GB in half precision, 10 GB otherwise; a GPU of 12 GB, or hours); or a folder.
 
-    A folder whose net says for how many latents it was made is asked as SDXL is, at that side; else as the
-    stand-in. Raises FileNotFoundError with the command that makes the stand-in, ValueError as `load_sdxl`.
+    A folder whose U-net has a `sample_size` gets SDXL's prompts, at that side; another the stand-in's.
+    Raises FileNotFoundError with the command that makes the stand-in, ValueError as `load_sdxl`.
     """
     if model == SDXL:
         dtype = "float16" if device != "cpu" else "float32"
@@ -123,7 +123,7 @@ def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
             "`python -m lcs_utils.text_to_image.ship` writes the stand-in"
         )
     pipeline = load_sdxl(str(folder), None, device)
-    latents = pipeline.unet.config.sample_size  # ours do not say
+    latents = pipeline.unet.config.sample_size  # None for ours
     study = replace(FULL, side=latents * pipeline.vae_scale_factor) if latents else SMALL
     return PromptDenoiser(pipeline, study.side, study.side), study
 
@@ -140,9 +140,9 @@ class Moment(NamedTuple):
 def sampling(
     denoiser: PromptDenoiser, text: str, steps: int, guidance: float, number: int, seed: int
 ) -> Iterator[Moment]:
-    """The states of `number` samples of a prompt by Euler's method, before each step; last, the samples.
+    """Sample a prompt `number` times by Euler's method; yields the state before each step, last the samples.
 
-    The schedule is the pipeline's own; guidance goes away from zero embeddings, as SDXL's does.
+    The schedule is the pipeline's own; guidance is against zero embeddings, as SDXL's is.
     """
     check_count("number", number, 1)
     denoiser.pipeline.scheduler.set_timesteps(check_count("steps", steps, 2))
@@ -170,7 +170,7 @@ def sampling(
 
 
 class Heard(NamedTuple):
-    """eq. (10) of a prompt's words at a noise level: {word: map}."""
+    """eq. (10) of a prompt's words at one noise level: {word: map}."""
 
     sigma: float
     maps: dict[str, Float[Tensor, "height width"]]
@@ -179,8 +179,8 @@ class Heard(NamedTuple):
 def words_heard(
     denoiser: PromptDenoiser, text: str, at: Sequence[int], steps: int, guidance: float, seed: int
 ) -> tuple[Float[Tensor, "channels height width"], list[Heard]]:
-    """A sample's latents, and where its words are heard before the steps `at` (from 1), common words left out
-    (Fig. 6)."""
+    """A sample's latents, and eq. (10) of its prompt's words before the steps `at` (from 1), without the
+    words in COMMON (Fig. 6)."""
     words = list(dict.fromkeys(w.text for w in denoiser.words(text) if w.text.lower() not in COMMON))
     cond, without = denoiser.condition(text), denoiser.without_words(text, words)
     found, x = [], None
@@ -205,15 +205,15 @@ def attended(
     seed: int = 0,
     progress: Callable[[str], None] = lambda done: None,
 ) -> Attended:
-    """Attention to each prompt's word before the steps `at`, mean over samples (Figs. 7, 13, App. G).
+    """Attention to each prompt's word before the steps `at`, averaged over samples (Figs. 7, 13, App. G).
 
-    Of a word of several tokens the last one is looked at, of "" its end, as in the paper.
+    For a word of several tokens the last one is used, for "" its end token, as in the paper.
     """
     found: Attended = {}
     for prompt in asked:
         spans = [word.tokens[-1] for word in denoiser.words(prompt.text) if word.text == prompt.word]
         if prompt.word and not spans:
-            raise ValueError(f"{prompt.word!r} is no word of {prompt.text!r}")
+            raise ValueError(f"{prompt.word!r} is not a word of {prompt.text!r}")
         token, sums = (spans or [1])[0], {}
         for first in range(0, samples, study.at_once):
             number = min(study.at_once, samples - first)
@@ -238,10 +238,10 @@ def looked_at(denoiser: PromptDenoiser, moment: Moment, text: str, token: int) -
 
 
 def differences(found: Attended, sigma: float, part: str, baseline: str) -> Float[Tensor, "prompts places"]:
-    """Maps of all prompts in the layers of a part side by side, minus those of "", which is the last prompt
+    """Maps of all prompts in the layers of a part, concatenated, minus those of "", which is the last prompt
     ("empty", the paper's), or minus the mean over prompts ("mean"); eq. (3) with prompts as conditions.
 
-    Raises ValueError for another baseline and a noise level or part that was not looked at.
+    Raises ValueError for another baseline, and for a noise level or part without maps.
     """
     layers = [of for (s, name), of in found.items() if s == sigma and name.startswith(part)]
     if not layers:
@@ -258,27 +258,26 @@ def cosines(found: Attended, sigma: float, part: str, baseline: str) -> Float[Te
 
 
 def least_mean_cosine(n: int) -> float:
-    """-1/(n - 1): no n vectors have a lower mean cosine of two of them, since no sum has a negative length;
-    n that sum to zero (their own mean taken away) and are of equal length have exactly it, whatever they
-    are."""
+    """-1/(n - 1), the least mean cosine between n vectors, since no sum has a negative length. n vectors of
+    equal length that sum to zero (as after subtracting their mean) have exactly it."""
     return -1 / (check_count("n", n, 2) - 1)
 
 
 def asked(study: Study) -> list[Prompt]:
-    """All prompts whose attention Figs. 7 and 13 look at: singles, composites, last the empty one."""
+    """All prompts whose attention Figs. 7 and 13 show: singles, composites, last the empty one."""
     return [*study.singles, *(prompt for prompt, _ in study.composites), Prompt("empty", "", "")]
 
 
 def of_singles(both: Attended, study: Study) -> Attended:
-    """The maps of the single prompts and of the empty one, of those of `asked`."""
+    """The maps of the single prompts and of the empty one, from the maps of `asked`."""
     return {key: [*of[: len(study.singles)], of[-1]] for key, of in both.items()}
 
 
 def other_seeds(
     found: Attended, again: Attended, sigma: float, part: str, baseline: str
 ) -> Float[Tensor, "prompts"]:
-    """Cosine of each prompt's `differences` with those of the same prompt from other noise: what chance in
-    the samples leaves of any cosine."""
+    """Cosine of each prompt's `differences` with its own from other noise: how far the samples' chance moves
+    any cosine."""
     both = (differences(maps, sigma, part, baseline) for maps in (found, again))
     return torch.nn.functional.cosine_similarity(*both)
 
@@ -287,8 +286,8 @@ def composites(
     both: Attended, study: Study, part: str, again: Attended | None = None
 ) -> dict[str, dict[str, dict[str, float]]]:
     """{baseline: {composite at word: {"own": cosine with the single prompt of the word, "other": mean cosine
-    with the others}}}, mean over noise levels, of the maps of `asked` (App. G). With maps from other noise,
-    `again`, also "again": the single prompt's with itself."""
+    with the other singles}}}, averaged over noise levels, from the maps of `asked` (App. G). With maps from
+    other noise, `again`, also "again": the single prompt's cosine with itself."""
     names = [prompt.short for prompt in study.singles]
     said: dict = {}
     for baseline in ("empty", "mean"):

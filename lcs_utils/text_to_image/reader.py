@@ -1,8 +1,8 @@
-"""What a picture shows, by a small net trained on renders: colors with shapes, and the style.
+"""A small net, trained on renders, that reads what a picture shows: colors with shapes, and the style.
 
     python -m lcs_utils.text_to_image.reader --images 256000  # trains it, and measures it on held-out renders
 
-Unlike the text-to-image model it was shown the held-out pairs and styles, or it could not judge them.
+Unlike the text-to-image model it sees the held-out pairs and styles, or it could not judge them.
 """
 
 import argparse
@@ -29,14 +29,14 @@ from lcs_utils.text_to_image.data import RESOLUTION, Renders, in_style, renders
 
 WEIGHTS = paths.CHECKPOINTS / "text_to_image" / "reader.safetensors"
 CELLS = 32  # along a side
-SPREAD = 1.0  # cells: an object is a hill, since a center between two cells would be a half in both
+SPREAD = 1.0  # cells: targets are Gaussian, since a center between two cells would be a half in both
 BATCH, PEAK = 64, 2e-3
-BLUR = 1.6  # pixels at most
+BLUR = 1.6  # largest, in pixels
 
 
 class Accuracy(NamedTuple):
-    """Shares of held-out renders in one style of which the reader says all (color, shape) pairs, all colors,
-    all shapes, the style rightly."""
+    """Shares of held-out renders in one style whose (color, shape) pairs, colors, shapes and style the reader
+    reads right."""
 
     style: str
     renders: int
@@ -99,9 +99,9 @@ def part_right(told: Scene, seen: Scene, part: int) -> bool:
 
 
 def softened(images: Tensor, random: np.random.Generator) -> Tensor:
-    """Images blurred by 0 to BLUR pixels: copies by a VAE are soft, and no reader may learn from those."""
+    """Images blurred by 0 to BLUR pixels: the VAE's pictures are soft, and no reader may learn from those."""
     widths = torch.from_numpy(random.uniform(0, BLUR / 2, (len(images), 1, 1, 1)).astype(np.float32))
-    return blur(images, widths)  # whose unit is a 32nd of the picture
+    return blur(images, widths)  # in 32nds of the picture
 
 
 def hills(locations: np.ndarray) -> np.ndarray:
@@ -114,7 +114,7 @@ def hills(locations: np.ndarray) -> np.ndarray:
 
 
 def loss(net: Reader, found: Renders, index: np.ndarray, images: Tensor, styles: list[str]) -> Tensor:
-    """Cross-entropies of a batch: objects by cell, colors and shapes where they are, styles."""
+    """Cross-entropies of a batch: objects by cell, colors and shapes at the objects, styles."""
     cells, style = net(images)
     there = torch.from_numpy(hills(found.locations[index]).astype(np.float32))
     at, colors, shapes = [], [], []
@@ -135,7 +135,7 @@ def loss(net: Reader, found: Renders, index: np.ndarray, images: Tensor, styles:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """Softened renders in their styles: the loss of one batch, in half precision where that is fast."""
+    """Softened styled renders; a call gives the loss of one batch, in half precision where that is fast."""
 
     found: Renders
 
@@ -149,7 +149,7 @@ class Shown:
 
 
 def train(found: Renders, images: int, folder: Path, seed: int = 0) -> Reader:
-    """A reader trained on so many styled renders; its state is kept in `folder`, from which it goes on."""
+    """Train a reader on `images` styled renders; its state is kept in `folder`, from which it resumes."""
     check_count("images", images, BATCH)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -160,7 +160,7 @@ def train(found: Renders, images: int, folder: Path, seed: int = 0) -> Reader:
 
 
 def accuracy(net: Reader, found: Renders) -> list[Accuracy]:
-    """How exact a reader is on renders, style by style."""
+    """A reader's accuracy on renders, style by style."""
     rows = []
     for style in STYLES:
         seen = [
@@ -199,7 +199,7 @@ def load(path: Path = WEIGHTS) -> Reader:
 
 
 def main(arguments=None) -> None:
-    """Command line: train the reader, store it, and say how exact it is on held-out renders."""
+    """Command line: train the reader, store it, and print its accuracy on held-out renders."""
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.text_to_image.reader", description="Train the reader of styled renders."
     )

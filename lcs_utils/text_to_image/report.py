@@ -1,4 +1,4 @@
-"""What notebooks 09 and 10 say of the stored rows: numbers beside figures, sentences, checks (App. G)."""
+"""Numbers, sentences and checks that notebooks 09 and 10 take from the stored rows (App. G)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ NETS = {"t1": "told all objects (T1)", "t2": "told one object (T2)", "untrained"
 CONTROLS = {"other object": "T1, the other object's mask", "shuffled": "T1, shuffled maps"}
 KINDS = tuple(success.KINDS)
 WHATS = ("objects right", "colors right", "shapes right", "number right", "style right")
-ADDED = {  # what two are, and where their sum is looked for
+ADDED = {  # which two conditions, and where they are added
     f"{kind}{space}": f"{kind}, {'the mid block' if space else 'the denoiser'}"
     for kind in structure.KINDS
     for space in structure.SPACES
@@ -47,19 +47,19 @@ SAMPLES = (
 
 
 def files(model: str) -> list[Path]:
-    """The weights that figures of a model rest on; none where they are not ours."""
+    """Weights behind the figures of a model; none for a model that is not ours."""
     return sorted(FOLDER.rglob("*.safetensors")) if model == "standin" else []
 
 
 def stored() -> list[Path]:
-    """The rows that figures rest on."""
+    """Files of the rows behind the figures."""
     return [truth.PATH]
 
 
 def plot_samples(
     denoiser: PromptDenoiser, study: Study, seed: int, each: int = 2
 ) -> tuple[Figure, dict[str, Any]]:
-    """Pictures of SAMPLES, or of another model's scenes, two each; held-out ones say so."""
+    """Pictures of SAMPLES, or of another model's scenes, `each` per caption; held-out ones are marked."""
     ours = SAMPLES if study is SMALL else ()
     asked = [caption(scene) for scene in ours] or study.scenes
     held = {caption(scene) for scene in ours if held_out(scene)}
@@ -132,7 +132,7 @@ def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) ->
 
 
 def check_controls(rows: Sequence[Row], cases: dict[str, str]) -> None:
-    """Assert that shuffled maps know nothing: one half lies near their interval (of many, a few miss it)."""
+    """Assert that shuffled maps are at chance: 0.5 is near their interval (of many, a few miss it)."""
     found = [r for r in rows if r.measure == "AUC" and r.case in cases and r.control == "shuffled"]
     assert found, "no controls are stored"
     assert all(r.low - 0.05 < 0.5 < r.high + 0.05 for r in found), found
@@ -154,8 +154,8 @@ def map_numbers(found: Attended, asked: Sequence[Prompt], part: str = "up") -> d
 
 
 def cosine_words(said: dict, prompts: int) -> str:
-    """The mean cosine of two of `prompts` prompts, signed and absolute, and, in brackets, of one and itself
-    from other noise, by baseline, part and noise level, as a table; below, what is so by construction."""
+    """Table of the mean cosine of two of `prompts` prompts, signed and absolute, by baseline, part and noise
+    level; in brackets, of one and itself from other noise; below, what holds by construction."""
     sigmas = list(next(iter(next(iter(said.values())).values())))
     least = least_mean_cosine(prompts)
     lines = [
@@ -204,8 +204,8 @@ def by_noise_words(rows: Sequence[Row], measure: str, cases: dict[str, str], con
 
 
 def composite_words(said: Parted, rows: Sequence[Row], sigma: float = 2.0) -> str:
-    """The cosines of `prompts.composites` by part and baseline, mean and range over prompts, as a table; with
-    stored rows, below, where T1's attention tells a word's own object from the other."""
+    """Table of the cosines of `prompts.composites` by part and baseline, mean and range over prompts; with
+    stored rows, below it, where T1's attention tells a word's own object from the other."""
     labels = list(next(iter(said.values()))[next(iter(BASELINES))])
     held = len({label.split(" at ")[0] for label in labels})
     lines = [
@@ -226,8 +226,8 @@ def composite_words(said: Parted, rows: Sequence[Row], sigma: float = 2.0) -> st
 
 
 def own_object_words(rows: Sequence[Row], parts: Sequence[str] = tuple(PARTS), sigma: float = 2.0) -> str:
-    """Where T1's raw attention to a word finds its own object better than the other one: where the AUC's
-    interval of the own mask lies above that of the other's."""
+    """Where T1's raw attention to a word finds its own object better than the other one: the AUC's interval
+    for its own mask lies above that for the other's."""
     told = {True: [], False: []}
     for part in parts:
         own, other = (
@@ -246,7 +246,7 @@ def own_object_words(rows: Sequence[Row], parts: Sequence[str] = tuple(PARTS), s
 
 
 def composites_untrained(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float]]]:
-    """What `prompts.composites` finds in an untrained net, from rows."""
+    """What `prompts.composites` finds in an untrained net, rebuilt from stored rows."""
     found: dict = {}
     for row in rows:
         if row.net == "untrained" and row.measure == "composite cosine":

@@ -1,5 +1,4 @@
-"""Eq. (10) and attention maps of a text-to-image net on noised renders, against what they show (Figs. 6, 7,
-App. G)."""
+"""Score eq. (10) and attention maps on noised renders against the objects' masks (Figs. 6, 7, App. G)."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -32,7 +31,7 @@ class Case(NamedTuple):
 
 
 def cases(vae, number: int, style: str = "plain", folder: Path | None = None) -> list[Case]:
-    """The first `number` held-out renders whose every word means one object, and both objects are seen."""
+    """The first `number` held-out renders whose every word means one object, both of them visible."""
     found, chosen = renders("held_out", folder), []
     for i, scene in enumerate(found.scenes):
         scene = scene._replace(style=style)
@@ -46,11 +45,11 @@ def cases(vae, number: int, style: str = "plain", folder: Path | None = None) ->
             chosen.append(Case(scene, image[0], latents, places))
         if len(chosen) == number:
             return chosen
-    raise ValueError(f"{number} clear renders were asked for, the held-out ones have {len(chosen)}")
+    raise ValueError(f"asked for {number} clear renders, but only {len(chosen)} held-out ones are")
 
 
 def noised(case: Case, sigma: float, seed: int) -> Float[Tensor, "channels height width"]:
-    """Its latents at a noise level, the noise from `seed`."""
+    """A case's latents at a noise level; the noise comes from `seed`."""
     generator = torch.Generator().manual_seed(seed)
     return add_noise(case.latents[None], torch.tensor([sigma]), generator)[0]
 
@@ -58,8 +57,8 @@ def noised(case: Case, sigma: float, seed: int) -> Float[Tensor, "channels heigh
 def scores(
     found: Sequence[tuple[Case, dict[str, np.ndarray]]], measure: str, seed: int = 0
 ) -> dict[str, list[float]]:
-    """{control: one score a scene} of maps of each scene's four words: "" against the word's own object,
-    "other object" against the other, "shuffled" with the places of the map permuted."""
+    """{control: one score per scene} of maps of each scene's four words: "" against the word's own object,
+    "other object" against the other, "shuffled" with the map's places permuted."""
     score, random, kept = truth.MEASURES[measure], np.random.default_rng(seed), defaultdict(list)
     for case, maps in found:
         of = defaultdict(list)
@@ -74,8 +73,8 @@ def scores(
 
 
 def own_parts(found: Sequence[tuple[Case, dict[str, np.ndarray]]]) -> list[float]:
-    """Of what a scene's words do inside the two objects' masks, the share inside the word's own (conditional
-    locality, Def. 2; one half: a word is not heard at its own object more than at the other)."""
+    """Per scene, of its words' influence inside the two masks, the share inside the word's own (conditional
+    locality, Def. 2; one half: a word acts at its own object no more than at the other)."""
     kept = []
     for case, maps in found:
         both = [
@@ -88,7 +87,7 @@ def own_parts(found: Sequence[tuple[Case, dict[str, np.ndarray]]]) -> list[float
 
 
 class Told(NamedTuple):
-    """A prompt as a condition, and what is left of it without each of its words."""
+    """A prompt as a condition, and its conditions without each of its words."""
 
     cond: Float[Tensor, "cond"]
     without: dict[str, Float[Tensor, "cond"]]
@@ -103,7 +102,7 @@ def told(denoiser: PromptDenoiser, scene: Scene, ablate: str) -> Told:
 def influence(
     denoiser: PromptDenoiser, case: Case, asked: Told, sigma: float, seed: int
 ) -> dict[str, np.ndarray]:
-    """eq. (10) of each word of what is told, at a noised render: {word: map}."""
+    """eq. (10) of each word of `asked` at a noised render: {word: map}."""
     found = locality.condition_influence(
         denoiser, noised(case, sigma, seed), sigma, asked.cond, asked.without
     )
@@ -113,8 +112,8 @@ def influence(
 def attended(
     denoiser: PromptDenoiser, case: Case, sigma: float, seed: int
 ) -> dict[str, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """{part of the net, and "all": mean attention of each word's token over its layers at a noised render},
-    raw, and minus the map of "" at its end token, the paper's baseline (Fig. 7)."""
+    """{part of the net, or "all": (raw, minus the map of "" at its end token, the paper's baseline)}, each
+    {word: mean attention to its token over the part's layers} at a noised render (Fig. 7)."""
     prompt, x_t = caption(case.scene), noised(case, sigma, seed)[None]
     words = {word.text: word.tokens[-1] for word in denoiser.words(prompt)}
     own = [word for pair in case.scene.pairs for word in pair]
@@ -139,7 +138,7 @@ def locality_rows(
 ) -> Iterator[truth.Row]:
     """Word-to-mask scores of eq. (10), four ablations, with their controls (Fig. 6).
 
-    "wrong caption" is that of another scene, its words' maps against the masks of this one.
+    "wrong caption" takes another scene's caption: its words' maps against the masks of this one.
     """
     for ablate in ABLATIONS:
         asked = [told(denoiser, case.scene, ablate) for case in chosen]

@@ -1,4 +1,4 @@
-"""The trained text-to-image model as a folder that diffusers loads: weights, card, loss curves.
+"""Write the trained text-to-image model as a folder that diffusers loads: weights, card, loss curves.
 
 python -m lcs_utils.text_to_image.ship
 """
@@ -18,7 +18,7 @@ from lcs_utils.text_to_image.reader import Accuracy
 from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, POLICY, VAE_BATCH, folder_of
 
 LARGEST = 6_000_000  # bytes of the folder
-KEPT = ("reader.safetensors", "reader.csv")  # already there, of another command
+KEPT = ("reader.safetensors", "reader.csv")  # already there, written by another command
 CARD = """---
 library_name: diffusers
 license: mit
@@ -43,8 +43,8 @@ Never shown: four color-shape pairs, cylinders at night, spheres in fog, cubes a
 
 
 def written(pipeline: StableDiffusionXLPipeline, folder: Path, row: dict, card: str) -> None:
-    """Write a pipeline in half precision with its row and card; files of KEPT stay. Raises ValueError when it
-    is larger than LARGEST."""
+    """Write a pipeline in half precision with its row and card, keeping the files of KEPT. Raises ValueError
+    if it is larger than LARGEST."""
     with store.atomic_folder(folder) as new:
         pipeline.to(dtype=torch.float16).save_pretrained(new, safe_serialization=True)
         for path in (new / "model_index.json", *new.glob("*/config.json")):
@@ -73,7 +73,7 @@ def seen(run: str) -> tuple[int, int]:
 
 
 def trained(run: str) -> dict | None:
-    """What a net that is not shipped saw, and the command that makes it; None where it was not trained."""
+    """Images, seconds and command of a net that is not shipped; None if it was not trained here."""
     if not (folder_of(run) / "state.pt").exists():
         return None
     images, seconds = seen(run)
@@ -82,7 +82,7 @@ def trained(run: str) -> dict | None:
 
 
 def reader_command() -> str:
-    """The command that trained the reader, from the first line of its accuracy."""
+    """The command that trained the reader, from the first line of its accuracy file."""
     return (FOLDER / "reader.csv").read_text().partition("\n")[0].lstrip("# ")
 
 

@@ -1,8 +1,8 @@
 """A small model with SDXL's architecture for captions of CLEVR scenes, whose objects and words are known
 (section 4).
 
-Every part is diffusers' or transformers' own, so that it is saved and loaded as SDXL is. `untrained` has the
-architecture and knows the words; `training` trains it.
+Every part is diffusers' or transformers' own, so it is saved and loaded like SDXL. `untrained` has the
+architecture and the vocabulary; `training` trains it.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ BEGIN, END = "<|startoftext|>", "<|endoftext|>"
 
 
 def tokenizer(words: Sequence[str] = WORDS, length: int = 48) -> CLIPTokenizer:
-    """CLIP's tokenizer with a vocabulary of whole words, and of letters for none else.
+    """CLIP's tokenizer with a vocabulary of the given whole words, and single letters for other text.
 
-    Merges are chains, r + e, re + d</w>. Raises ValueError for words that are not of small letters.
+    Merges are chains, r + e, re + d</w>. Raises ValueError for words with anything but lowercase letters.
     """
     words = [check_text("a word", word) for word in check_list("words", words, 1)]
     odd = [word for word in words if not (word.isascii() and word.isalpha() and word.islower())]
     if odd:
-        raise ValueError(f"words are of the letters a to z, got {', '.join(odd)}")
+        raise ValueError(f"words may only have the letters a to z, got {', '.join(odd)}")
     check_count("length", length, 3)
     letters = sorted({letter for word in words for letter in word} | {","})
     pieces = dict.fromkeys([*letters, *(f"{letter}</w>" for letter in letters)])
@@ -43,7 +43,7 @@ def tokenizer(words: Sequence[str] = WORDS, length: int = 48) -> CLIPTokenizer:
                 merges.append((done, last))
             done += last
             pieces[done] = None
-    # The end of a text has the largest id: the pooled embedding is read where it stands first.
+    # The end token has the largest id: the pooled embedding is read where it first stands.
     vocabulary = {piece: i for i, piece in enumerate([*pieces, BEGIN, END])}
     return CLIPTokenizer(
         vocab=vocabulary,

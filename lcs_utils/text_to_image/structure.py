@@ -1,5 +1,5 @@
-"""What a text-to-image net is made of on noised renders of known scenes: its full Jacobian (eq. (9)), the
-additivity of its objects and styles and the share of a removal along its own direction (Lemma 1, eq. (3))."""
+"""Structure of a text-to-image net on noised renders of known scenes: its full Jacobian (eq. (9)), additivity
+of objects and styles, and a removal's share along its own direction (Lemma 1, eq. (3))."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,12 @@ from lcs_utils.text_to_image.scoring import SIGMAS, Case, noised, scores
 
 SPACES = {"": Space("denoiser"), ", mid block": Space("mid_block")}
 KINDS = ("two objects", "object and style")
-DRAWS = 8  # noises of one render, half for the directions
+DRAWS = 8  # noise draws per render, half of them for the directions
 
 
 def prompts(kind: str, scene: Scene) -> list[str]:
-    """Captions of neither, the first, the second, both: two objects over nothing, or an object and a style
-    over the other object."""
+    """Captions of neither, the first, the second, both of two conditions: two objects over nothing, or the
+    second object and a style over the first object."""
     one, two = scene.pairs
     if kind == "two objects":
         return ["", caption(Scene((one,))), caption(Scene((two,))), caption(Scene((one, two)))]
@@ -72,9 +72,9 @@ def additivity_rows(
 def own_share_rows(
     net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], kind: str, seed: int = 0
 ) -> Iterator[truth.Row]:
-    """F3: of what changes when one of two is not told, the share along its own direction (eq. (3)); each
-    scene its own directions, from half of its noises. With the two directions' names exchanged a
-    share s is 1 - s, so that one half is what no knowledge of which is which gives, of any net."""
+    """F3: of the change when one of two conditions is left out, the share along its own direction (eq. (3)).
+    Each scene has its own directions, from half of its noise draws. Exchanging the directions' names turns a
+    share s into 1 - s, so any net gets one half without knowing which direction is which."""
     for sigma in SIGMAS:
         found = defaultdict(list)
         for number, case in enumerate(chosen):
@@ -100,7 +100,7 @@ def jacobian_rows(
     net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
 ) -> Iterator[truth.Row]:
     """The full Jacobian of D at noised renders (eq. (9)): the side in latents of the square with 90 % of a
-    place's energy, inside objects and outside; and whether an object's places depend on its own mask."""
+    place's energy, inside objects and outside; and the AUC of an object's places for its own mask."""
     height, width = denoiser.latent_shape[1:]
     targets = [(row, column) for row in range(height) for column in range(width)]
     for sigma in SIGMAS:
@@ -121,7 +121,7 @@ def jacobian_rows(
 
 
 def side_of_all_alike(latents: int) -> float:
-    """Mean side over all places of a picture, each of which depends on all latents alike: no locality."""
+    """Mean side over all places when each place depends on all latents alike: no locality."""
     places = [(row, column) for row in range(latents) for column in range(latents)]
     alike = torch.ones(len(places), latents, latents)
     return float(locality.locality_window(alike, places).double().mean())

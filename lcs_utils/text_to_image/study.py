@@ -1,4 +1,4 @@
-"""Measures the shipped text-to-image model, an untrained one beside it, against known renders and captions.
+"""Measure the shipped text-to-image model and an untrained one against known renders and captions.
 
 python -m lcs_utils.text_to_image.study            # all rows of data/counts/text_to_image.csv
 """
@@ -19,12 +19,12 @@ from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.training import SIZE, folder_of
 
 UNTRAINED = "untrained"
-JACOBIANS = 4  # scenes; each takes 2,048 products
+JACOBIANS = 4  # scenes; each takes 2,048 Jacobian products
 
 
 def pipelines() -> dict:
-    """{net: pipeline} of what there is to measure: t1 (shipped), t2 where it was trained, and an untrained
-    net behind the same VAE."""
+    """{net: pipeline} of all nets to measure: t1 (shipped), t2 if it was trained here, and an untrained net
+    with t1's VAE."""
     found = {"t1": load_sdxl(str(FOLDER), None)}
     if (folder_of("t2") / "pipeline").exists():
         found["t2"] = load_sdxl(str(folder_of("t2") / "pipeline"), None)

@@ -1,4 +1,4 @@
-"""Does the model draw what it is told? Pictures of told scenes, read and counted (section 4, App. G)."""
+"""Does the model draw what its caption says? Pictures of captions, read and counted (section 4, App. G)."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from lcs_utils.text_to_image.reader import Reader, all_right, part_right
 STEPS = 25  # of the pipeline's own Euler sampler
 GUIDANCE = (1.0, 4.0)
 CEILING = "copies of renders"
-KINDS = {  # what is asked for: number of objects, what of it training never showed
+KINDS = {  # what is asked for: number of objects, what of it is held out of training
     "1 object": (1, ""),
     "2 objects": (2, ""),
     "held-out pair": (1, "pair"),
@@ -30,7 +30,7 @@ KINDS = {  # what is asked for: number of objects, what of it training never sho
 def draw(
     pipeline: Any, prompts: Sequence[str], guidance: float, seed: int, at_once: int = 50
 ) -> Float[Tensor, "prompts 3 height width"]:
-    """Pictures in [-1, 1] of prompts by the pipeline itself, one start of noise a prompt from `seed`."""
+    """Pictures in [-1, 1] of prompts, drawn by the pipeline itself; all noise comes from `seed`."""
     check_number("guidance", guidance, 1)
     check_count("seed", seed)
     generator, found = torch.Generator().manual_seed(seed), []
@@ -44,8 +44,8 @@ def draw(
 def success_rows(
     net: str, pipeline: Any, reader: Reader, number: int = 100, seed: int = 0
 ) -> Iterator[truth.Row]:
-    """Shares of told scenes drawn rightly: all pairs and no more objects; colors, shapes, style alone; beside
-    each the share that fits the caption of another picture ("permuted")."""
+    """Shares of pictures that fit their caption: all pairs and no other object; colors, shapes, number, style
+    alone; beside each the share that fits another picture's caption ("permuted")."""
     for guidance in GUIDANCE:
         for kind, (objects, held) in KINDS.items():
             told = told_scenes(number, objects, seed, held)
@@ -71,7 +71,7 @@ def judged(told: Sequence[Scene], seen: Sequence[Scene]) -> dict[str, list[bool]
 def ceiling_rows(
     pipeline: Any, reader: Reader, number: int, folder: Path | None = None
 ) -> Iterator[truth.Row]:
-    """The most that a picture of this VAE, read by this reader, can reach: its copies of held-out renders."""
+    """The best this reader can find in pictures of this VAE: rows of its copies of held-out renders."""
     found = renders("held_out", folder)
     for kind, (objects, held) in KINDS.items():
         if held:

@@ -1,11 +1,11 @@
-"""Training of the small text-to-image model: its VAE, then U-net and both text encoders together on captions.
+"""Train the small text-to-image model: its VAE, then the U-net and both text encoders on captions.
 
     python -m lcs_utils.text_to_image.training vae --images 240000
     python -m lcs_utils.text_to_image.training t1 --images 512000   # captions tell all objects
     python -m lcs_utils.text_to_image.training t2 --images 512000   # captions tell one of them
 
-A run saves its whole state every minute and goes on after a kill with the same bytes in the end. Choice: with
-another --images it goes on with the learning rate of that length, and its row says so.
+A run saves its whole state every minute; after a kill it resumes and ends with the same bytes. Choice: with
+another --images it resumes on that length's learning rates, and its row says so.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from lcs_utils.text_to_image.loop import PEAK, start, train
 
 SIZE = standin.Size(transformers=(1, 1, 2), latents=8, vae_attention=False, length=16, words=WORDS)
 POLICY = {"t1": "all", "t2": "one"}
-EACH, EACH_TOLD = 6000, 12000  # renders of one and of two objects: of the VAE, of captions
+EACH, EACH_TOLD = 6000, 12000  # renders per object count: for the VAE, for captions
 VAE_BATCH, CROP, VAE_PEAK, LATENT_NOISE = 16, 32, 2e-3, 0.05
 BATCH = 32  # Choice: not 64, for more steps in the same time
 MIN_SNR = 5.0
@@ -42,7 +42,7 @@ class Speaker(nn.Module):
         self.unet, self.first, self.second = pipeline.unet, pipeline.text_encoder, pipeline.text_encoder_2
 
     def forward(self, x: Tensor, t: Tensor, ids: Tensor, heard: Tensor) -> Tensor:
-        """eps of scaled noisy latents; captions that are not `heard` become zeros."""
+        """eps of scaled noisy latents; the embeddings of captions that are not `heard` become zeros."""
         one = self.first(ids, output_hidden_states=True).hidden_states[-2]
         both = self.second(ids, output_hidden_states=True)
         embeds = torch.cat([one, both.hidden_states[-2]], -1) * heard[:, None, None]
@@ -51,20 +51,21 @@ class Speaker(nn.Module):
 
 
 def picture_size(x: Tensor) -> Tensor:
-    """SDXL's time_ids of pictures that were neither scaled nor cropped."""
+    """SDXL's time_ids for pictures that were neither scaled nor cropped."""
     return x.new_tensor([RESOLUTION, RESOLUTION, 0, 0, RESOLUTION, RESOLUTION]).expand(len(x), -1)
 
 
 def numpy_generator(generator: torch.Generator) -> np.random.Generator:
-    """numpy's draws of one step, from torch's."""
+    """A numpy generator for one step, seeded by a draw of torch's."""
     return np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
 
 
 def vae_loss(vae: AutoencoderKL, found: Renders, generator: torch.Generator) -> Tensor:
-    """Absolute and squared error of crops of renders in their styles, and squared error of what colors them.
+    """Absolute and squared error of crops of styled renders, and squared error of their color.
 
-    Choice: crops hold an object, and color counts most, squared: with absolute errors alone, whose best guess
-    is a median, the objects stayed gray. Choice: latents get a little noise of fixed size, not a learned one.
+    Choice: crops hold an object, and the color error counts most and is squared: with absolute errors alone,
+    whose best guess is a median, objects stayed gray. Choice: latents get a little noise of fixed size, not
+    a learned one.
     """
     random = numpy_generator(generator)
     index = random.integers(len(found.images), size=VAE_BATCH)
@@ -88,8 +89,7 @@ def vae_loss(vae: AutoencoderKL, found: Renders, generator: torch.Generator) -> 
 
 @dataclass(frozen=True, eq=False)
 class Captioned:
-    """Latents of renders in their styles with captions of a policy: eps error of one batch, min-SNR
-    weighted."""
+    """Latents of styled renders, captions of a policy; a call gives a batch's min-SNR weighted eps error."""
 
     latents: Tensor
     scenes: list[Scene]
@@ -131,8 +131,8 @@ def folder_of(run: str) -> Path:
 
 
 def latent_statistics(vae: AutoencoderKL, found: Renders) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each latent channel over 512 renders, a quarter in each style they
-    have."""
+    """Mean and standard deviation of each latent channel over about 512 renders, cycling through the styles
+    of each."""
     styles = [allowed_styles(scene) for scene in found.scenes[:: max(len(found.scenes) // 512, 1)]]
     images = found.images[:: max(len(found.scenes) // 512, 1)]
     with torch.no_grad():
@@ -154,7 +154,7 @@ def train_vae(total: int, found: Renders, folder: Path, size: standin.Size = SIZ
 
 
 def partial_vae(found: Renders) -> Callable:
-    """`vae_loss` of these renders."""
+    """`vae_loss` of these renders, as a function of the VAE and a generator."""
     return lambda vae, generator: vae_loss(vae, found, generator)
 
 
@@ -167,7 +167,7 @@ def train_captions(
     size: standin.Size = SIZE,
     seed: int = 0,
 ) -> StableDiffusionXLPipeline:
-    """Train U-net and text encoders on captions of `run`'s policy; the pipeline of their average."""
+    """Train U-net and text encoders on captions of `run`'s policy; returns a pipeline of their averages."""
     check_choice("run", run, POLICY)
     vae = AutoencoderKL.from_pretrained(vae_folder, use_safetensors=True).eval()
     code = store.sha256(vae_folder / "diffusion_pytorch_model.safetensors")
@@ -181,7 +181,7 @@ def train_captions(
 
 
 def assembled(speaker: Speaker, vae: AutoencoderKL, size: standin.Size = SIZE, seed: int = 0):
-    """A pipeline of trained parts."""
+    """Assemble a pipeline from trained parts."""
     pipeline = standin.untrained(size, seed=seed)
     pipeline.unet.load_state_dict(speaker.unet.state_dict())
     pipeline.text_encoder.load_state_dict(speaker.first.state_dict())
@@ -191,7 +191,7 @@ def assembled(speaker: Speaker, vae: AutoencoderKL, size: standin.Size = SIZE, s
 
 
 def main(arguments=None) -> None:
-    """Command line: train one part, or go on with it."""
+    """Command line: train one part, or resume it."""
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.text_to_image.training", description="Train the small text-to-image model."
     )

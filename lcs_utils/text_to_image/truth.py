@@ -1,5 +1,4 @@
-"""How well a map finds what is known to be there, and rows of such scores beside their controls (eq. (10),
-App. G)."""
+"""Scores of maps against known masks, and stored rows of them with their controls (eq. (10), App. G)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -41,7 +40,7 @@ def read(path=PATH) -> list[Row]:
 
 
 def write(rows: Sequence[Row], path=PATH) -> None:
-    """Store rows in place of those of the same nets and measures."""
+    """Store rows, replacing those of the same nets and measures."""
     new = {(row.net, row.measure) for row in rows}
     with store.exclusive(path):
         kept = [row for row in read(path) if (row.net, row.measure) not in new]
@@ -65,9 +64,9 @@ def share_row(net: str, measure: str, case: str, control: str, guidance: float, 
 
 
 def auc(values: Float[np.ndarray, "height width"], mask: Bool[np.ndarray, "height width"]) -> float:
-    """The chance that a random place inside the mask has a larger value than one outside, ties a half.
+    """The chance that a random place inside the mask has a larger value than one outside; ties count half.
 
-    1: the map finds the mask, .5: it knows nothing of it. Raises ValueError for a mask that is all or empty.
+    1: the map finds the mask, 0.5: chance. Raises ValueError for a mask that is full or empty.
     """
     values, inside = _checked(values, mask)
     rank, n = rankdata(values), int(inside.sum())
@@ -75,7 +74,7 @@ def auc(values: Float[np.ndarray, "height width"], mask: Bool[np.ndarray, "heigh
 
 
 def pointing(values: Float[np.ndarray, "height width"], mask: Bool[np.ndarray, "height width"]) -> float:
-    """The share of a map's largest values that lie inside the mask: 1 or 0 where there is one largest."""
+    """The share of a map's largest values that lie inside the mask: 1 or 0 if the largest is unique."""
     values, inside = _checked(values, mask)
     return float(inside[values == values.max()].mean())
 
@@ -83,7 +82,7 @@ def pointing(values: Float[np.ndarray, "height width"], mask: Bool[np.ndarray, "
 def mass(values: Float[np.ndarray, "height width"], mask: Bool[np.ndarray, "height width"]) -> float:
     """The share of a map's sum inside the mask over the mask's share of the area: 1 for a constant map.
 
-    Raises ValueError for negative values and a map that is 0.
+    Raises ValueError for negative values and for a map of zeros.
     """
     values, inside = _checked(values, mask)
     if values.min() < 0 or not values.sum():
@@ -112,7 +111,7 @@ def shuffled(
 def at_latents(
     found: Bool[np.ndarray, "objects height width"], side: int
 ) -> Bool[np.ndarray, "objects side side"]:
-    """Masks of pixels as masks of latent places: where at least half of the pixels are the object's."""
+    """Masks of pixels as masks of latent places: True where at least half of the pixels are the object's."""
     check_array("masks", found, ("objects", "height", "width"), "bool")
     return functional.adaptive_avg_pool2d(torch.from_numpy(found).float(), side).numpy() >= 0.5
 

@@ -13,9 +13,7 @@ from lcs_utils.theory.lcs import Conditions, Family, background_pixels, check_di
 
 
 class CpcErrors(NamedTuple):
-    """e1, e2, e3 of Def. 3 in nats: dependence between blocks, cross-talk between conditions, background
-    leak.
-    """
+    """e1, e2, e3 of Def. 3 in nats: block dependence, cross-talk of conditions, background leak."""
 
     e1: float
     e2: float
@@ -25,7 +23,7 @@ class CpcErrors(NamedTuple):
 def ideal(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> Product:
     """p*(.|c_J), the ideal CPC built from p(.|{}) and p(.|c_j): the target of Lemma 2 and the law of its LCS.
 
-    Raises ValueError for conditions of J that M lacks, and for overlapping M_j.
+    Raises ValueError for conditions in J that M lacks, and for overlapping M_j.
     """
     background = law(family, ())
     M = check_disjoint(M, background.n)
@@ -35,10 +33,9 @@ def ideal(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> Prod
 
 
 def blockwise(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> Product:
-    """p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J): the blocks of p(.|c_J) made independent, in the order of
-    `ideal`.
+    """p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J): p(.|c_J) with independent blocks, in the order of `ideal`.
 
-    Raises ValueError for conditions of J that M lacks, and for overlapping M_j.
+    Raises ValueError for conditions in J that M lacks, and for overlapping M_j.
     """
     J = check_conditions(J)
     p = law(family, J)
@@ -51,10 +48,9 @@ def blockwise(family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable) -> 
 def cpc_errors_at(
     family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable, sigma: float = 0.0, **sampling: Any
 ) -> tuple[float, tuple[float, ...], float]:
-    """The three divergences inside the suprema of eqs. (4)-(6) at one J and noise sigma >= 0: e1, (e2 for
-    each j), e3.
+    """The divergences inside the suprema of eqs. (4)-(6) at one J and noise sigma >= 0: e1, (e2 per j), e3.
 
-    `sampling` is for `kl` between mixtures. Raises ValueError for conditions of J that M lacks.
+    `sampling` is passed to `kl`, for mixtures. Raises ValueError for conditions in J that M lacks.
     """
     sigma = check_sigma(sigma)
     J = check_conditions(J)
@@ -77,8 +73,7 @@ def approximate_cpc_errors(
 
     (4) KL(p(x|c_J) || p(x_{M_J^c}|c_J) prod_j p(x_{M_j}|c_J)) <= e1, (5) KL(p(x_{M_j}|c_J) ||
     p(x_{M_j}|c_j)) <= e2, (6) KL(p(x_{M_J^c}|c_J) || p(x_{M_J^c}|{})) <= e3. Exact for Gaussians; mixtures
-    need samples= and generator=.
-    Raises ValueError without a set of conditions, and for conditions that M lacks.
+    need generator= and take samples=. Raises ValueError for empty `Js` and for conditions that M lacks.
     """
     at = [cpc_errors_at(family, M, J, sigma, **sampling) for J in check_sets(Js)]
     e1, e2, e3 = zip(*at)
@@ -88,13 +83,11 @@ def approximate_cpc_errors(
 def coupled_family(
     light: float, spill: float, blocks: int = 3, width: int = 2, background: int = 2
 ) -> tuple[Family, dict[int, tuple[int, ...]]]:
-    """A Gaussian family, and its M, that is a CPC at light = spill = 0 and drifts away from it in the ways
-    of Def. 3.
+    """A Gaussian family and its M: a CPC at light = spill = 0 that drifts away in the ways of Def. 3.
 
     Condition j moves the mean of M_j by 1.5 and halves its variance. `light` >= 0 is a covariance shared by
-    all pixels (eq. (4), but the mean differences stay orthogonal), `spill` moves every other pixel (eqs.
-    (5), (6)). At least one block of at least one pixel; raises ValueError otherwise, and for a negative
-    light.
+    all pixels (it breaks eq. (4), but mean differences stay orthogonal), `spill` moves every other pixel
+    (it breaks eqs. (5), (6)). Raises ValueError for a negative light, and for no block or empty blocks.
     """
     check_number("light (a variance)", light, 0, 1e6)
     check_number("spill", spill, -1e6, 1e6)

@@ -1,6 +1,4 @@
-"""What the toy CLEVR of `blobs` gives by counting: its denoisers scene by scene, for tiny grids, and how many
-objects they draw.
-"""
+"""Enumerated scenes of the toy CLEVR of `blobs`, for tiny grids, and how many objects its models draw."""
 
 import math
 from itertools import combinations
@@ -13,11 +11,10 @@ from lcs_utils.theory.distributions import GaussianMixture
 
 
 def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
-    """p(x | one random object is labeled, and it is in cell `label`), or p(x) without a label, scene by
-    scene.
+    """p(x), or p(x | one random object is labeled, and it is in cell `label`), scene by scene.
 
     The oracle that `blobs.denoiser` is tested against: one component per set of occupied cells and coloring,
-    for tiny grids. Raises ValueError for a label outside the grid and for more than 20,000 components.
+    for tiny grids. Raises ValueError for a label outside the grid and for more than 20,000 scenes.
     """
     if label is not None:
         check_count("label", label, 0, blobs.cells - 1)
@@ -41,14 +38,12 @@ def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
 
 
 def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> float:
-    """Mean number of objects a one-label model draws for `labeled` >= 1 labels, in closed form, before any
-    sampling.
+    """Mean number of objects that a one-label model draws for `labeled` >= 1 labels, in closed form.
 
-    Global model: the unlabeled objects of one scene come on top of one label ("any") or of all of them
-    ("each", in cells that carry no label).
-    Local model of radius 0: every cell decides alone, so each label gives an object and each of the other m
-    - K cells one with probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no
-    or too many labels.
+    Global model: the unlabeled objects of one scene are added to one labeled object ("any") or to an object
+    at every label ("each"; the unlabeled ones are then in cells without a label). Local model of radius 0:
+    every cell decides alone, so each label gives an object, and each of the other m - K cells holds one with
+    probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no or too many labels.
     """
     check_count("labeled", labeled, 1, blobs.cells)
     if reading not in READINGS:
@@ -60,7 +55,7 @@ def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> f
         return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
     if reading == "any":
         return 1 + extras
-    # so many extras, none of them on another label, are as likely as that many of the free cells among all
+    # probability of k extras, none of them on another label: they lie in free cells, of all other cells
     free, others = blobs.cells - labeled, blobs.cells - 1
     kept = [p * math.comb(free, k) / math.comb(others, k) for k, p in enumerate(blobs.count_law)]
     return labeled + sum(k * p for k, p in enumerate(kept)) / (sum(kept) or 1)

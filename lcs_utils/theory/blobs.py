@@ -6,7 +6,7 @@ a random color; every pixel carries a little Gaussian noise. Given the occupied 
 
     D = (noise^2 x_t + sigma^2 ((1 - P) empty + P blob)) / (noise^2 + sigma^2),
 
-blob the posterior mean color, and only P, the posterior probability that the cell is occupied, differs:
+with blob the posterior mean color; only P, the posterior probability that the cell is occupied, differs:
 Exp. 1 (every object labeled): P is the label. Exp. 2 (one random object labeled): the other objects must be
 inferred from the whole image. Exp. 3 (one labeled, local): they are inferred from the cells within
 `radius`.
@@ -55,9 +55,8 @@ NEVER = -1e6  # log of a likelihood that is zero for all purposes; finite, so th
 def log_symmetric(log_l: Float[Tensor, "... w"], degree: int) -> list[Float[Tensor, "..."]]:
     """Logs of the elementary symmetric polynomials e_0 .. e_degree of exp(log_l) along the last axis.
 
-    e_s = sum over all sets of s cells of the product of their likelihood ratios: how probable s objects
-    are. O(w s).
-    `degree` >= 0; log_l holds at least one number in its last axis.
+    e_s is the sum, over all sets of s cells, of the product of their likelihood ratios: how probable s
+    objects are. O(w s). `degree` >= 0; log_l holds at least one number in its last axis.
     """
     check_count("degree", degree)
     if not isinstance(log_l, Tensor) or not log_l.is_floating_point():
@@ -138,8 +137,7 @@ class Blobs:
     def evidence(
         self, x: Float[Tensor, "batch 3 h w"], sigma: Float[Tensor, "batch"]
     ) -> tuple[Float[Tensor, "batch cells"], Float[Tensor, "batch cells d"]]:
-        """Per cell: log p_t(x | object) - log p_t(x | empty), and the posterior mean of a blob, colors
-        averaged.
+        """Per cell: log p_t(x | object) - log p_t(x | empty), and a blob's posterior mean over colors.
 
         Raises ValueError for images of another size and for a sigma that is not >= 0 and [batch].
         """
@@ -152,9 +150,7 @@ class Blobs:
         return logits[..., 1:].logsumexp(-1) - math.log(len(self.palette)) - logits[..., 0], blob
 
     def occupied(self, x0: Float[Tensor, "batch 3 h w"]) -> Bool[Tensor, "batch cells"]:
-        """Where a clean image shows an object: the Bayes decision with even odds, so counting needs no
-        network.
-        """
+        """Cells where a clean image shows an object: the Bayes decision at even odds, without a network."""
         return self.evidence(x0, torch.zeros(len(x0)))[0] > 0
 
     def scenes(
@@ -173,9 +169,7 @@ class Blobs:
         return self.to_image(clean + self.noise * eps), occupied
 
     def cpc(self) -> ConditionalProjectiveComposition:
-        """p(x | c_J), J the occupied cells, as the composition of Def. 2 (for small grids: one factor per
-        cell).
-        """
+        """p(x | c_J), J the occupied cells, as a CPC (Def. 2); for small grids: one factor per cell."""
         pixels = torch.arange(3 * self.resolution**2).reshape(1, 3, self.resolution, self.resolution)
         M = {j: tuple(block) for j, block in enumerate(self.to_cells(pixels)[0].tolist())}
         cov = self.noise**2 * torch.eye(self.means.shape[1], dtype=torch.float64)
@@ -186,7 +180,7 @@ class Blobs:
 
 
 def check_grids(blobs: Blobs, cond: Tensor, batch: int) -> Bool[Tensor, "batch cells"]:
-    """Location grids [batch cells] or [cells] as booleans. Raises ValueError naming both sizes."""
+    """Location grids [batch cells] or [cells] as booleans [batch cells]. Raises ValueError naming both."""
     try:
         cond = torch.as_tensor(cond)
     except (TypeError, ValueError, RuntimeError):
@@ -199,9 +193,7 @@ def check_grids(blobs: Blobs, cond: Tensor, batch: int) -> Bool[Tensor, "batch c
 
 
 def _windows(blobs: Blobs, radius: int | None) -> Int[Tensor, "cells w"]:
-    """Cells within `radius` (Chebyshev) of each cell, the cell itself left out; `blobs.cells` pads at the
-    border.
-    """
+    """Cells within `radius` (Chebyshev) of each cell, without the cell itself; padded with `blobs.cells`."""
     g = blobs.grid_size
     radius = g - 1 if radius is None else min(radius, g - 1)
     rows, columns = torch.arange(blobs.cells) // g, torch.arange(blobs.cells) % g
@@ -213,8 +205,7 @@ def _windows(blobs: Blobs, radius: int | None) -> Int[Tensor, "cells w"]:
 
 
 def _extras_log_law(blobs: Blobs, unseen: Tensor, labeled: bool) -> list[Float[Tensor, "cells"]]:
-    """log probability that a GIVEN set of s cells of the window holds all its unlabeled objects, s = 0, 1,
-    ...
+    """log P(a GIVEN set of s cells of the window holds all its unlabeled objects), s = 0, 1, ...
 
     `unseen` counts the cells outside the window. Of k objects k - 1 are unlabeled and lie uniformly among
     the m - 1 other cells; with the label outside the window (labeled=False), one unseen cell is known to
@@ -235,14 +226,13 @@ def _extras_log_law(blobs: Blobs, unseen: Tensor, labeled: bool) -> list[Float[T
 
 
 def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, reading: str = "any") -> Denoiser:
-    """The exact denoiser of Exp. 1 (labels="all"), Exp. 2 (labels="one") or Exp. 3 (labels="one", radius in
-    cells).
+    """Exact denoiser of Exp. 1 (labels="all"), Exp. 2 (labels="one"), Exp. 3 (labels="one", radius in cells).
 
-    cond is a grid of labels [batch cells] or [cells]. A model of one label has never seen two at once; both
-    `reading`s agree on all of its training inputs and differ beyond them. "any": an object at ANY one of
-    the labeled cells, the average over labels. "each": an object at EACH of them. Only "each" is
-    compositional; a local model whose window never holds two labels needs no reading. Raises ValueError for
-    unknown labels, reading or radius.
+    cond is a grid of labels [batch cells] or [cells]. A model of one label has never seen two at once; the
+    two `reading`s agree on all of its training inputs and differ beyond them. "any": an object at ANY one of
+    the labeled cells, averaged over labels. "each": an object at EACH of them. Only "each" is compositional;
+    a local model whose window never holds two labels needs no reading. Raises ValueError for unknown labels,
+    reading or radius.
     """
     if labels not in LABELS or reading not in READINGS:
         raise ValueError(
@@ -257,9 +247,7 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
     without, given = _extras_log_law(blobs, unseen, False), _extras_log_law(blobs, unseen, True)
 
     def extras(log_l, own, law):
-        """log weight of (this cell empty, this cell holds an unlabeled object), the window's extras summed
-        out.
-        """
+        """log weights of (this cell empty, it holds an unlabeled object), summed over the window's extras."""
         e = log_symmetric(log_l, degree + 1)
         empty = torch.stack([law[s] + e[s] for s in range(degree + 2)]).logsumexp(0)
         return empty, own + torch.stack([law[s + 1] + e[s] for s in range(degree + 1)]).logsumexp(0)

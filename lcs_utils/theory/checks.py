@@ -1,6 +1,6 @@
-"""What the functions of `lcs_utils.theory` accept: one sentence, naming the value, for everything else.
+"""Argument checks of `lcs_utils.theory`; each error is one sentence that names the value.
 
-TypeError for a value of another kind, ValueError for one of the right kind that is out of range.
+TypeError for a value of the wrong kind, ValueError for one of the right kind that is out of range.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lcs_utils.checks import (  # noqa: F401 (the theory's modules take them all from here)
+from lcs_utils.checks import (  # noqa: F401 (re-exported for the theory modules)
     LARGEST,
     check_count,
     check_entries,
@@ -22,7 +22,7 @@ from lcs_utils.checks import (  # noqa: F401 (the theory's modules take them all
     shown,
 )
 
-LOUDEST = 1e40  # of a noise level
+LOUDEST = 1e40  # largest noise level
 
 
 def as_real(name: str, value: Any, ndim: int) -> Tensor:
@@ -35,7 +35,7 @@ def as_real(name: str, value: Any, ndim: int) -> Tensor:
         raise TypeError(f"{name} must hold real numbers, got {tensor.dtype}")
     if tensor.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {list(tensor.shape)}")
-    # Python's numbers once more, since torch reads them as float32
+    # convert Python numbers again, since torch reads them as float32
     tensor = tensor.double() if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.float64)
     return check_entries(name, tensor)
 
@@ -77,9 +77,7 @@ def check_sigma(sigma: Any) -> float:
 
 
 def check_indices(idx: Any, n: int, name: str = "indices") -> list[int]:
-    """`idx` as a list of distinct integers in [0, n), at least one. Raises ValueError naming those that are
-    not.
-    """
+    """`idx` as a list of distinct integers in [0, n), at least one. Raises ValueError naming the others."""
     idx = check_list(name, idx, 1)
     for i in idx:
         if isinstance(i, bool) or not isinstance(i, Integral):
@@ -95,10 +93,10 @@ def check_indices(idx: Any, n: int, name: str = "indices") -> list[int]:
 
 
 def check_conditions(J: Any, known: Iterable | None = None) -> frozenset:
-    """A set of conditions J (a mapping: its keys) as a frozenset; text is one name, not a set of letters.
+    """A set of conditions J (for a mapping: its keys) as a frozenset.
 
-    Raises TypeError for text and for what is no set of names, ValueError naming the conditions that are not
-    `known`.
+    Raises TypeError for anything but a set of names (text is one name, not a set of letters), ValueError
+    naming the conditions that are not `known`.
     """
     try:
         conditions = frozenset(check_list("a set of conditions J", list(J) if isinstance(J, Mapping) else J))
@@ -118,7 +116,7 @@ def check_sets(Js: Any, known: Iterable | None = None) -> list[frozenset]:
 
 
 def check_times(times: Any) -> list[float]:
-    """Times >= 0 as a list. Raises ValueError for others, and for none."""
+    """Times >= 0 as a list. Raises ValueError for negative times, and for none."""
     listed = check_tensor("times", times, (None,)).tolist()
     if not listed or min(listed) < 0:
         raise ValueError(f"times must increase from >= 0, got {shown(listed)}")
@@ -126,7 +124,7 @@ def check_times(times: Any) -> list[float]:
 
 
 def check_curve(loss: Any) -> Tensor:
-    """A curve with points and without NaN or infinity."""
+    """A curve [... times] with at least one time. Raises ValueError for NaN or infinity."""
     if not isinstance(loss, Tensor):
         raise TypeError(f"loss must be a tensor, got {shown(loss)}")
     if loss.ndim == 0 or loss.shape[-1] == 0:

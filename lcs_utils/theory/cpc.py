@@ -1,5 +1,5 @@
-"""Conditional projective composition: Definition 2, eq. (2). Definition 3 is in `approximate_cpc`, 4 in
-`feature_cpc`, and how one is learned from few conditions in `fitted_cpc`.
+"""Conditional projective composition: Definition 2, eq. (2). Definition 3 is in `approximate_cpc`,
+Definition 4 in `feature_cpc`, and a fit from few conditions in `fitted_cpc`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,9 @@ class ConditionalProjectiveComposition:
     """Def. 2, eq. (2): p(x|c_J) = p(x_{M_J^c} | {}) prod_{j in J} p(x_{M_j} | c_j) for every J.
 
     `M[j]` are the pixels of condition j, `background` is p(x | {}) on R^n and `concepts[j]` is p(x_{M_j} |
-    c_j). Calling it with J gives p(x|c_J); `denoise` has cond = J. Raises ValueError naming overlapping
-    subsets, concepts of the wrong dimension, and conditions outside the known ones; TypeError for a J that
-    is text: ["ab"], not "ab".
+    c_j). Calling it with J gives p(x|c_J); `denoise` takes J as cond. Raises ValueError naming overlapping
+    subsets, concepts of the wrong dimension, and unknown conditions; TypeError for a J that is text: ["ab"],
+    not "ab".
     """
 
     M: Mapping[Any, tuple[int, ...]]

@@ -1,9 +1,9 @@
 """Exact distributions in float64: Gaussian mixtures and products of them over disjoint blocks of pixels.
 
 Each is a denoiser in the sense of `lcs_utils.diffusion`, so the sampler and eqs. (9)-(10) run on it
-unchanged. All methods take `sigma=None` (no noise) or `sigma` >= 0 of shape [batch]: log_prob and score are
-then those of p_t = p * N(0, sigma^2 I). Entries are finite and at most 1e100 in size, noise levels at most
-1e40. Everything else raises ValueError, or TypeError for what is no tensor of real numbers.
+unchanged. log_prob and score take `sigma=None` (no noise) or `sigma` >= 0 of shape [batch], and are then
+those of p_t = p * N(0, sigma^2 I). Entries are finite and at most 1e100 in size, noise levels at most
+1e40. Other values raise ValueError, anything but tensors of real numbers TypeError.
 """
 
 import math
@@ -56,7 +56,7 @@ class GaussianMixture:
             raise ValueError(f"need at least one component in at least one dimension, got means {[k, n]}")
         if not bool((self.weights > 0).all()) or abs(float(self.weights.sum()) - 1) > 1e-6:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
-        total = self.weights.sum()  # of float32 input 1 +- 1e-7
+        total = self.weights.sum()  # 1 +- 1e-7 for float32 weights
         object.__setattr__(self, "weights", self.weights / total)
         shifted = self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)
         failed = torch.linalg.cholesky_ex(shifted).info
@@ -82,9 +82,7 @@ class GaussianMixture:
         return torch.linalg.eigh(self.covs)
 
     def _project(self, x: Tensor, sigma: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """x in principal axes [batch k n], its variances [batch k n] and log weights + log densities [batch
-        k].
-        """
+        """x in principal axes, its variances there (both [batch k n]), log weight + log density [batch k]."""
         check_points(x, self.n, sigma)
         variances, axes = self._axes
         y = torch.einsum("bkn,knm->bkm", x.double()[:, None] - self.means, axes)
@@ -105,9 +103,7 @@ class GaussianMixture:
     def denoise(
         self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None
     ) -> Tensor:
-        """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or
-        images).
-        """
+        """Posterior mean D(x_t, sigma), shape and dtype of x_t ([batch n] or images); `cond` is ignored."""
         y, v, logits = self._project(check_flat(x_t, self.n, sigma), sigma)
         variances, axes = self._axes
         each = self.means + torch.einsum("bkm,knm->bkn", y * variances / v, axes)
@@ -116,7 +112,8 @@ class GaussianMixture:
     def sample(self, batch: int, generator: torch.Generator) -> Float[Tensor, "batch n"]:
         """`batch` >= 1 independent draws.
 
-        Choice: through the symmetric root of the covariance, for its eigenvectors differ between processors.
+        Choice: uses the symmetric root of the covariance, because its eigenvectors differ between
+        processors.
         """
         check_count("batch", batch, 1)
         check_generator(generator)
@@ -139,9 +136,7 @@ class GaussianMixture:
     def pushforward(
         self, matrix: Float[Tensor, "m n"], shift: Float[Tensor, "m"] | float = 0.0
     ) -> "GaussianMixture":
-        """The distribution of matrix @ x + shift. Raises ValueError unless the matrix is [m n] of full rank
-        m.
-        """
+        """The distribution of matrix @ x + shift. Raises ValueError unless matrix is [m n] of full rank m."""
         matrix = check_tensor("matrix", as_real("matrix", matrix, 2), (None, self.n))
         if isinstance(shift, Tensor):
             check_tensor("shift", shift, (len(matrix),))
@@ -176,8 +171,8 @@ def gaussian(mean: Tensor | Sequence[float], cov: Tensor | Sequence[Sequence[flo
 class Product:
     """prod_k factors[k](x[blocks[k]]), the blocks disjoint and together all of range(n).
 
-    Raises ValueError naming the indices that two blocks share or none holds, TypeError for a factor that is
-    none.
+    Raises ValueError naming indices that are in two blocks or in none, TypeError for a factor that is not a
+    distribution.
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -219,7 +214,7 @@ class Product:
         return all(factor.is_gaussian for factor in self.factors)
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
-        """The blocks' columns back in the order of the pixels."""
+        """The blocks' columns, back in pixel order."""
         order = torch.tensor([i for block in self.blocks for i in block])
         return torch.cat(parts, -1)[..., order.argsort()]
 
@@ -236,9 +231,7 @@ class Product:
     def denoise(
         self, x_t: Float[Tensor, "batch ..."], sigma: Float[Tensor, "batch"], cond: Any = None
     ) -> Tensor:
-        """The posterior mean D(x_t, sigma); `cond` is ignored. Shape and dtype of x_t ([batch n] or
-        images).
-        """
+        """Posterior mean D(x_t, sigma), shape and dtype of x_t ([batch n] or images); `cond` is ignored."""
         x = check_flat(x_t, self.n, sigma)
         parts = [f.denoise(x[:, list(b)], sigma) for b, f in zip(self.blocks, self.factors)]
         return self._joined(parts).reshape(x_t.shape)
@@ -261,9 +254,10 @@ class Product:
         return Product(blocks, factors)
 
     def joint(self) -> GaussianMixture:
-        """The same distribution as one mixture on R^n: its components are all combinations of the factors'.
+        """The same distribution as one mixture on R^n: a component per combination of the factors'
+        components.
 
-        Raises ValueError for more than 100,000 of them.
+        Raises ValueError for more than 100,000 components.
         """
         factors = [f.joint() if isinstance(f, Product) else f for f in self.factors]
         if (count := math.prod(len(factor.weights) for factor in factors)) > 100_000:
@@ -305,9 +299,7 @@ def check_distribution(name: str, value: Any, n: int | None = None) -> Distribut
 
 
 def check_mass(name: str, density: Float[Tensor, "points"], cell: float) -> None:
-    """Raise ValueError unless a density sums to 1 over a grid: otherwise the grid is too coarse for it, or
-    too small.
-    """
+    """Raise ValueError unless a density sums to 1 over a grid: otherwise the grid is too coarse or small."""
     mass = float(density.sum() * cell)
     if not abs(mass - 1) < 1e-6:
         raise ValueError(

@@ -20,11 +20,10 @@ class Estimate(NamedTuple):
 def kl(
     p: Distribution, q: Distribution, samples: int = 20_000, generator: torch.Generator | None = None
 ) -> Estimate:
-    """KL(p || q) in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo with its
-    error, which may fall below 0.
+    """KL(p || q) in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo.
 
-    `samples` >= 2. Raises ValueError for different dimensions, and for a Monte Carlo estimate without a
-    generator.
+    The Monte Carlo value has a standard error and may fall below 0. `samples` >= 2. Raises ValueError for
+    different dimensions, and for a Monte Carlo estimate without a generator.
     """
     check_distribution("p", p)
     check_distribution("q", q)

@@ -23,9 +23,7 @@ class Transform(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
-    """z = matrix @ x. Raises ValueError, with the smallest singular value, unless the matrix is invertible
-    (above 1e-9).
-    """
+    """z = matrix @ x. Raises ValueError unless the matrix is invertible (singular values above 1e-9)."""
 
     matrix: Float[Tensor, "n n"]
 
@@ -83,11 +81,10 @@ class CouplingMap:
 
 @dataclass(frozen=True, eq=False)
 class FeatureCPC:
-    """Def. 4, eq. (8), F-CPC: the pushforward A # p(.|c_J) is a CPC, so p(x|c_J) = features(A x | c_J) |det
-    dA/dx|.
+    """Def. 4, eq. (8), F-CPC: A # p(.|c_J) is a CPC, so p(x|c_J) = features(A x | c_J) |det dA/dx|.
 
-    Raises TypeError for features that are no composition and a transform that is no `Transform`, ValueError
-    for a transform of another dimension (its `n`).
+    A # p is the pushforward. Raises TypeError for features that are not a composition and a transform that
+    is not a `Transform`, ValueError for a transform of another dimension (its `n`).
     """
 
     features: ConditionalProjectiveComposition

@@ -1,6 +1,6 @@
 """Feature space: Corollary 1, Claim 2 and the transforms of App. D, each with its two sides as numbers.
 
-x and z are [batch n], sigma [batch] is > 0, matrices are invertible. Everything else raises ValueError or
+x and z are [batch n], sigma [batch] is > 0, matrices are invertible. Other values raise ValueError or
 TypeError, naming the value.
 """
 
@@ -38,14 +38,13 @@ def corollary_1(
     J: Iterable,
     points: int = 641,
 ) -> Sides:
-    """Corollary 1: the LCS in features z = A(x) against the score of N_t[A # p(.|c_J)], got from p in PIXEL
-    space.
+    """Corollary 1: the LCS in features z = A(x), and the score of N_t[A # p(.|c_J)] from p in PIXEL space.
 
     Maps of the line or the plane are integrated: p_t(z) = integral of p(x) N(z; A(x), sigma^2) dx, one
-    mixture component at a time, on a grid laid where its integrand is, refined up to `points` a side. In
+    mixture component at a time, on a grid that covers the integrand, refined up to `points` a side. In
     more dimensions a linear A pushes p's mixture forward, which checks no more than Lemma 1 and the inverse
-    of A. Raises ValueError for smooth maps there, where half of the finest grid would give another answer,
-    and for a sigma so small that rounding decides.
+    of A. Raises ValueError for smooth maps in more than two dimensions, if half of the finest grid's points
+    would give another answer, and for a sigma so small that rounding decides.
     """
     if not isinstance(fcpc, FeatureCPC):
         raise TypeError(f"fcpc must be a FeatureCPC, got {shown(fcpc)}")
@@ -72,9 +71,7 @@ def corollary_1(
 def _score_by_quadrature(
     joint: GaussianMixture, transform: Transform, z: Float[Tensor, "n"], sigma: float, points: int
 ) -> Float[Tensor, "n"]:
-    """grad log p_t(z), p_t(z) = sum over components k of the integral of p_k(x) N(z; A(x), sigma^2) dx over
-    pixels.
-    """
+    """grad log p_t(z), where p_t(z) = sum_k integral of p_k(x) N(z; A(x), sigma^2) dx over pixels x."""
     size = max(float(part.abs().max()) for part in (z, joint.means, joint.covs.sqrt().nan_to_num()))
     if sigma < 1e-5 * size:
         raise ValueError(
@@ -91,9 +88,7 @@ def _score_by_quadrature(
 def _component_by_quadrature(
     component: GaussianMixture, transform: Transform, z: Float[Tensor, "n"], sigma: float, points: int
 ) -> tuple[Tensor, Float[Tensor, "n"]]:
-    """Log of one component's integral and its share of the score, on the first grid that half of its points
-    agrees with.
-    """
+    """Log integral and score of one component, on the first grid that agrees with half of its points."""
     side = min(points, 81)
     while True:
         x, log_cell = _lattice(component, transform, z, sigma, side)
@@ -120,8 +115,8 @@ def _lattice(
 ) -> tuple[Float[Tensor, "grid n"], float]:
     """Pixels [points^n n] where p_k(x) N(z; A(x), sigma^2) is not negligible, and the log volume of a cell.
 
-    Where that is, is known in features: a Gaussian. The lattice is spanned by the pixels of its principal
-    axes.
+    In features that product is a Gaussian. The lattice is spanned by the columns of its Cholesky factor,
+    mapped to pixels.
     """
     n, (mean, cov) = component.n, (component.mean, component.cov)
     gain = cov @ torch.linalg.inv(component.noised(sigma).cov)
@@ -154,11 +149,11 @@ class Claim2(NamedTuple):
 def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[float]) -> Claim2:
     """Claim 2: N_t[A # p] against A # N_t[p] for a Gaussian p, in closed form; zero for orthogonal A.
 
-    Choice: the claim's formula is lost to us, so five readings of "the non-commutativity shrinks with
-    noise" are computed. Scores and the KL to N_t[p] do shrink at high noise, as they do between any two laws,
-    because all scores vanish as 1 / sigma; denoisers do, because both laws have one mean. Relative to the
-    score the gap does NOT vanish, nor does the KL between the two laws, which for linear A grows to
-    KL(N(0, I) || N(0, A A^T)).
+    Choice: we do not have the claim's formula, so five readings of "the non-commutativity shrinks with
+    noise" are computed. Scores and the KL to N_t[p] do shrink at high noise, as they do between any two
+    laws, because all scores vanish as 1 / sigma; denoisers do, because both laws have the same mean.
+    Relative to the score the gap does NOT vanish, nor does the KL between the two laws, which for linear A
+    grows to KL(N(0, I) || N(0, A A^T)).
     """
     p = _one_gaussian("claim_2", p)
     A = LinearMap(matrix).matrix
@@ -195,8 +190,8 @@ def time_dependent_map(z: Distribution, matrix: Float[Tensor, "n n"], sigma: flo
 
     A_t = (C_z + t)^(1/2) R (C_x + t)^(-1/2), t = sigma^2 and R = C_z^(-1/2) A C_x^(1/2), which is
     orthogonal: A_0 = A, and A_t becomes a rotation as t grows. So it depends on the distribution, as the
-    paper says, and at high noise in how it turns only. Choice: other maps carry these laws to each other as
-    well; this one is A at t = 0.
+    paper says, but at high noise only through its rotation. Choice: other maps carry these laws to each
+    other as well; this one is A at t = 0.
     """
     z, A, t = _one_gaussian("time_dependent_map", z), LinearMap(matrix).matrix, check_sigma(sigma) ** 2
     check_distribution("z", z, len(A))
@@ -206,9 +201,7 @@ def time_dependent_map(z: Distribution, matrix: Float[Tensor, "n n"], sigma: flo
 
 
 class Transforms(NamedTuple):
-    """KL of the sampled law from p in nats: one A above each switch, one A below it, and A_t at all noise
-    levels.
-    """
+    """KL of the sampled law from p in nats: one A above each switch, one A below it, A_t at all levels."""
 
     above: list[float]
     below: list[float]
@@ -218,13 +211,12 @@ class Transforms(NamedTuple):
 def single_transform(
     z: Distribution, matrix: Float[Tensor, "n n"], switches: Iterable[float], steps: int = 200
 ) -> Transforms:
-    """App. D's question: what sampling with ONE transform A costs, KL of the sampled law from p, for
-    features z ~ N, z = A x.
+    """App. D: what sampling with ONE transform A costs, KL of the sampled law from p, for Gaussian z = A x.
 
     The single-A denoiser is A^-1 D_z(A x), the features' denoiser as if noise were isotropic there too. It
-    is used at noise levels above each switch (sigma >= 0) and the exact one below, then the other way
-    round; last, `time_dependent_map`'s score A_t^T s_z(A_t x) at all levels. Every step is affine, so the
-    sampled law is found from what becomes of the origin and the unit vectors. `steps` >= 1.
+    is used at noise levels above each switch (sigma >= 0) with the exact one below, then the other way
+    round; last, `time_dependent_map`'s score A_t^T s_z(A_t x) is used at all levels. Every step is affine,
+    so the images of the origin and the unit vectors give the sampled law. `steps` >= 1.
     """
     z, A = _one_gaussian("single_transform", z), LinearMap(matrix)
     check_distribution("z", z, A.n)

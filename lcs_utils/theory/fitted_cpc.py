@@ -16,8 +16,7 @@ from lcs_utils.theory.lcs import check_disjoint
 def fit_cpc(
     draws: Iterable[tuple[Iterable, Float[Tensor, "batch n"]]], M: Mapping[Any, tuple[int, ...]]
 ) -> ConditionalProjectiveComposition:
-    """Learn a CPC with Gaussian parts, each by maximum likelihood, from (J, samples of p(.|c_J)), for
-    example with |J| <= 2.
+    """Fit a CPC with Gaussian parts by maximum likelihood to (J, samples of p(.|c_J)), e.g. with |J| <= 2.
 
     Block j is fitted on all draws with j in J, the background on the draws with J = {}. The blocks M are
     given, not learned. Raises ValueError naming conditions that no draw contains, or that have too few

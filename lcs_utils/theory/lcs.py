@@ -26,17 +26,17 @@ Family = Callable[[Conditions], Distribution]  # J -> p(x | c_J), defined for ev
 
 
 class Subsets(NamedTuple):
-    """N[i], the pixels, and L[i], the conditions, on which the local conditional score at pixel i depends."""
+    """N[i], the pixels, and L[i], the conditions, that the local conditional score at pixel i depends on."""
 
     N: tuple[tuple[int, ...], ...]
     L: tuple[Conditions, ...]
 
 
 def check_disjoint(M: Mapping[Any, tuple[int, ...]], n: int) -> dict[Any, tuple[int, ...]]:
-    """`M` with tuples of pixels. Raises ValueError naming pixels that two conditions claim, or that are
-    outside [0, n).
+    """`M` with tuples of pixels.
 
-    TypeError for an M that is no mapping of conditions to sequences of pixels.
+    Raises ValueError naming pixels that two conditions claim or that are outside [0, n), TypeError unless M
+    maps conditions to sequences of pixels.
     """
     if not isinstance(M, Mapping):
         raise TypeError(f"M must map conditions to pixels, got {shown(M)}")
@@ -55,7 +55,7 @@ def check_disjoint(M: Mapping[Any, tuple[int, ...]], n: int) -> dict[Any, tuple[
 
 
 def law(family: Family, J: Iterable) -> Distribution:
-    """p(x | c_J). Raises TypeError for a family that is no function, or gives no distribution."""
+    """p(x | c_J). Raises TypeError for a family that is not a function or does not return a distribution."""
     if not callable(family):
         raise TypeError(f"a family must be a function of a set of conditions, got {shown(family)}")
     J = frozenset(J)
@@ -107,7 +107,7 @@ def local_conditional_score(
     """Def. 1, eq. (1): s[i] = d/dx_i log p_t(x_{N_i} | c_{L_i}), t = sigma^2.
 
     `subsets` may differ between noise levels: pass those for this sigma. Raises ValueError if i is not in
-    N[i], and for an x of another width than `subsets` or the family has.
+    N[i], and for an x whose width is not that of `subsets` and of the family.
     """
     groups = _groups(subsets)
     check_points(x, len(subsets.N), sigma)
@@ -123,11 +123,11 @@ def local_conditional_score(
 def local_conditional_denoiser(
     family: Family, subsets_of: Callable[..., Subsets], by_noise: bool = False
 ) -> Denoiser:
-    """The denoiser x_t + sigma^2 s of the LCS with subsets `subsets_of(J)`; its cond is J. Def. 1 made
-    samplable.
+    """Def. 1 as a denoiser to sample: x_t + sigma^2 s, s the LCS with subsets `subsets_of(J)`; its cond is J.
 
     With `by_noise` the subsets are `subsets_of(J, sigma)`: N_i and L_i may change with t, as Def. 1 allows.
-    Raises TypeError for a J that is text or no set, ValueError for an x_t of another size than the subsets.
+    Raises TypeError for a J that is not a set (text is not), ValueError for an x_t of another size than the
+    subsets.
     """
     if not callable(subsets_of):
         raise TypeError(f"subsets_of must be a function that returns Subsets, got {shown(subsets_of)}")

@@ -1,6 +1,4 @@
-"""What Definition 1 with Lemma 1's subsets is held against: other subsets, the explicit sum of scores, and
-eq. (1) once more, slow and word for word.
-"""
+"""Alternatives to Def. 1 with Lemma 1's subsets: other subsets, the sum of scores, a slow literal eq. (1)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,12 +12,11 @@ from lcs_utils.theory.lcs import Family, Subsets, background_pixels, law, lemma_
 
 
 def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Subsets:
-    """Another reading of Lemma 1, whose cases are lost to us: a pixel of M_k looks at M_k (with no
-    condition) also when k is not in J.
+    """Another reading of Lemma 1: a pixel of M_k looks at M_k (no condition) also when k is not in J.
 
-    Exact only if the background itself factorizes over the M_k; `results.lemma_1` with these subsets shows
-    the difference.
-    Raises ValueError for overlapping M_j and unknown J.
+    We do not have the lemma's cases. Exact only if the background itself factorizes over the M_k;
+    `results.lemma_1` with these subsets shows the difference. Raises ValueError for overlapping M_j and
+    unknown J.
     """
     J = check_conditions(J)
     subsets, uncontrolled = lemma_1_subsets(M, n, J), background_pixels(M, n, list(M))
@@ -33,9 +30,7 @@ def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable
 
 
 def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
-    """N_i = the pixels within `radius` >= 0 of i in a row of n, L_i = J: the windows of a local score on a
-    line.
-    """
+    """N_i = the pixels within `radius` >= 0 of i on a line of n, L_i = J: the windows of a local score."""
     check_count("n", n, 1)
     check_count("radius", radius)
     N = tuple(tuple(range(max(0, i - radius), min(n, i + radius + 1))) for i in range(n))
@@ -45,9 +40,7 @@ def window_subsets(n: int, radius: int, J: Iterable = ()) -> Subsets:
 def local_conditional_score_reference(
     family: Family, x: Float[Tensor, "batch n"], sigma: Float[Tensor, "batch"], subsets: Subsets
 ) -> Float[Tensor, "batch n"]:
-    """The oracle that `local_conditional_score` is tested against, eq. (1) word for word: one pixel at a
-    time, by autograd.
-    """
+    """eq. (1) literally, one pixel at a time by autograd: the oracle to test `local_conditional_score`."""
     check_points(x, len(subsets.N), sigma)
     columns = []
     for i, (N, L) in enumerate(zip(*subsets)):
@@ -62,9 +55,9 @@ def sum_of_scores(
 ) -> Float[Tensor, "batch n"]:
     """The explicit composition of scores, s = s_b + sum_{j in J} (s_j - s_b) with s_b = grad log p_t(x | {}).
 
-    Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC it
-    is the score if the background, too, is independent between the M_j; otherwise Lemma 1's score is, and
-    this is not.
+    Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC
+    it is the exact score only if the background, too, is independent between the M_j; Lemma 1's score is
+    exact either way.
     """
     base = law(family, ())
     check_points(x, base.n, sigma)

@@ -16,15 +16,13 @@ from torch import Tensor
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.theory.checks import check_count, check_levels, check_number, check_tensor, shown
 
-# a smaller sigma is taken for this one: its square is no float32, and no two float32 patches are that near
+# smaller sigmas are raised to this: 1 / sigma^2 must fit float32, and no two float32 patches are closer
 QUIETEST = 1e-12
 CHUNK_ELEMENTS = 2**24  # distances held at once: 64 MiB, whatever the number of training images
 
 
 def box_sum(maps: Float[Tensor, "rows columns *rest"], radius: int) -> Float[Tensor, "rows columns *rest"]:
-    """Sums over the (2 radius + 1)^2 neighborhoods of the first two axes, radius >= 0, clipped at the
-    border.
-    """
+    """Sums over (2 radius + 1)^2 neighborhoods of the first two axes, clipped at the border; radius >= 0."""
     if not isinstance(maps, Tensor):
         raise TypeError(f"maps must be a tensor, got {shown(maps)}")
     if maps.ndim < 2:
@@ -50,8 +48,8 @@ def patch_denoiser(
 
     w(y) ~ exp(-||x_t - y||^2 / (2 sigma^2)) (flip / (1 - flip))^(sum of |count - count of y|), both over
     the patch, so it is eq. (1)'s denoiser for the training set with N and L the patch. `images` in [-1, 1];
-    cond and `grids` hold counts [batch cells]: a 2 where y has 0 differs twice, as two labels would. sigma
-    > 0. Log-sum-exp over all patches, streamed in bounded memory, in float32.
+    cond and `grids` hold counts [batch cells]: a 2 where y has 0 counts as two wrong labels. sigma > 0.
+    Log-sum-exp over all patches, streamed in bounded memory, in float32.
     Choice: a label disagrees with probability `flip`, so a combination of conditions that no training patch
     shows falls back to the nearest ones. Raises ValueError naming both numbers when shapes do not fit.
     """

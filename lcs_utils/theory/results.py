@@ -1,10 +1,8 @@
-"""The paper's results, each as a function that returns its two sides as numbers; notebooks and tests
-compare them.
+"""The paper's results, each as a function that returns the two sides of a statement as numbers.
 
-A family is a function of a set of conditions J that gives p(x | c_J), M maps conditions to their pixels, x
-is [batch n] and sigma [batch] is >= 0. Everything else raises ValueError or TypeError, naming the value.
-Results on
-features are in `feature_space`, growing windows in `windows`.
+A family is a function from a set of conditions J to p(x | c_J), M maps conditions to their pixels, x
+is [batch n] and sigma [batch] is >= 0. Other values raise ValueError or TypeError, naming the value.
+Results on features are in `feature_space`, growing windows in `windows`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,9 +60,7 @@ class Sides(NamedTuple):
 
 
 def full_joint(p: Distribution) -> GaussianMixture:
-    """`p` as one mixture with full covariances, which knows nothing of blocks: the independent side of a
-    comparison.
-    """
+    """`p` as one mixture with full covariances, without blocks: the independent side of a comparison."""
     check_distribution("p", p)
     return p.joint() if isinstance(p, Product) else p
 
@@ -76,8 +72,7 @@ def lemma_1(
     J: Iterable,
     subsets: Subsets | None = None,
 ) -> Sides:
-    """Lemma 1: the LCS with the CPC's subsets against grad log p_t(x | c_J) of the full joint; equal at
-    every t.
+    """Lemma 1: the LCS with the CPC's subsets, and grad log p_t(x | c_J) of the full joint; equal at every t.
 
     Pass other `subsets` (such as `lcs_alternatives.inactive_block_subsets`) to see the equality break.
     """
@@ -112,14 +107,14 @@ def converse(
     stop: Float[Tensor, "n"],
     nodes: int = 64,
 ) -> Sides:
-    """The converse of Lemma 1: log p(stop) - log p(start) against the sum of what each block alone
-    contributes.
+    """The converse of Lemma 1: log p(stop) - log p(start), and the sum of what each block alone contributes.
 
-    `blocks` are disjoint and together all of range(n). Equal for all points exactly when log p(.|c_J) is a
-    sum over the blocks, as it is when the score in each block depends on that block alone. That is half of
-    eq. (2), the half of N_i; the half of L_i is that a block's summand is the same for every J, which one J
-    cannot show (spill alone passes here and is no CPC).
-    Choice: the paper says "equivalence" and proves one direction; this is our closed-form check of the other.
+    `blocks` are disjoint and together all of range(n). The sides are equal for all points exactly when log
+    p(.|c_J) is a sum over the blocks, as it is when the score in each block depends on that block alone.
+    That is the half of eq. (2) about N_i; the half about L_i, that a block's summand is the same for every
+    J, cannot be seen at one J (spill alone passes here and is not a CPC).
+    Choice: the paper says "equivalence" and proves one direction; this is our closed-form check of the
+    other.
     """
     alone, blocks = 0.0, [check_list("a block", block, 1) for block in check_list("blocks", blocks, 1)]
     start = check_tensor("start", start, (None,)).double()
@@ -151,11 +146,11 @@ def lemma_2(
     Js: Iterable[Iterable] | None = None,
     **sampling: Any,
 ) -> Lemma2:
-    """Lemma 2: KL(p(.|c_J) || p*(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS; suprema over `Js`
-    (default: J).
+    """Lemma 2: KL(p(.|c_J) || p*(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS.
 
-    Behind it is the identity KL(p || prod q_k) = KL(p || prod p_k) + sum_k KL(p_k || q_k), returned too.
-    Exact for Gaussians; mixtures need `sampling`, samples= and generator=, as `kl`.
+    The suprema are over `Js` and J itself. The identity behind the bound, KL(p || prod q_k) = KL(p || prod
+    p_k) + sum_k KL(p_k || q_k), is returned too. Exact for Gaussians; mixtures need `sampling`, generator=
+    and optionally samples=, as in `kl`.
     """
     J = check_conditions(J, M)
     errors = approximate_cpc_errors(family, M, [J] if Js is None else [*check_sets(Js), J], **sampling)
@@ -171,8 +166,8 @@ def lemma_3(
     sigmas: Iterable[float],
     **sampling: Any,
 ) -> Float[Tensor, "levels 3"]:
-    """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at increasing noise; each strictly decreases unless it
-    is zero. `sampling` as `lemma_2`.
+    """Lemma 3: e1(t), e2(t), e3(t) of Def. 3 at each noise level; with growing noise each strictly decreases
+    unless it is zero. `sampling` as in `lemma_2`.
     """
     Js, sigmas = check_sets(Js), check_list("sigmas", sigmas, 1)
     return torch.tensor(
@@ -183,8 +178,9 @@ def lemma_3(
 def independent_blocks_divergence(
     family: Family, M: Mapping[Any, tuple[int, ...]], J: Iterable, **sampling: Any
 ) -> float:
-    """KL(p(.|c_J) || its own blocks made independent), eq. (4) at one J: zero for a CPC, whatever eq. (3)
-    says. `sampling` as `lemma_2`.
+    """KL(p(.|c_J) || its blocks made independent), eq. (4) at one J: zero for a CPC, whatever eq. (3) says.
+
+    `sampling` as in `lemma_2`.
     """
     J = check_conditions(J)
     return kl(law(family, J), blockwise(family, M, J), **sampling).value
@@ -198,13 +194,11 @@ def fitted_errors(
     draws: int,
     generator: torch.Generator,
 ) -> list[float]:
-    """KL(p(.|c_J) || a CPC fitted to `draws` samples of each set of conditions in `shown`), for each J in
-    `Js`.
+    """KL(p(.|c_J) || a CPC fitted to `draws` samples of each set in `shown`), for each J in `Js`.
 
     What length generalization costs (section 3.1): near zero for a CPC, at counts that were shown and at
-    others. Where the family is none the fit is wrong at both, so a number for an unseen count needs those
-    of the seen ones.
-    `fit_cpc` is given the blocks M.
+    others. If the family is not a CPC the fit is wrong at both, so read an unseen count's number beside
+    those of the seen ones. `fit_cpc` is given the blocks M.
     """
     fitted = fit_cpc([(J, law(family, J).sample(draws, generator)) for J in check_sets(shown)], M)
     return [kl(full_joint(law(family, J)), full_joint(fitted(J))).value for J in check_sets(Js)]
@@ -222,8 +216,7 @@ def relative_fisher_gaussian(p: Distribution, q: Distribution) -> float:
 
 
 def grid_for(*distributions: Distribution, points: int = 401, reach: float = 10.0) -> tuple[Tensor, float]:
-    """Grid points [points^n n] to `reach` standard deviations around all components, and the volume of a
-    cell.
+    """Grid points [points^n n] to `reach` standard deviations around all components, and a cell's volume.
 
     Raises ValueError for different dimensions, and for more than 10 million points.
     """
@@ -240,12 +233,11 @@ def grid_for(*distributions: Distribution, points: int = 401, reach: float = 10.
 
 
 def claim_1(p: Distribution, q: Distribution, t: float, points: int = 401) -> Sides:
-    """Claim 1: d/dt KL(p_t || q_t) = -1/2 E_{p_t} ||grad log p_t - grad log q_t||^2, t > 0 the VARIANCE of
-    the noise.
+    """Claim 1: d/dt KL(p_t || q_t) = -1/2 E_{p_t} ||grad log p_t - grad log q_t||^2, t > 0 a VARIANCE.
 
-    The derivative is autograd's in t. Gaussians of any dimension in closed form, others in one or two
-    dimensions by quadrature. Raises ValueError for mixtures in more than two dimensions, and where the grid
-    does not hold all of the mass or half of its points would give another answer (mixtures far apart, or
+    The derivative in the noise variance t is autograd's. Gaussians of any dimension are in closed form,
+    others by quadrature in one or two dimensions. Raises ValueError for mixtures in more dimensions, and
+    where the grid misses mass or half of its points would give another answer (mixtures far apart, or
     narrow).
     """
     check_distribution("q", q, check_distribution("p", p).n)
@@ -283,11 +275,10 @@ def _claim_1_on_grid(p: Distribution, q: Distribution, t: float, points: int) ->
 
 
 def heat_equation(p: Distribution, x: Float[Tensor, "batch n"], t: float) -> Sides:
-    """d/dt log p_t(x) against 1/2 (laplacian log p_t + ||grad log p_t||^2), t > 0 the variance of the
-    noise: eq. (7).
+    """d/dt log p_t(x), and 1/2 (laplacian log p_t + ||grad log p_t||^2), t > 0 the noise variance: eq. (7).
 
-    Choice: the formula of eq. (7), "the fact" that the proof of Claim 1 uses, is lost to us; it needs this
-    one, d/dt p_t = 1/2 laplacian p_t, here divided by p_t.
+    Choice: we do not have the formula of eq. (7), "the fact" that the proof of Claim 1 uses; the proof needs
+    this one, d/dt p_t = 1/2 laplacian p_t, here divided by p_t.
     """
     check_points(x, check_distribution("p", p).n)
     level = torch.tensor(check_number("t", t, 0, 1e12, above=True), dtype=torch.float64, requires_grad=True)

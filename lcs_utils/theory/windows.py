@@ -1,4 +1,4 @@
-"""How far a local score must look: its error with a window of pixels, the smallest that will do (Def. 1)."""
+"""How far a local score must look (Def. 1): the error of a window of pixels, the smallest sufficient one."""
 
 import torch
 
@@ -8,10 +8,9 @@ from lcs_utils.theory.lcs_alternatives import window_subsets
 
 
 def window_error(p: Distribution, sigma: float, radius: int) -> float:
-    """What the local score with windows N_i = [i - radius, i + radius] misses of a Gaussian p's denoiser,
-    as a share.
+    """Share of a Gaussian p's denoiser that a local score with N_i = [i - radius, i + radius] misses.
 
-    E ||D_local - D||^2 / E ||D - E x||^2 under p_t, closed form, for pixels in a row; sigma > 0.
+    E ||D_local - D||^2 / E ||D - E x||^2 under p_t, in closed form, for pixels on a line; sigma > 0.
     """
     if not check_distribution("p", p).is_gaussian:
         raise ValueError("window_error is in closed form for one Gaussian, got a mixture")
@@ -26,9 +25,7 @@ def window_error(p: Distribution, sigma: float, radius: int) -> float:
 
 
 def smallest_window(p: Distribution, sigma: float, tolerance: float = 0.01) -> int:
-    """The smallest radius whose `window_error` is at most `tolerance` in (0, 1): N_i that change with t
-    (Def. 1).
-    """
+    """Smallest radius with `window_error` <= `tolerance` in (0, 1): N_i that change with t (Def. 1)."""
     check_distribution("p", p)
     check_number("tolerance", tolerance, 0, 1, above=True)
     return next(r for r in range(p.n) if window_error(p, sigma, r) <= tolerance or r == p.n - 1)

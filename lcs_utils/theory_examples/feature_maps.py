@@ -72,8 +72,8 @@ class Corollary(NamedTuple):
 def corollary_1(seed: int) -> Corollary:
     """Corollary 1 in the plane for an orthogonal, a linear and a smooth map, at five noise levels.
 
-    The LCS in z = A(x) against the score of the noised pushforward, by quadrature in pixel space. Beside it
-    the same law in pixel space with pixel blocks, where it is no composition.
+    The LCS in z = A(x) against the score of the noised pushforward, by quadrature in pixel space; and the
+    same law in pixel space with pixel blocks, where it is not a composition.
     """
     bumps = GaussianMixture([0.5, 0.5], [[-1.0], [1.0]], torch.full((2, 1, 1), 0.3))
     background, second = gaussian([0.0, 0.5], [[1.0, 0.3], [0.3, 0.6]]), gaussian([1.5], [[0.4]])
@@ -127,7 +127,7 @@ def plot_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure
 def one_map(switches: Sequence[float]) -> dict[str, feature_space.Transforms]:
     """App. D: sampling a Gaussian with ONE map where a time-dependent one is needed, by where it switches.
 
-    For a linear map; for an orthogonal one, which needs no time, at all noise levels.
+    A linear map at every switch; an orthogonal one, which needs no time, at all noise levels.
     """
     z = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]])
     return {
@@ -137,7 +137,7 @@ def one_map(switches: Sequence[float]) -> dict[str, feature_space.Transforms]:
 
 
 def plot_one_map(switches: Sequence[float], found: feature_space.Transforms) -> Figure:
-    """What a single map costs, used above each switch or below it, beside the map that depends on time."""
+    """What a single map costs when used above or below each switch, beside the time-dependent map."""
     figure, axis = plt.subplots(figsize=(6.2, 3.2))
     blue, red = plotting.PALETTE["blue"], plotting.PALETTE["vermilion"]
     axis.loglog(switches, found.above, color=blue)

@@ -51,7 +51,7 @@ def grow(seed: int, counts: Sequence[int] = (0, 1, 2, 5, 9), samples: int = 32, 
     """Fit blocks and background by maximum likelihood to 1,000 draws of each seen set, then sample `counts`.
 
     Nine squares of 2 x 2 pixels, each with its own color; seen: none, each alone, nine pairs (section 3.1).
-    The fit is handed the blocks M_j, which a network must find. Samples: Heun, `steps` steps.
+    The fit is given the blocks M_j, which a network must find. Samples: Heun, `steps` steps.
     """
     generator = torch.Generator().manual_seed(seed)
     squares = square_pixels(_corners(), 2)
@@ -70,15 +70,15 @@ def grow(seed: int, counts: Sequence[int] = (0, 1, 2, 5, 9), samples: int = 32, 
 
 
 def plot_grown(found: Grown) -> Figure:
-    """Two samples at each count, the counts that were never seen said so."""
+    """Two samples at each count; titles mark the counts that were never seen."""
     titles = [f"{k} condition{'s' * (k != 1)}\n({'seen' if k < 3 else 'never seen'})" for k in found.counts]
     rows = [[drawn[i] for drawn in found.drawn] for i in range(2)]
     return plotting.image_grid(rows, ["sample 1", "sample 2"], titles, cell=1.3)
 
 
 def fitted_at_counts(seed: int, draws: int = 20_000) -> dict[str, list[float]]:
-    """Nats between family and fitted CPC at one, two and three conditions (three never seen), for a CPC, a
-    shared light and a spill (section 3.1, the ways of Def. 3).
+    """Nats between family and fitted CPC at one, two and three conditions (three are never seen), for a CPC,
+    a shared light and a spill (section 3.1, the ways of Def. 3).
     """
     generator = torch.Generator().manual_seed(seed)
     return {
@@ -100,10 +100,10 @@ def plot_fitted(found: dict[str, list[float]]) -> Figure:
 
 
 def against_sums(levels: int, seed: int) -> dict[str, dict[int, tuple[float, float]]]:
-    """Largest gap from the exact score, as a share of it, of (local score, sum of scores), by the number of
-    conditions, where the background is correlated and where it is independent.
+    """Largest gaps of (local score, sum of scores) from the exact score, as shares of it, by condition count.
 
-    The sum is projective composition's, s_b + sum_j (s_j - s_b) (Bradley et al. 2025); Def. 1 beside it.
+    For a correlated and an independent background. The sum is projective composition's, s_b + sum_j (s_j -
+    s_b) (Bradley et al. 2025).
     """
     correlated = three_squares()
     independent = gaussian(correlated.background.mean, correlated.background.cov.diagonal().diag())

@@ -19,7 +19,7 @@ from lcs_utils.theory import approximate_cpc, results
 from lcs_utils.theory.distributions import GaussianMixture
 
 COUPLINGS = tuple(torch.linspace(0, 0.5, 11).tolist())
-COUPLED = 0.4  # where noise is looked at
+COUPLED = 0.4  # the coupling at which noise varies
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SETS: tuple[tuple[int, ...], ...] = ((), (0,), (1, 2), (0, 1, 2))  # the suprema of Def. 3 are over these
 WORDS = (r"$\varepsilon_1$ between blocks", r"$\varepsilon_2$ foreign blocks", r"$\varepsilon_3$ background")
@@ -46,9 +46,7 @@ def plot_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -
 
 
 def coupling_frames(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -> list[Figure]:
-    """One figure per coupling: what each pixel's denoiser looks at, exactly and by the local score, at sigma
-    = 1, beside the errors of Def. 3.
-    """
+    """One figure per coupling: exact and local denoiser weights at sigma = 1, beside the errors of Def. 3."""
     frames, eye = [], torch.eye(8, dtype=torch.float64)
     for coupling, lemma in zip(couplings, lemmas, strict=True):
         family, blocks = approximate_cpc.coupled_family(coupling, coupling)
@@ -101,8 +99,8 @@ class Slopes(NamedTuple):
 def claim_1_by_noise(coupling: float, sigmas: Sequence[float], seed: int) -> Slopes:
     """Claim 1 for the coupled family against its local law, and for two mixtures on the line.
 
-    Its proof uses eq. (7), whose formula is lost to us; the heat equation, which the proof needs, is checked
-    at 20 points of each law and level.
+    Its proof uses eq. (7), whose formula we do not have; the heat equation, which the proof needs, is
+    checked at 20 points of each law and level.
     """
     family, M = approximate_cpc.coupled_family(coupling, coupling)
     truth, local = family(frozenset(range(3))), results.full_joint(approximate_cpc.ideal(family, M, range(3)))

@@ -93,7 +93,7 @@ class Structure(NamedTuple):
 
     @property
     def outside(self) -> float:
-        """The largest influence on a probe from outside of its own block."""
+        """The largest influence on a probe from outside its own block."""
         rows, columns = zip(*self.probes.values(), strict=True)
         foreign = self.owner != self.owner[list(rows), list(columns)][:, None, None]
         return float(self.influence[foreign].max())
@@ -158,7 +158,7 @@ def denoised_frames(
 
 
 class Breaks(NamedTuple):
-    """Where Lemma 1 stops: the gap of two readings of an inactive block by noise level, and two converses."""
+    """Where Lemma 1 fails: gaps of two readings of an inactive block by noise level, and two converses."""
 
     sigmas: list[float]
     lemma: list[float]  # c's square read as background, as in Lemma 1
@@ -170,8 +170,8 @@ class Breaks(NamedTuple):
 def breaks(cpc: ConditionalProjectiveComposition, levels: int, seed: int) -> Breaks:
     """Lemma 1 at J = {a, b} with a misread inactive block; its converse for the CPC and under a shared light.
 
-    Of 16 pairs of points the one with the largest gap shows the light: some blocks happen to say nothing of
-    each other. The converse is our closed-form check; the paper proves one direction.
+    The shared light is shown at the pair of points with the largest gap of 16, since some blocks happen to
+    say nothing about each other. The converse is our closed-form check; the paper proves one direction.
     """
     J, sigmas = frozenset("ab"), diffusion.karras_sigmas(levels)[:-1]
     generator = torch.Generator().manual_seed(seed)
@@ -184,7 +184,7 @@ def breaks(cpc: ConditionalProjectiveComposition, levels: int, seed: int) -> Bre
     def local_score(v):
         return lcs.local_conditional_score(cpc, v, torch.full((len(v),), 0.5), cpc.subsets(J))
 
-    log_ratio = float(p_t.log_prob(stop[None]) - p_t.log_prob(start[None]))  # by no score
+    log_ratio = float(p_t.log_prob(stop[None]) - p_t.log_prob(start[None]))  # without any score
     product = results.converse(local_score, blocks, start, stop, nodes=800)._replace(left=log_ratio)
     lit = gaussian(cpc(J).mean, cpc(J).cov + 0.02).noised(0.5)
     pairs = zip(*lit.sample(32, generator).split(16), strict=True)

@@ -1,7 +1,7 @@
 """Swing-by in linear models (Yang et al., ICLR 2025, arXiv 2410.08309), as notebook 11 shows it.
 
-Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. `lcs_utils.swing_by` holds the
-equations. Rates are a_p of the source's equation, or a_p^2, which its figures show when they are rerun.
+Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. The equations are in
+`lcs_utils.swing_by`. Rates are the source's a_p, or a_p^2, which a rerun of its figures shows.
 """
 
 from collections.abc import Sequence

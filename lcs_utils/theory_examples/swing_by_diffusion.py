@@ -20,7 +20,7 @@ from lcs_utils.swing_by.disks import NEITHER
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 HUES = {"00": "orange", "01": "sky", "10": "vermilion", "11": "blue"}  # reds and blues, the large darker
-COUNT, SURE = 64, 0.05  # samples of a share; how seldom samples alone make a run fall
+COUNT, SURE = 64, 0.05  # samples per share; significance level of a fall
 A_FALL = (
     f"A run falls where fewer of its {COUNT} samples are right than at the best moment before (Fisher's "
     f"exact test at {SURE:.0%}, corrected for the moments of a run, not for the number of runs)."
@@ -36,7 +36,7 @@ def live_run(
 
 
 def plot_run(disks: tc.Disks, steps: Sequence[int], drawn: Sequence[Tensor], seed: int) -> Figure:
-    """A row per sample, a column per step, and a drawn disk of the asked kind beside them."""
+    """A row per sample, a column per step, and beside them a drawn disk of the requested kind."""
     wanted = disks.images(torch.ones(len(drawn[0]), 2), torch.Generator().manual_seed(seed))
     titles = [f"step {step}" for step in steps] + ["asked for"]
     rows = list(zip(*drawn, wanted))
@@ -52,7 +52,7 @@ class Reading(NamedTuple):
 
 
 def null_reading(disks: tc.Disks, seed: int, count: int = 1000) -> Reading:
-    """The classifier's null, and what it must see: it may say "neither" (arXiv 2410.08309's cannot)."""
+    """What the classifier says of noise, black images and disks; it may say "neither", the source's not."""
     generator = torch.Generator().manual_seed(seed)
     noise = torch.randn(count, 3, disks.pixels, disks.pixels, generator=generator)
     nothing = -torch.ones(1, 3, disks.pixels, disks.pixels)
@@ -85,8 +85,8 @@ class Study(NamedTuple):
 
     @property
     def falls(self) -> list[int]:
-        """Runs that lose some of the unseen label on the way, by diversity: at some moment fewer samples are
-        right than at the best one before, by Fisher's exact test, corrected for the number of moments.
+        """Runs, by diversity, in which the unseen label falls: at some moment fewer samples are right than at
+        the best one before, by Fisher's exact test, corrected for the number of moments.
         """
         right = (COUNT * self.right[:, self.labels.index("11")]).round().int()
         best = right.cummax(-1).values

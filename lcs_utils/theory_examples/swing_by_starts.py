@@ -1,6 +1,6 @@
 """How often two linear layers swing by: random starts, two rates, four sets of signals (notebook 11).
 
-The error is that of arXiv 2410.08309 in units of ||x_b||^2; a fall counts from 0.001 on.
+The error is that of arXiv 2410.08309 in units of ||x_b||^2; falls of 0.001 or less do not count.
 """
 
 from collections import Counter
@@ -18,13 +18,13 @@ from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by.curves import count_descents, rise
 from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
 
-# U normal; its absolute value, which makes all couplings positive and larger: shrunk, and as they are
+# U normal; |U|, whose couplings are positive and larger: shrunk to the normal size, and as they are
 KINDS = ("normal", "small positive", "positive")
 FALL = 1e-3
 
 
 class Count(NamedTuple):
-    """Of some starts: how many errors ever rise, how many fall 1, 2, 3, 4 times, how many stay above 0.05."""
+    """Numbers of starts: errors that ever rise, that fall 1, 2, 3, 4 times, that end above 0.05."""
 
     rising: int
     descents: list[int]
@@ -47,9 +47,7 @@ def _count(curves: Float[Tensor, "starts times"]) -> Count:
 def shrunk(
     positive: Float[Tensor, "starts dim dim"], normal: Float[Tensor, "starts dim dim"]
 ) -> Float[Tensor, "starts dim dim"]:
-    """`positive` with couplings as large as those of `normal`, by their medians: a mean of it and of its
-    diagonal, and so a W = UU^T, too.
-    """
+    """`positive` with couplings as large as `normal`'s (medians): mixed with its diagonal, still W = UU^T."""
     coupling = ~torch.eye(positive.shape[-1], dtype=torch.bool)
     share = normal[:, coupling].abs().median() / positive[:, coupling].median()
     return share * positive + (1 - share) * torch.diag_embed(positive.diagonal(dim1=-2, dim2=-1))
@@ -93,7 +91,7 @@ def own_settings(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
 
 
 def plot_starts(found: Starts) -> Figure:
-    """Starts whose error rises, by set and rate, for both kinds of starts; the sets are named below."""
+    """Starts whose error rises, by set and rate, one panel per kind of start; the sets are named below."""
     figure, axes = plt.subplots(1, len(KINDS), figsize=(9, 3.4), sharey=True)
     for axis, kind in zip(axes, KINDS, strict=True):
         for rate, offset, color in (("a", -0.2, "blue"), ("a^2", 0.2, "orange")):

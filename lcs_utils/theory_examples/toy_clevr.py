@@ -1,7 +1,7 @@
-"""Exps. 1-3 with exact scores: the toy CLEVR of `theory.blobs`, sampled and looked into (notebook 02c).
+"""Exps. 1-3 with exact scores: the toy CLEVR of `theory.blobs`, sampled and inspected (notebook 02c).
 
 A model of one label never saw two. Read as "any", any one of several labels may hold the object; read as
-"each", every one does. Both fit all that training shows (App. E.1's Exp. 2); only the second composes.
+"each", every one holds one. Both fit all that training shows (App. E.1's Exp. 2); only the second composes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ DECADES = 3  # of influence that are drawn
 
 
 def models(scene: blobs.Blobs) -> dict[str, Denoiser]:
-    """The exact denoisers of the experiments: all labels, one label read in two ways, one label and local."""
+    """Exact denoisers of the experiments: all labels, one label read in two ways, one label and local."""
     return {
         EXP_1: blobs.denoiser(scene),
         ANY: blobs.denoiser(scene, "one"),
@@ -77,9 +77,9 @@ class Sweep(NamedTuple):
 
 
 def sweep(radii: Sequence[int], seed: int, samples: int = 6) -> Sweep:
-    """How local must it be? One-label models read as "any", with nine labels three cells apart.
+    """Objects at nine labels three cells apart, from one-label models read as "any", by their radius.
 
-    Radius 0 is each cell alone, the largest the whole image, which is Exp. 2.
+    Radius 0 is each cell alone, the largest radius the whole image, which is Exp. 2.
     """
     generator = torch.Generator().manual_seed(seed)
     start = torch.randn(samples, 3, 16, 16, generator=generator, dtype=torch.float64)
@@ -93,7 +93,7 @@ def sweep(radii: Sequence[int], seed: int, samples: int = 6) -> Sweep:
 
 
 def plot_sweep(placed: Mapping[int, float]) -> Figure:
-    """Objects at the nine labels against the radius; from radius 3 on that of a label holds others."""
+    """Objects at the nine labels against the radius; from radius 3 on a label's window holds other labels."""
     figure, axis = plt.subplots(figsize=(5.6, 3))
     axis.axvspan(2.5, 7.3, color="0.93", lw=0)
     axis.plot(list(placed), list(placed.values()), "o-", color=plotting.PALETTE["green"])
@@ -112,10 +112,10 @@ def _nine() -> Float[Tensor, "64"]:
 
 
 class Influence(NamedTuple):
-    """Of one model at one noise level: eq. (9) at the middle label, eq. (10) of the middle label.
+    """One model at one noise level: eq. (9) at the middle label, eq. (10) of the middle label.
 
-    `far` are the shares of both maps outside the label's own cell (0 for a map of zeros), `strength` is the
-    sum of the second.
+    `far` is each map's share outside the label's own cell (0 for a map of zeros), `strength` the sum of the
+    second map.
     """
 
     pixels: Float[Tensor, "64 64"]
@@ -125,8 +125,8 @@ class Influence(NamedTuple):
 
 
 def influences(scene: Tensor, sigmas: Sequence[float], seed: int) -> dict[str, dict[float, Influence]]:
-    """Fig. 2 from exact scores: where the denoiser looks at the middle of nine labels, and where that label
-    acts, by model and noise level; `scene` [3 64 64] is the image that the noise is added to.
+    """Fig. 2 from exact scores: where the denoiser looks at the middle of nine labels, and where that
+    label acts, by model and noise level; noise is added to the image `scene` [3 64 64].
     """
     generator = torch.Generator().manual_seed(seed)
     eps = torch.randn(scene.shape, generator=generator, dtype=torch.float64)
@@ -147,8 +147,8 @@ def influences(scene: Tensor, sigmas: Sequence[float], seed: int) -> dict[str, d
 
 
 def plot_influences(found: Mapping[str, Mapping[float, Influence]]) -> Figure:
-    """A column per model: pixels at high noise, the label's reach at high and at low noise, cropped to the
-    labels. Log scale over three decades, from the largest drawn influence of that model and kind on.
+    """A column per model: pixels at high noise, the label's reach at high and at low noise, near the labels.
+    Log scale over three decades below the largest drawn influence of that model and kind.
     """
     low, high = min(next(iter(found.values()))), max(next(iter(found.values())))
     rows = (("pixels", high), ("condition", high), ("condition", low))
@@ -172,9 +172,7 @@ def plot_influences(found: Mapping[str, Mapping[float, Influence]]) -> Figure:
 
 
 class Elsewhere(NamedTuple):
-    """Share of a cell's influence that comes from other cells: the most at labeled cells, and the least and
-    the most at unlabeled ones.
-    """
+    """Share of a cell's influence from other cells: most at labeled, least and most at unlabeled cells."""
 
     labeled: float
     least: float
@@ -182,7 +180,7 @@ class Elsewhere(NamedTuple):
 
 
 class Jacobians(NamedTuple):
-    """The whole Jacobian of each model, cells by cells, labeled cells first: shares of each row."""
+    """The whole Jacobian of each model, cell by cell, labeled cells first; each row as shares of its sum."""
 
     sigma: float
     shares: dict[str, Float[Tensor, "cells cells"]]
