@@ -1,11 +1,11 @@
-"""Success, cells filled, K and conditions obeyed, each beside what a net that does not listen would get
+"""Success, cells filled, K and conditions obeyed, each next to the value of a net that ignores its conditions
 (App. E.2).
 
-The null of a net is the net: its own pictures that were asked for something else, judged at these
-conditions (`placement.permuted`). Where conditions differ between samples those pictures are the other
-samples'; at the paper's list they are the same net's samples of family `spread`. Intervals resample
-training seeds, then conditions, then samples, which trainings share. Few trainings are too few to say how
-trainings in general vary.
+The null uses the net's own images: those sampled for other conditions, judged at these
+(`placement.permuted`). Where conditions differ between samples, these are the images of the other samples;
+for the paper's list they are the same net's samples of family `spread`. Intervals resample training seeds,
+then conditions, then samples, the same for all seeds. A few training seeds do not show how much trainings
+vary in general.
 
     found = along_k(rows, {"Exp. 1": ["exp1"]}, "spread")
     print(null_figures.markdown(found))
@@ -29,14 +29,14 @@ from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings
 
 RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
-PRIOR = 0.5  # objects a sample; what unheeding objects are taken for where there are hardly any
-# Choice: where objects stand near an asked cell with more than this chance anyway, nothing is said of obeying
+PRIOR = 0.5  # pseudo-count, objects per sample: steadies the chance estimate when few objects disobey
+# Choice: if objects are near an asked cell by chance more often than this, obeying is not estimated
 CERTAIN = 0.65
 
 
 class Beside(NamedTuple):
-    """A rate, the same of the net's pictures that were asked for something else, their difference; at cells
-    never asked for.
+    """A rate (`own`), its null, their difference (`above`), and the rate at cells that were never asked for
+    (`elsewhere`).
     """
 
     own: Interval
@@ -46,10 +46,11 @@ class Beside(NamedTuple):
 
 
 class At(NamedTuple):
-    """One net at one K, one family and tolerance. `placed`: number and places are right by the paper's
-    rule; `paper`: the image too; `looks`: the image, whatever it shows; `filled`: share of the cells.
+    """One net at one K, family and tolerance. `placed`: number and places are right by the paper's rule;
+    `paper`: looks too; `looks`: share of images that look right, whatever they show; `filled`: share of asked
+    cells.
 
-    `others`: share filled of the test locations that were not asked for. `obeyed`: conditions obeyed. None:
+    `others`: filled share of the test locations that were not asked for. `obeyed`: conditions obeyed. None:
     not measurable.
     """
 
@@ -64,8 +65,8 @@ class At(NamedTuple):
 
 
 class Ks(NamedTuple):
-    """K by number and places, and by the whole rule of the paper, each beside that of the null (None where
-    there is none).
+    """K by number and places, and by the paper's whole rule, each next to the K of its null (None where there
+    is none).
     """
 
     placed: LargestK
@@ -75,7 +76,7 @@ class Ks(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One net within one tolerance: {K: At}, and its K."""
+    """One net at one tolerance: {K: At}, and its K."""
 
     at: dict[int, At]
     k: Ks
@@ -84,16 +85,15 @@ class Found(NamedTuple):
 def obeyed(
     judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws samples"], seed: int
 ) -> Float[np.ndarray, "draws"] | None:
-    """How many conditions a sample obeys, in each draw; None where it cannot be told.
+    """Mean number of conditions that a sample obeys, in each bootstrap draw; None where it cannot be
+    estimated.
 
-    An object obeys when it stands where it stands because it was asked for there. Of n objects, m obey and
-    are near an asked cell; the others stand as the net's unheeding objects do, near an asked cell with
-    chance c: near = m + (n - m) c.
-    Judged at other conditions, the same objects are near with the overlap o of the conditions, or again c:
-    m o + (n - m) c. The difference is m (1 - o), whatever c, n and their mixture over samples. Where the
-    null's pictures were asked for another family, they first say m' of their own, then c, and near = m + (n
-    - m) c is solved for m. Nothing keeps m within 0..K: a difference that is cut off would lean to one
-    side.
+    An object obeys if it stands where it does because it was asked for there. Of n objects, m obey and are
+    near an asked cell; each of the others is near one by chance, with probability c: near = m + (n - m) c.
+    Judged at other conditions, the same objects are near with the overlap o of the two conditions, or again
+    by chance: m o + (n - m) c. The difference is m (1 - o), whatever c, n and their mixture over samples are.
+    Where the null's images come from another family, their own m' is estimated first, then c, and near = m +
+    (n - m) c is solved for m. The result is not clipped to 0..K: clipping would bias differences.
     """
     if not judged.null:
         return None
@@ -107,7 +107,7 @@ def obeyed(
     near_own = np.array([placement.near(row, row.asked, tolerance) for row in judged.own], float)
     if judged.paired:
         near, overlap = features(judged.null, judged.own, drawn, drawn)
-        apart = np.maximum(1 - overlap, (1 - CERTAIN) / 2)  # of few conditions a draw may have one alone
+        apart = np.maximum(1 - overlap, (1 - CERTAIN) / 2)  # a draw of few conditions may hold only one
         return (drawn_mean(near_own, drawn) - near) / apart if apart[0] > 1 - CERTAIN else None
     again = placement.other_conditions(judged.pictures, judged.pictures)
     if not again:
@@ -144,8 +144,8 @@ def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"
 def draws(
     rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, seed: int = 0
 ) -> dict[str, dict[str, np.ndarray]]:
-    """{measure: {own, null, elsewhere: bootstrap draws, the value first}} of one training; null and
-    elsewhere where there are any.
+    """Bootstrap draws of one training, the value first: {measure: {"own", "null", "elsewhere": draws}}; null
+    and elsewhere only where there are such images.
     """
     judged = judge(rows, net, k, family, tolerance)
     drawn = weights([row.asked for row in judged.own], seed + k)
@@ -160,7 +160,7 @@ def draws(
         ("null", judged.null, otherwise),
         ("elsewhere", judged.elsewhere, drawn),
     ):
-        # else some picture has no condition that differs
+        # incomplete if some image has no condition that differs
         complete = len({row.sample for row in of}) == how.shape[1]
         for name, values in _values(of, net).items() if of and complete else ():
             found[name][kind] = (
@@ -188,10 +188,10 @@ def _interval(
 
 
 def beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Beside:
-    """A rate beside its null.
+    """A rate next to its null.
 
-    Choice: where all samples agree (rate 0 or 1) no resampling says how far chance goes; then the
-    difference is as unsure as the exact binomial bound of the rate.
+    Choice: where all samples agree (rate 0 or 1), resampling shows no spread; the interval of the difference
+    then also covers the exact binomial bound of the rate.
     """
     for each in of:
         if "null" in each:
@@ -206,8 +206,8 @@ def beside(of: Sequence[dict[str, np.ndarray]], samples: int, seed: int) -> Besi
 
 
 def largest_k_of(found: dict[int, list[dict]], name: str, kind: str, seed: int) -> LargestK | None:
-    """The largest K such that every k = 1..K succeeds, its interval over the same draws of trainings at
-    every k.
+    """The largest K such that every k = 1..K succeeds, with an interval over the same draws of trainings at
+    every k; None without k = 1.
     """
     ks = [k for k in sorted(found) if all(kind in each[name] for each in found[k])]
     if not ks or ks[0] != 1:
@@ -227,8 +227,8 @@ def of_nets(
     ks: Iterable[int] = KS,
     seed: int = 0,
 ) -> Found:
-    """One experiment's trainings `nets` (one net, or several that differ in their seed) at each K that all
-    were measured at.
+    """Results at every K at which all of `nets` were measured: one net, or several that differ only in their
+    training seed.
 
     Raises ValueError without rows, or for rows that do not say where objects are.
     """
@@ -244,7 +244,7 @@ def of_nets(
     at = {}
     for k, each in found.items():
         numbers = [int(of["samples"]["own"][0]) for of in each]
-        samples = min(numbers)  # trainings share noise and conditions: more of them bound a rate no better
+        samples = min(numbers)  # trainings share noise and conditions: more of them give no tighter bound
 
         def of(name, each=each):
             return [one[name] for one in each]
@@ -276,9 +276,8 @@ def steps(
     tolerance: int = 1,
     seed: int = 0,
 ) -> list[Interval]:
-    """How much more of its cells, less its null's, each of `groups` (trainings) fills than the next: in the
-    same draws, since all were asked for the same and start from the same noise. Raises ValueError as
-    `of_nets`.
+    """How much more of its cells, above its null, each of `groups` (trainings) fills than the next group, in
+    the same draws: all share conditions and initial noise. Raises ValueError as `of_nets`.
     """
 
     def above(net):
@@ -296,8 +295,8 @@ def along_k(
     ks: Iterable[int] = KS,
     seed: int = 0,
 ) -> dict[str, dict[int, Found]]:
-    """{label: {tolerance: Found}} for `nets` {label: trainings}, of those that were measured. Raises
-    ValueError as `of_nets`.
+    """{label: {tolerance: Found}} of the measured nets among `nets` {label: trainings}. Raises ValueError as
+    `of_nets`.
     """
     ks, measured = list(ks), {row.net for row in rows if row.family == family and row.k > 0}
     there = {label: [net for net in group if net in measured] for label, group in nets.items()}

@@ -1,4 +1,4 @@
-"""Alternative texts of figures: the message in words, with the drawn numbers (`alt` in their JSON)."""
+"""Alternative texts of figures: their message in words, with the plotted numbers (`alt` in their JSON)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +31,7 @@ def tables(found: Sequence[Cell]) -> str:
 
 
 def shares(found: Sequence[Measured]) -> str:
-    """Trainings in rows, in words: K, ours and the paper's, and the cells filled."""
+    """A table of trainings in words: K (ours and the paper's) and the cells filled."""
     said = [f"{of.cell.trained_on}, {of.cell.column}: {of.filled.value:.0%}" for of in found]
     return f"K, ours and the paper's, and shares of {len(found)} trainings. Cells filled: {'; '.join(said)}."
 

@@ -1,8 +1,7 @@
-"""What somebody who looks sees, and what the counter says of the same pictures: nets among renders, clean
-and spoiled (App. E.2).
+"""Images judged by eye and by the counter: samples of nets among clean and spoiled renders (App. E.2).
 
-    found = compare(hand_counts.read_counts(), LABELS)
-    plot(found)
+found = compare(hand_counts.read_counts(), LABELS)
+plot(found)
 """
 
 import re
@@ -47,12 +46,12 @@ RANDOM = "random cells"  # the family `spread`; else the paper's list
 
 
 LOOKER = "a vision-language model, blind, among controls"
-AGAIN = f"{LOOKER}, another time"  # a second look at a part of the same sheets
+AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
 
 
 class Seen(NamedTuple):
-    """Pictures that were looked at: the share that looks right, blind and to the counter; objects, by the
-    counter less by eye, and by eye less asked for.
+    """Images judged by eye: the share that looks right to the eye and to the counter; mean object counts,
+    counter minus eye (`bias`) and eye minus asked for (`extras`).
     """
 
     samples: int
@@ -63,7 +62,7 @@ class Seen(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """{label: {span of K: Seen}}, and the agreement of all pictures, with its two kappas."""
+    """{label: {span of K: Seen}}, the agreement over all images, and its two kappas."""
 
     seen: dict[str, dict[str, Seen]]
     all: Agreement
@@ -71,7 +70,7 @@ class Compared(NamedTuple):
     kappa_counts: float
 
     def looks(self, name: str, most: int) -> list[bool]:
-        """Whether pictures of K = 1 to `most` look right to the eye, of a net in all trainings looked at."""
+        """Whether each judged image of a net (all its trainings) at K = 1 to `most` looks right by eye."""
         base, size = name.split(", ")
         of = re.compile(rf"{re.escape(base)}(_seed\d+)?, {size}")
         return [hand.plausible for hand, row in self.all.pairs if of.fullmatch(row.net) and row.k <= most]
@@ -83,8 +82,8 @@ class Compared(NamedTuple):
 
 
 def rows(family: str = "test") -> list[Row]:
-    """The counter's rows of both sizes of a family of locations, by default the paper's list, their nets
-    named with the size, and of the controls.
+    """The counter's rows at both sizes for a family of locations (default: the paper's list), with sized net
+    names, and the controls' rows.
     """
     found = [
         row._replace(net=f"{row.net}, {size}")
@@ -96,7 +95,7 @@ def rows(family: str = "test") -> list[Row]:
 
 
 def second_rows() -> list[Row]:
-    """The second counter's rows at 64 px, at the paper's list, named as `rows`, and of the controls. Warns
+    """The second counter's rows at 64 px: the paper's list, nets named as in `rows`, and the controls. Warns
     and raises as `store.read_rows`.
     """
     found = [row for row in store.read_rows(SECOND, Row) if row.family == "test"]
@@ -106,9 +105,9 @@ def second_rows() -> list[Row]:
 def compare(
     hands: Sequence[HandCount], labels: Mapping[str, str] = LABELS, stored: Sequence[Row] | None = None
 ) -> Compared:
-    """Eye against counter for the nets and controls of `labels` {sized name: label} that were looked at.
+    """Compare eye and counter on the judged nets and controls of `labels` {sized name: label}.
 
-    Raises ValueError where none was.
+    Raises ValueError if none was judged.
     """
     mine = [hand for hand in hands if hand.shown.net in labels and hand.counted_by == LOOKER]
     found = hand_counts.agreement(mine, rows() if stored is None else list(stored))
@@ -142,8 +141,8 @@ def compare(
 
 
 def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
-    """As `compare`, and beside it nets whose samples at random cells were looked at. The agreement is of the
-    paper's list.
+    """As `compare`, plus nets whose samples at random cells were judged. The agreement covers the paper's
+    list only.
     """
     found, random = compare(hands), rows("spread")
     for name, label in NETS.items():
@@ -155,7 +154,7 @@ def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
 
 
 def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
-    """What LOOKER saw of nets of one size, such as "64 px", under the nets' bare names."""
+    """LOOKER's counts for the nets of one size, such as "64 px", with the size dropped from their names."""
     return [
         hand._replace(shown=hand.shown._replace(net=bare(hand.shown.net)))
         for hand in hands
@@ -164,8 +163,8 @@ def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
 
 
 class Twice(NamedTuple):
-    """Pictures that were looked at twice: how many, the two looks' kappas (of looks wrong, of the count), the
-    share with the same count, and the kappas of counter and eye on the same pictures.
+    """Images judged twice by eye: their number, the kappas between the two judgments (looks wrong, count),
+    the share with equal counts, and the kappas between counter and eye on the same images.
     """
 
     pictures: int
@@ -177,8 +176,8 @@ class Twice(NamedTuple):
 
 
 def twice(hands: Sequence[HandCount], found: Compared) -> Twice | None:
-    """The eye against itself, what no counter can be asked to beat, on those pictures of `found` that it saw
-    twice; None where there are none.
+    """Agreement of the eye with itself, which no counter can be expected to beat, on those images of `found`
+    that were judged twice; None if none were.
     """
     other = {hand.shown: hand for hand in hands if hand.counted_by == AGAIN}
     both = [(hand, other[hand.shown], row) for hand, row in found.all.pairs if hand.shown in other]
@@ -200,8 +199,8 @@ def twice(hands: Sequence[HandCount], found: Compared) -> Twice | None:
 
 
 class Ks(NamedTuple):
-    """K by the paper's rule (App. E.2) on the pictures that were looked at; None where nobody looked: number
-    and places by the eye's count (places are the counter's), by the counter's, and looks to the eye too.
+    """K by the paper's rule (App. E.2) on the judged images; None without any: number and places by the eye's
+    count (places are the counter's), by the counter's, and with looks judged by eye too.
     """
 
     eye: LargestK | None
@@ -210,10 +209,10 @@ class Ks(NamedTuple):
 
 
 def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, family: str = "test") -> Ks:
-    """K of one net, named with its size as in NETS, at locations of a family."""
+    """K of one net, named with its size as in NETS, at the locations of one family."""
     net = bare(name)
     mine = [
-        hand._replace(shown=hand.shown._replace(net=net, family="test"))  # rules ask for it by default
+        hand._replace(shown=hand.shown._replace(net=net, family="test"))  # what rules read
         for hand in hands
         if (hand.shown.net, hand.shown.family, hand.counted_by) == (name, family, LOOKER)
     ]
@@ -228,7 +227,7 @@ def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, fam
 
 
 def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
-    """K of every net that was looked at, in Markdown."""
+    """K of every net in NETS, as a Markdown table."""
     head = "| net | number and places, counted by eye | by the counter | and looks right to the eye |"
     lines = [head, "|---|---|---|---|"]
     told = [*rows(), *rows("spread")] if stored is None else list(stored)
@@ -242,9 +241,10 @@ def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> 
 
 
 def plot(found: Compared, second: Compared | None = None) -> Figure:
-    """Left, who looks right: filled by eye, hollow to the counter; right, objects by the counter less by eye.
+    """Left: share that looks right, by eye (filled) and counter (hollow). Middle and right: mean number of
+    objects, counter minus eye and eye minus asked.
 
-    A row per net and control, a mark per span of K; bars: 95 % over pictures. Diamonds: the second counter.
+    One row per net or control, one mark per span of K; bars: 95 % over images. Diamonds: the second counter.
     """
     figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.5 * len(found.seen) + 1.6), sharey=True)
     shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
@@ -283,8 +283,8 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
 
 
 def markdown(found: Compared, again: Twice | None = None, second: Compared | None = None) -> str:
-    """The same as a table, and the agreement in a sentence, beside the eye's with itself; the second
-    counter's numbers after a slash.
+    """The numbers of `plot` as a table, and the agreement in a sentence, next to the eye's with itself; the
+    second counter's numbers after a slash.
     """
     lines = [
         "| | pictures | look right to the eye | to the counter | counter minus eye | eye minus asked |",

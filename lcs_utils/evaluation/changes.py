@@ -1,4 +1,4 @@
-"""What can be changed when a net is sampled, without training: controls, counted like any net as
+"""Changes to a net at sampling time, without training: controls, counted like any net under the name
 NET/CHANGE.
 """
 
@@ -18,18 +18,18 @@ from lcs_utils.models.composition import (
 
 
 class Change(NamedTuple):
-    """How a denoiser is changed, given those of the checkpoints in `also`; `nets.CHANGED` says it in words.
+    """A change of a denoiser, given those of the checkpoints in `also`; `nets.CHANGED` describes it in words.
 
-    Yours: CHANGES["name"] = Change(...); one that changes needs a new name, for rows and
-    samples are kept by it.
+    Add yours: CHANGES["name"] = Change(...). If you edit a change, rename it: rows and samples are stored
+    under its name.
     """
 
     change: Callable[..., Denoiser]
     also: tuple[str, ...] = ()
 
     def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
-        """The changed denoiser, its other nets on `device` too. Raises CheckpointError when a net of `also`
-        is missing.
+        """The changed denoiser; the nets of `also` are loaded onto `device` too. Raises CheckpointError if
+        one is missing.
         """
         return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
 
@@ -47,7 +47,7 @@ CHANGES = {
 
 
 def split(net: str) -> tuple[str, Change | None]:
-    """("exp2", its change) of "exp2/unit"; a net or folder without one stands for itself.
+    """("exp2", its Change) of "exp2/unit"; (net, None) of a net without a change or a folder of that name.
 
     Raises ValueError listing the allowed names for NAME/SOMETHING that is neither.
     """
@@ -60,7 +60,7 @@ def split(net: str) -> tuple[str, Change | None]:
 
 
 def weights(net: str, preset: str = "tiny") -> str:
-    """12 digits that change with the weights behind NET or NET/CHANGE. Raises as `split` and `nets.row`."""
+    """A 12-digit hash of all weights behind NET or NET/CHANGE. Raises as `split` and `nets.row`."""
     base, change = split(net)
     names = (base, *(change.also if change else ()))
     found = [nets.row(name, preset)["sha256"] for name in names]
@@ -70,9 +70,9 @@ def weights(net: str, preset: str = "tiny") -> str:
 def denoiser(
     net: str, preset: str = "tiny", device: str = "cpu", dtype: str | None = None
 ) -> tuple[Denoiser, int]:
-    """The denoiser of NET or NET/CHANGE, and its resolution. Raises as `split` and `checkpoints.load` do.
+    """The denoiser of NET or NET/CHANGE, and its resolution. Raises as `split` and `checkpoints.load`.
 
-    `dtype` is what the net of the checkpoint computes in, in place of what it was trained in.
+    `dtype` is the dtype that the checkpoint's net computes in, by default the one it was trained in.
     """
     base, change = split(net)
     pipeline = checkpoints.load(base, preset, device)

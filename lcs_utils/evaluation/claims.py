@@ -1,4 +1,4 @@
-"""What a verdict on a claim of the paper is; a claim without numbers is untested."""
+"""Claims of the paper and verdicts on them; a claim without numbers is untested."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ YES, PARTLY, NO, OPEN = "reproduced", "partly", "not reproduced", "untested"
 
 
 class Verdict(NamedTuple):
-    """One claim, what the paper reports, what we measured, and the command whose rows decide it."""
+    """One claim, what the paper reports, what we measured, the verdict, and the command that decides it."""
 
     claim: str
     paper: str
@@ -19,8 +19,8 @@ class Verdict(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim: `numbers` measures it for a preset (None: nothing was measured), `judge` says (ours, the
-    verdict) of them; the notebook draws the same numbers.
+    """A claim: `numbers(preset)` measures it (None: nothing was measured), `judge` turns that into (ours, the
+    verdict); `notebook` plots the same numbers.
     """
 
     claim: str
@@ -41,6 +41,6 @@ def say_interval(value: Interval) -> str:
 
 
 def judged(holds: Sequence[bool], what: str = "trainings") -> tuple[str, str]:
-    """The verdict where a claim holds in some of several trainings, and those words."""
+    """The verdict on a claim tested in several trainings, and "; holds in n of m" if there are several."""
     verdict = YES if all(holds) else PARTLY if any(holds) else NO
     return verdict, f"; holds in {sum(holds)} of {len(holds)} {what}" if len(holds) > 1 else ""

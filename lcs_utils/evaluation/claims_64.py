@@ -1,6 +1,6 @@
-"""Claims about length generalization (Figs. 1, 4, Tables 1, 2), decided by nets of 64 px beside their null.
+"""Claims about length generalization (Figs. 1, 4, Tables 1, 2), decided by 64 px nets and their nulls.
 
-By number and places, however the pictures look; how they look is a claim of its own.
+Judged by number and places, regardless of looks; how images look is a separate claim.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,14 @@ from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, interval
 
 FIGURE_1 = ("exp1", "exp2", "exp3_r2")  # a local net of two cells
-DOSES = ("exp1", "random_1-3", "drop_one_1-3", "exp2")  # told all labels, a random number, all but one, one
-NUMBERS = ("exp1", "exp1_1-2", "exp1_1")  # told all labels of up to three objects, two, one
-SEEN, BEYOND = 3, 6  # the most objects in their training, and twice as many
-OF_SIX, FARTHER = ("exp1_1-6", "exp2_1-6"), 9  # told all labels of up to six objects, one; the most asked for
-# Choice: with so many objects too many on average a net draws as many as asked; with such a share of pictures
-# that look right its quality is acceptable
+DOSES = ("exp1", "random_1-3", "drop_one_1-3", "exp2")  # labels: all, a random number, all but one, one
+NUMBERS = ("exp1", "exp1_1-2", "exp1_1")  # all labels, on up to three objects, two, one
+SEEN, BEYOND = 3, 6  # most objects in training, and twice as many
+OF_SIX, FARTHER = ("exp1_1-6", "exp2_1-6"), 9  # up to six objects: all labels, one; the largest K
+# Choice: a net draws as many objects as asked if its mean count is off by at most FEW; image quality is
+# acceptable if at least the share RIGHT looks right
 FEW, RIGHT = 0.05, 0.9
-EXTRAS = {  # of Table 2's second half: words, the notebook that shows the net; Exp. 1's own is `as_many`
+EXTRAS = {  # Table 2's second half: {net: (words, notebook that shows it)}; for Exp. 1 see `as_many`
     "random_1-3": ("a random number of labels", "05"),
     "drop_one_1-3": ("one label dropped", "05"),
     "exp2": ("Exp. 2", "05"),
@@ -48,7 +48,7 @@ def _rows(preset: str) -> tuple[Row, ...]:
 
 @cache
 def _of_net(net: str) -> Found | None:
-    """A net of 64 px in all its trainings at random cells; None: no rows."""
+    """All trainings of a 64 px net, at random cells; None without rows."""
     rows = _rows("small")
     trainings = seeds_of(rows, net, "spread")
     return against_null.of_nets(rows, trainings, "spread") if net in trainings else None
@@ -64,7 +64,7 @@ def _at_64(preset: str) -> dict[str, Found] | None:
 
 
 def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[str, str]]:
-    """Whether K by number and places on random cells is above what training showed and above its null."""
+    """Judge whether K on random cells exceeds training and null; not `beyond`: stays within training."""
 
     def judge(found: Mapping[str, Found]) -> tuple[str, str]:
         most, k = trained(net).objects[1], found[net].k
@@ -78,7 +78,7 @@ def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[st
 
 
 class Falling(NamedTuple):
-    """Cells filled above the null at `k` by each of some nets, and how much more than the next."""
+    """Cells filled above the null at `k` by each net, and how much more each fills than the next."""
 
     k: int
     above: dict[str, Interval]
@@ -86,7 +86,7 @@ class Falling(NamedTuple):
 
 
 def falling(nets: Sequence[str], rows: Sequence[Row], k: int = BEYOND) -> Falling | None:
-    """What is told of `nets`, all their trainings, at k random cells; None where one was not measured."""
+    """Cells filled by `nets` (all their trainings) at `k` random cells; None if any was not measured."""
     groups = {net: seeds_of(rows, net, "spread") for net in nets}
     if not all(net in group for net, group in groups.items()):
         return None
@@ -96,7 +96,7 @@ def falling(nets: Sequence[str], rows: Sequence[Row], k: int = BEYOND) -> Fallin
 
 
 def falls(found: Falling) -> tuple[str, str]:
-    """Whether each net's interval lies above the next's; beside it how much more it fills in the same draws
+    """Whether each net's interval lies above the next's; also says how much more it fills in the same draws
     of conditions and noise.
     """
     said = ", ".join(f"{net} {say_interval(of)}" for net, of in found.above.items())
@@ -114,14 +114,14 @@ def _falling(nets: Sequence[str], k: int = BEYOND) -> Callable[[str], Falling | 
 
 
 def as_many(found: Mapping[str, Found]) -> tuple[str, str]:
-    """Whether Exp. 1 draws as many objects as it is asked for, up to those of its training."""
+    """Whether Exp. 1 draws as many objects as it is asked for, up to the most in its training."""
     more = {k: of.drawn.value - k for k, of in found["exp1"].at.items() if k <= SEEN}
     said = ", ".join(f"{value:+.2f}" for value in more.values())
     return f"{said} on average at K = 1 to {max(more)}", holds_if(max(map(abs, more.values())) <= FEW)
 
 
 def _extra_objects(preset: str) -> dict[str, list[list[int]]] | None:
-    """Extra objects of each training's samples."""
+    """Numbers of extra objects in the samples of each training."""
     if preset not in sizes.SIZES:
         return None
     listed = [row for row in _rows("small") if row.family == "test" and 1 <= row.k <= SEEN]
@@ -132,7 +132,7 @@ def _extra_objects(preset: str) -> dict[str, list[list[int]]] | None:
 
 
 def within(net: str) -> Callable[[Mapping[str, Sequence[Sequence[int]]]], tuple[str, str]]:
-    """Whether all samples of `net` but a share of OUTSIDE have as many extra objects as the paper saw."""
+    """Judge whether all but a share OUTSIDE of the net's samples have extra objects in the paper's range."""
     low, high = OBSERVED[TWINS.get(net, net)]
 
     def judge(found: Mapping[str, Sequence[Sequence[int]]]) -> tuple[str, str]:
@@ -153,12 +153,12 @@ def _cells(preset: str) -> list[Cell] | None:
 
 
 def told(preset: str) -> set[str]:
-    """The nets of Tables 1 and 2 that are trained at 64 px, so that a smaller one decides nothing."""
+    """Nets of Tables 1 and 2 that were trained at 64 px; their smaller versions decide nothing."""
     return {cell.net for cell in _cells(preset) or () if cell.own is not None}
 
 
 def entry(net: str) -> Callable[[Sequence[Cell]], tuple[str, str]]:
-    """Whether K is within NEAR of the paper's at random cells and at its own list: both, one, none."""
+    """Judge whether K is near the paper's (NEAR) at random cells and at the paper's list: both, one, none."""
 
     def judge(found: Sequence[Cell]) -> tuple[str, str]:
         cell = next(cell for cell in found if cell.net == net)
@@ -174,7 +174,7 @@ def entry(net: str) -> Callable[[Sequence[Cell]], tuple[str, str]]:
 
 
 def entries(preset: str) -> list[Claim]:
-    """A claim for each net of Tables 1 and 2 that is trained at 64 px and has no line of Fig. 1's."""
+    """A claim for each net of Tables 1 and 2 that was trained at 64 px and is not already in Fig. 1."""
     return [
         Claim(
             f"Tables 1, 2 at 64 px, within {tables_beyond_chance.NEAR} of the paper's K: trained on "
@@ -206,7 +206,7 @@ def _above_chance(preset: str) -> dict[str, Found] | None:
 
 
 def fills_more(found: Mapping[str, Found]) -> tuple[str, str]:
-    """Whether the first net fills more cells above its null than the second, twice beyond training."""
+    """Whether the first net fills more cells above its null than the second, at twice the training's K."""
     local, whole = (of.at[BEYOND].filled.above for of in found.values())
     said = f"Exp. 3 {say_interval(local)}, Exp. 2 {say_interval(whole)}"
     return f"cells filled above chance at K = {BEYOND}: {said}", holds_if(local.low > whole.high)
@@ -221,7 +221,7 @@ def _looked_at(preset: str) -> Compared | None:
 
 
 def acceptable(found: Compared) -> tuple[str, str]:
-    """Whether Exp. 1's pictures look right to a blind eye, beside renders and spoiled renders."""
+    """Whether Exp. 1's images look right when judged blind by eye, next to renders and spoiled renders."""
 
     looks = {words: found.looks(name, SEEN) for name, words in LOOKED_AT.items()}
     each = {words: interval(np.array(seen, float), share=True) for words, seen in looks.items()}

@@ -1,4 +1,4 @@
-"""Claims of section 3, computed from exact distributions as the notebooks 01 to 02b compute them."""
+"""Claims of section 3, computed from exact distributions as in notebooks 01 to 02b."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from lcs_utils.theory.feature_space import Claim2
 from lcs_utils.theory.results import Lemma2
 from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares
 
-SEED, LEVELS = 0, 20  # the notebooks' own
+SEED, LEVELS = 0, 20  # as in the notebooks
 
 
 def _lemma_1(gap: float) -> tuple[str, str]:

@@ -1,12 +1,10 @@
-"""How clean an image of objects is, by its hues alone: no net, so nothing that was trained judges what nets
-draw.
+"""How clean an image of objects is, judged by its hues alone: no trained net is involved.
 
-    python -m lcs_utils.evaluation.cleanness    # renders, the same with confetti, and the kept samples of
-    every net
+    python -m lcs_utils.evaluation.cleanness    # renders, renders with confetti, and all stored samples
 
-All pixels of a clean object have one hue, in light, in shade and, mixed with the gray floor, at the edge.
-So each pixel is colored, with a hue, or gray, and fits in when enough of the pixels around it are like it.
-Speckle and confetti do not.
+All pixels of a clean object share one hue, in light, in shade and, mixed with the gray floor, at the edge.
+Each pixel is classified as colored (it has a hue) or gray, and fits in if enough of the pixels around it are
+like it. Pixels of speckle and confetti do not fit in.
 """
 
 import argparse
@@ -22,22 +20,20 @@ from lcs_utils.counter.corruptions_graded import object_mask
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.sheets import read_sheet
 
-# difference of the largest and the smallest channel, in [-1, 1] units, from which on a pixel has a hue
+# a pixel has a hue if its largest and smallest channel differ by more than this, in [-1, 1] units
 COLORED = 0.16
 ALIKE = 20.0  # degrees between hues that count as one
-FLOOR = 0.12  # that a pixel of the foreground differs from the floor at least, in [-1, 1] units
-# pixels that must be alike: share of all around (a corner has 3 of 8), and of those in the foreground
+FLOOR = 0.12  # foreground pixels differ from the floor by more than this, in [-1, 1] units
+# required share of similar pixels among all neighbors (a corner has 3 of 8), and among foreground neighbors
 ENOUGH, MOST = (0.2, 0.5)
-LEAST = (
-    0.01  # of the image: less foreground than this weighs as this much, so that a lone pixel does not decide
-)
-RENDERS = {32: 0.02, 64: 0.015}  # share of misfits in renders, on average, by side: as clean as can be, 1
-CONFETTI = {32: 0.8, 64: 0.865}  # the same with noise of standard deviation 0.5 on the objects: 0
+LEAST = 0.01  # least foreground, as a share of the image: keeps a lone pixel from deciding
+RENDERS = {32: 0.02, 64: 0.015}  # mean share of misfits in renders, by side: cleanness 1
+CONFETTI = {32: 0.8, 64: 0.865}  # the same with noise of standard deviation 0.5 on the objects: cleanness 0
 
 
 def floor_of(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch 1 side side"]:
-    """Gray of the floor under the objects: a cubic surface fitted to the image, again and again without
-    what differs from it.
+    """Gray level of the floor under the objects: a cubic surface, fitted to the image repeatedly while
+    outliers are downweighted.
     """
     side = images.shape[-1]
     axis = torch.linspace(-1, 1, side, dtype=torch.float64)
@@ -54,11 +50,11 @@ def floor_of(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch
 
 
 def misfits(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"]:
-    """Share of the foreground's pixels that fit in with too few pixels around them; [-1, 1] in, [0, 1] out.
+    """Share of foreground pixels that resemble too few of their neighbors, in [0, 1]; images in [-1, 1].
 
-    Foreground is what has a hue or is lighter or darker than the floor. A colored pixel fits in among
-    pixels of its hue; a gray one, as of a shadow or a gray object, among gray ones. Choice: at 64 px,
-    "around" is as far as at 32 px.
+    The foreground has a hue or is lighter or darker than the floor. A colored pixel fits in among pixels of
+    its hue; a gray one, such as in a shadow or a gray object, among gray ones. Choice: at 64 px, "neighbors"
+    reach as far across the scene as at 32 px.
     """
     n, _, side, _ = images.shape
     reach = max(1, round(side / 32))
@@ -69,7 +65,7 @@ def misfits(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"
     maps = F.pad(torch.stack([hue, colored.float(), foreground.float()], 1), [reach] * 4, mode="replicate")
     around = F.unfold(maps, 2 * reach + 1).reshape(n, 3, -1, side, side)
     others = around.shape[2] - 1
-    # `near`: those around in the foreground, without itself
+    # `near`: neighbors in the foreground, excluding the pixel itself
     hued, near = (around[:, 1] > 0.5, around[:, 2].sum(1) - 1)
     gap = torch.remainder(around[:, 0] - hue[:, None] + torch.pi, 2 * torch.pi) - torch.pi
     of_hue = ((gap.abs() < ALIKE * torch.pi / 180) & hued).float().sum(1) - 1
@@ -86,12 +82,12 @@ def takes(side: int) -> bool:
 
 
 def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batch"]:
-    """How clean each image in [-1, 1] is, in [0, 1]: 1 as clean as renders are on average, 0 as with
-    confetti of .5.
+    """Cleanness of each image, in [0, 1]: 1 for the average render, 0 for renders with confetti of strength
+    0.5.
 
-    Images of more than 64 px are reduced to it by averaging areas. It does not see objects that are fused,
-    faded or missing.
-    Raises ValueError unless images are finite floats [batch, 3, side, side] of 32, 64 or a multiple of 64 px.
+    Images are in [-1, 1]; those of more than 64 px are reduced to 64 px by averaging areas. Objects that are
+    fused, faded or missing go unnoticed. Raises ValueError unless images are finite floats [batch, 3, side,
+    side] of 32, 64 or a multiple of 64 px.
     """
     shape = tuple(images.shape)
     fits = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and takes(shape[2])
@@ -110,8 +106,8 @@ def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batc
 
 
 def renders(side: int, per_count: int = 8, seed: int = 7) -> tuple[Tensor, Tensor]:
-    """Clean renders of 0 to 9 objects in CLEVR's distances in [-1, 1], in order of their number, and which
-    pixels show objects.
+    """Clean renders in [-1, 1] of 0 to 9 objects at CLEVR's distances, ordered by number of objects, and the
+    masks of their object pixels.
     """
     share = counter_scenes.EARLIER_SHARE
     images = from_uint8(

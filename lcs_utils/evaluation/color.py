@@ -1,13 +1,13 @@
-"""Color conditions: success without places (section 4, Figs. 5, 11, App. E.4), its chance line, and the
+"""Color conditions: success without places (section 4, Figs. 5, 11, App. E.4), its chance level, and the
 counter's own ceiling.
 
-A condition is a multiset of colors. Objects placed are those that match it, sum_c min(n_c, asked_c); extras
-are all others. So rows have the numbers of `evaluation.rows.Row`, and `needed`, the rules and K of
-`evaluation.rules` hold as they are.
+A condition is a multiset of colors. Objects placed are those that match it, sum_c min(n_c, asked_c); all
+others are extras. Rows therefore have the numbers of `evaluation.rows.Row`, and `needed`, the rules and K of
+`evaluation.rules` apply unchanged.
 
 Choice: an object whose center lies outside the image counts neither as asked nor as found: no counter can see
 it, and the location condition leaves it out too. `scene_counts(..., outside=True)` counts it, as
-`clevr.conditions.color_counts` does with all objects of a scene.
+`clevr.conditions.color_counts` does for all objects of a scene.
 """
 
 import math
@@ -41,8 +41,8 @@ FAMILIES = {
 
 
 class ColorRow(NamedTuple):
-    """One sample, as `evaluation.rows.Row` but without places: `placed` objects are of colors asked for, each
-    color as often as asked.
+    """One sample, like `evaluation.rows.Row` but without places: `placed` counts objects of the asked colors,
+    each color at most as often as asked.
     """
 
     net: str
@@ -68,7 +68,7 @@ class ColorRow(NamedTuple):
 
 
 def encode(counts: Sequence[int]) -> str:
-    """Objects per color as eight numbers. Raises ValueError for another number of them, or one below 0."""
+    """Write objects per color as eight numbers. Raises ValueError for another length or a number below 0."""
     counts = [int(v) for v in counts]
     if len(counts) != N or min(counts) < 0:
         raise ValueError(f"a multiset of colors is {N} counts >= 0 ({', '.join(COLORS)}), got {counts}")
@@ -76,7 +76,7 @@ def encode(counts: Sequence[int]) -> str:
 
 
 def decode(text: str) -> Int[np.ndarray, "8"]:
-    """The multiset that `encode` wrote. Raises ValueError for another text."""
+    """The multiset that `encode` wrote. Raises ValueError for any other text."""
     try:
         return np.array(encode(text.split()).split(), int)
     except ValueError:
@@ -84,8 +84,8 @@ def decode(text: str) -> Int[np.ndarray, "8"]:
 
 
 def conditions(family: str, k: int, samples: int, seed: int = 0) -> Float[Tensor, "samples 8"]:
-    """The color condition of each sample: `k` objects in all (App. E.1). A sample's does not depend on how
-    many there are.
+    """The color condition of each sample: `k` objects in total (App. E.1). A sample's condition does not
+    depend on `samples`.
 
     Raises ValueError for an unknown family or k outside 0..8.
     """
@@ -104,7 +104,7 @@ def conditions(family: str, k: int, samples: int, seed: int = 0) -> Float[Tensor
 
 
 def check_multisets(found: Tensor, asked: Tensor) -> None:
-    """Raise ValueError, naming both shapes, unless both are counts >= 0 of eight colors, one row an image."""
+    """Raise ValueError, naming both shapes, unless both are [images, 8] counts of colors, all >= 0."""
     if found.shape != asked.shape or found.ndim != 2 or found.shape[1] != N:
         raise ValueError(
             f"found and asked must both be [images, {N}] counts, got {list(found.shape)} and "
@@ -127,8 +127,8 @@ def extras(found: Float[Tensor, "images 8"], asked: Float[Tensor, "images 8"]) -
 
 
 def found_colors(counts: "Counts") -> Float[Tensor, "images 8"]:
-    """How many objects of each color a counter sees. An object whose color it does not say is in no column,
-    but in `counts.count`.
+    """Number of objects of each color that a counter finds. Objects without a recognized color are only in
+    `counts.count`.
     """
     if counts.colors.shape[1] == 0:
         return torch.zeros(len(counts.count), N)
@@ -138,8 +138,8 @@ def found_colors(counts: "Counts") -> Float[Tensor, "images 8"]:
 def color_rows(
     images: Tensor, counter: Callable[[Tensor], "Counts"], asked: Float[Tensor, "images 8"], **key
 ) -> list[ColorRow]:
-    """One ColorRow per image sampled under `asked`; `key` are ColorRow's fields that say of which net. Raises
-    as `check_multisets`.
+    """One ColorRow per image sampled under `asked`; `key` holds the ColorRow fields that identify the net.
+    Raises as `check_multisets`.
     """
     counts = counter(images)
     found = found_colors(counts).cpu()
@@ -160,8 +160,8 @@ def color_rows(
 
 
 def chance_placed(asked: Sequence[int], objects: int) -> float:
-    """How many objects of `objects` randomly colored ones match the condition on average: no net that ignores
-    it does better.
+    """Expected number of objects that match the condition, of `objects` randomly colored ones: what a net
+    gets that colors at random.
 
     For K asked colors, one each, K (1 - (7/8)^objects). Raises ValueError for a number of objects below 0.
     """
@@ -181,8 +181,8 @@ def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor
 
 
 def colored_scenes(asked: Float[Tensor, "samples 8"], seed: int = 0) -> list[Scene]:
-    """A held-out CLEVR scene for each condition, that shows it: all centers inside the image, colors as
-    asked, all else random.
+    """One held-out CLEVR scene per condition: colors as asked, all centers inside the image, everything else
+    random.
     """
     scenes = []
     for i, counts in enumerate(asked.long().tolist()):
@@ -195,8 +195,8 @@ def colored_scenes(asked: Float[Tensor, "samples 8"], seed: int = 0) -> list[Sce
 
 
 class Ceiling(NamedTuple):
-    """What the counter makes of renders that show exactly what was asked: the most that any net could get
-    from it.
+    """The counter's reading of renders that show exactly what was asked: the most that any net could get from
+    it.
     """
 
     exact: Interval  # share of images whose multiset of colors is read exactly
@@ -205,14 +205,14 @@ class Ceiling(NamedTuple):
 
 
 def rendered(family: str, k: int, samples: int, side: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Renders in [-1, 1] [samples 3 side side] that show what `conditions` ask for, and those [samples 8]."""
+    """Renders in [-1, 1] [samples 3 side side] of what `conditions` ask for, and those [samples 8]."""
     asked = conditions(family, k, samples, seed)
     return from_uint8(render(colored_scenes(asked, seed), side)).permute(0, 3, 1, 2), asked
 
 
 def ceiling(counter: "ObjectCounter", family: str, k: int, samples: int, seed: int = 0) -> Ceiling:
-    """The counter on renders of the conditions themselves, to be shown in every color figure. Raises as
-    `conditions`, and for k = 0.
+    """The counter on renders of the conditions, to be shown in every color figure. Raises as `conditions`,
+    and for k or samples < 1.
     """
     if k < 1 or samples < 1:
         raise ValueError(

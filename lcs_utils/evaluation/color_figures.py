@@ -1,5 +1,5 @@
-"""Figures of nets told of colors: their samples with what is right in each, and success against K over its
-null, chance and the counter's own ceiling (section 4, Figs. 5, 11, App. E.4).
+"""Figures of color-conditioned nets: their samples with the counter's findings, and success against K next to
+its null, chance and the counter's own ceiling (section 4, Figs. 5, 11, App. E.4).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
 
 SHADES = {
-    "color_1-3": PALETTE["black"],  # the one that is also drawn at 64 px
+    "color_1-3": PALETTE["black"],  # also plotted at 64 px, with its own hue
     **{f"{net}, 64 px": hue(net) for net in ("color_1-3", "color_single_1-3", "color_1", "color_1-5")},
     **{net: hue(net) for net in ("color_single_1-3", "color_1", "color_1-5")},
 }
@@ -40,18 +40,18 @@ WORDS = {
 
 
 def _shade(net: str) -> str:
-    """The color of a net; gray for those of your own, as `hue`."""
+    """A net's color; gray for nets of your own, as in `hue`."""
     return SHADES.get(net, hue(net))
 
 
 def label(name: str) -> str:
-    """A net in words, one of your own by its name, with its size."""
+    """A net in words (nets of your own by their name), with its size."""
     return f"{WORDS.get(bare(name), bare(name))}, {size_of(name)}"
 
 
 def measured(read: Callable[[str], Sequence[ColorRow]]) -> dict[str, list[ColorRow]]:
-    """{net with its size: its rows} of the color nets that have rows, the paper's and our control before your
-    own, the larger size first; `read(preset)` gives rows.
+    """{sized net name: its rows} of all color nets that have rows: the paper's and our control before your
+    own, the larger size first; `read(preset)` returns rows.
     """
     found = {}
     for preset in reversed(SIZES):
@@ -70,11 +70,11 @@ def strips(
     seed: int = 0,
     sample: int = 0,
 ) -> tuple[Figure, dict[str, Any]]:
-    """Fig. 5, left: a stored sample of each net asked for the first K colors; under it how many of them the
-    counter finds, and how many objects. The last row are renders of what was asked. Also what it says, for
-    JSON.
+    """Fig. 5, left: a stored sample of each net asked for the first K colors, captioned with the asked
+    objects and all objects that the counter finds. The last row shows renders of what was asked. Also returns
+    the numbers, for JSON.
 
-    `of` as `measured`. Raises ValueError when the rows of a net are of other weights than its samples.
+    `of` as from `measured`. Raises ValueError if a net's rows are of other weights than its samples.
     """
     images, captions, said = [], [], {}
     for name, rows in of.items():
@@ -82,7 +82,7 @@ def strips(
         sheet = read_sheet(net, rows[0].preset)
         judged = {row.k: row for row in of_net(rows, net, "colors") if row.sample == sample}
         if {row.weights for row in judged.values()} - {sheet.about["weights"]}:
-            raise ValueError(f"the stored samples of {name} are of other weights than its rows")
+            raise ValueError(f"the stored samples of {name} come from other weights than its rows")
         images.append([sheet.samples[k][sample] for k in ks])
         captions.append([f"{judged[k].placed} of {k}, {judged[k].count} in all" for k in ks])
         said[name] = {"right": [judged[k].placed for k in ks], "drawn": [judged[k].count for k in ks]}
@@ -103,13 +103,13 @@ def strips(
 
 
 def _with_null(lines: list, words: list[str]) -> tuple[list, list[str]]:
-    """A legend's entries and that of the dotted lines."""
+    """Legend entries plus one for the dotted lines."""
     null = "its null: the same pictures at another sample's colors"
     return [*lines, plt.Line2D([], [], color="0.3", ls=":")], [*words, null]
 
 
 def _with_limits(axes: Axes, ceilings: Mapping[int, Ceiling], chance: Mapping[int, float]) -> None:
-    """What the counter makes of renders, and K objects of random colors."""
+    """Draw both limits: the counter on renders, and K objects of random colors."""
     for of, line, words, side in (
         ({k: at.placed.value for k, at in ceilings.items()}, "--", "renders ", "top"),
         (chance, "-.", "random colors ", "bottom"),
@@ -120,10 +120,10 @@ def _with_limits(axes: Axes, ceilings: Mapping[int, Ceiling], chance: Mapping[in
 
 
 def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling]) -> Figure:
-    """Number and colors right, share of the asked objects there, objects drawn, each against K.
+    """Number and colors right, share of asked objects present, and objects drawn, each against K.
 
-    Dotted: the null, the same pictures at another sample's colors. Gray: K objects of random colors, and
-    what the counter makes of renders that show just what was asked.
+    Dotted: the null, the same images judged at another sample's colors. Gray: K objects of random colors, and
+    the counter on renders that show exactly what was asked.
     """
     figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.6))
     success, right, drawn = panels
@@ -155,8 +155,8 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
 def plot_families(
     found: Mapping[str, Mapping[str, ColorFound]], ceilings: Mapping[str, Mapping[int, Ceiling]]
 ) -> Figure:
-    """Share of the asked objects there against K, a panel for each family of conditions: adding colors, and
-    adding objects of one color. Dotted: the null; gray as in `plot_success`.
+    """Share of asked objects present against K, one panel per family of conditions: adding colors, and adding
+    objects of one color. Dotted: the null; gray as in `plot_success`.
     """
     figure, panels = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.4), sharey=True, squeeze=False)
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
@@ -176,8 +176,8 @@ def plot_families(
 def markdown(
     found: Mapping[str, ColorFound], listed: Mapping[str, ColorFound], same: Mapping[str, ColorFound]
 ) -> str:
-    """K beside its null and the paper's, by random subsets (`found`), the paper's list (`listed`) and K
-    objects of one color (`same`), and conditions obeyed, as a Markdown table.
+    """Markdown table of K next to its null and the paper's, for random subsets (`found`), the paper's list
+    (`listed`) and K objects of one color (`same`), and of conditions obeyed.
     """
     lines = [
         "| net | K, random colors (null) | K, the paper's list (null) | the paper's K "
@@ -198,8 +198,8 @@ def _at(of: ColorFound):
 
 
 def outside(scenes: int) -> str:
-    """Of held-out scenes of 1 to 3 objects, how many hold an object whose center lies beyond the border, in
-    words (App. E.1).
+    """How many of `scenes` held-out scenes of 1 to 3 objects hold an object whose center lies outside the
+    image, in words (App. E.1).
     """
     drawn = [sample_scene(HELD_OUT, i, 1 + i % 3, visibility=False) for i in range(scenes)]
     inside, every = (scene_counts(drawn, outside=of) for of in (False, True))

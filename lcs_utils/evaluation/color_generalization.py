@@ -1,9 +1,9 @@
-"""Length generalization in colors: sample a net told of colors, count objects by color, one row per sample.
+"""Length generalization in colors: sample a color-conditioned net, count by color, one row per sample.
 
     python -m lcs_utils.evaluation.color_generalization color_1-3 --k 1-8 --samples 64
 
 Section 4, App. E.4. Rows live in data/counts/<preset>/color_generalization.csv.gz; those of the same weights,
-counter, seed and sampler are kept, and so are samples and a sheet of them, as with locations.
+counter, seed and sampler are reused, as are samples and their sheet, as with locations.
 """
 
 import argparse
@@ -50,8 +50,8 @@ def measure(
 ) -> None:
     """Sample and count `net` at every K of `ks`, adding to the stored rows after each K.
 
-    Raises ValueError before any sampling for a net that is not told of colors, an unknown family or a K that
-    it does not have, CheckpointError when the net is missing or altered.
+    Raises ValueError before any sampling for a net that is not conditioned on colors, an unknown family or a
+    K outside its range, CheckpointError when the net is missing or altered.
     """
     for k in ks:
         conditions(family, k, 1)
@@ -93,7 +93,7 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
-    parser.add_argument("nets", nargs="+", help="checkpoints told of colors, or CHECKPOINT/CHANGE")
+    parser.add_argument("nets", nargs="+", help="color-conditioned checkpoints, or CHECKPOINT/CHANGE")
     parser.add_argument("--k", type=parse_counts, help="numbers of objects, as 4, 0-8 or 1,4 (default: all)")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))

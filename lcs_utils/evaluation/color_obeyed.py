@@ -1,5 +1,5 @@
-"""How many of the asked colors a net obeys, beside a net that hears nothing (App. E.4): samples are a mixture
-of scenes of which 0, 1, ... objects obey.
+"""How many of the asked colors a net obeys, compared with a net that ignores them (App. E.4): samples are a
+mixture of scenes in which 0, 1, ... objects obey.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from lcs_utils.evaluation.color import LARGEST_K, ColorRow, N, decode
 from lcs_utils.stats import LEVEL, Interval, bounded
 
-MOST_OBEYED = LARGEST_K - 1  # of all colors one object always shows one
-MOST = 10  # objects, for which CLEVR's margins leave room; a sample with more is held against this many
+MOST_OBEYED = LARGEST_K - 1  # when all colors are asked for, any object shows one
+MOST = 10  # objects that CLEVR's margins leave room for; samples with more are treated as having this many
 RESAMPLES, STEPS = 500, 300  # of the bootstrap; of expectation maximization
 
 
@@ -28,18 +28,18 @@ def covered(colors: int, objects: int) -> Float[np.ndarray, "colors+1"]:
 
 @cache
 def table() -> dict[tuple[int, int], Float[np.ndarray, "obeyed placed"]]:
-    """{(K, objects): probability of `placed` given `obeyed`}, exact: objects obey one asked color each, all
-    others are of random colors.
+    """{(K, objects): probability of `placed` given `obeyed`}, exact: each obeying object shows its own asked
+    color, all others have random colors.
 
     The null of "conditions obeyed" for colors, in families that ask for each color at most once; for places
-    it is the net's own pictures (`against_null.obeyed`).
+    the null is the net's own images (`against_null.obeyed`).
     """
     found = {}
     for k in range(1, LARGEST_K + 1):
         for objects in range(MOST + 1):
             rows = np.zeros((k + 1, k + 1))
             for obeyed in range(k + 1):
-                told = min(obeyed, objects)  # more than there are objects cannot obey
+                told = min(obeyed, objects)  # no more can obey than there are objects
                 rows[obeyed, told:] = covered(k - told, objects - told)
             found[k, objects] = rows
     return found
@@ -50,10 +50,10 @@ def mixture(
     samples: Float[np.ndarray, "draws kinds"],
     steps: int = STEPS,
 ) -> Float[np.ndarray, "draws kinds obeyed"]:
-    """Posterior shares of 0, 1, ... obeyed for each kind of sample, after maximizing the mixture's
-    likelihood (EM) for each draw.
+    """Posterior probability of 0, 1, ... obeyed for each kind of sample, with the mixture fitted to each draw
+    by maximum likelihood (EM).
 
-    `samples` says how many of each kind a draw has.
+    `samples` is the number of samples of each kind in each draw.
     """
     weight = np.full((len(samples), likelihood.shape[1]), 1 / likelihood.shape[1])
     total = samples.sum(1, keepdims=True)
@@ -66,7 +66,7 @@ def mixture(
 def _obeyed(
     k: int, kinds: Int[np.ndarray, "kinds 2"], samples: Float[np.ndarray, "draws kinds"]
 ) -> Float[np.ndarray, "draws"]:
-    """Conditions obeyed on average in each draw; `kinds` are (placed, objects)."""
+    """Mean number of conditions obeyed in each draw; `kinds` are (placed, objects)."""
     likelihood = np.array([table()[k, min(max(count, place), MOST)][:, place] for place, count in kinds])
     each = np.minimum(np.arange(k + 1)[None], kinds[:, 1:])
     return (samples * (mixture(likelihood, samples) * each).sum(2)).sum(1) / samples.sum(1)
@@ -75,7 +75,7 @@ def _obeyed(
 def _deaf(
     k: int, counts: Sequence[int], random: np.random.Generator
 ) -> tuple[Int[np.ndarray, "kinds 2"], Float[np.ndarray, "draws kinds"]]:
-    """Kinds of samples, (placed, objects), and draws of them: `counts` objects, of random colors."""
+    """Kinds of samples (placed, objects), and draws of them: `counts` objects in random colors."""
     numbers, often = np.unique(counts, return_counts=True)
     laws = {n: table()[k, min(n, MOST)][0] for n in numbers}
     shown = [(place, n, laws[n][place] * of) for n, of in zip(numbers, often) for place in range(k + 1)]
@@ -86,15 +86,15 @@ def _deaf(
 
 
 def conditions_obeyed(rows: Sequence[ColorRow], k: int, seed: int = 0) -> Interval:
-    """How many of K asked colors one net's samples obey on average, whatever else they show, with its
+    """Mean number of the K asked colors that one net's samples obey, whatever else they show, with its
     bootstrap interval (App. E.4).
 
-    Samples are taken for a mixture of scenes of which 0, 1, ... objects obey. Choice: the likelihood of few
-    samples leans upward where few obey; by how much the bootstrap's mean lies above its value is taken off,
-    from the interval, too. Its null is a net that draws as many objects in random colors: where one of them
-    in forty comes out higher, the interval begins at 0. Raises ValueError without rows of that K, for another
-    K than 1..7 (asked for all colors, one object always shows one of them), and for families that ask for a
-    color twice.
+    Samples are modeled as a mixture of scenes in which 0, 1, ... objects obey. Choice: with few samples the
+    likelihood is biased upward where few obey; the bootstrap's estimate of that bias is subtracted, from the
+    interval, too. The null is a net that draws as many objects in random colors: if one in forty of its draws
+    comes out higher, the interval begins at 0. Raises ValueError without rows of that K, for another K than
+    1..7 (when all colors are asked for, any object shows one of them), and for families that ask for a color
+    twice.
     """
     mine = [row for row in rows if row.k == k]
     if not mine or not 1 <= k <= MOST_OBEYED:

@@ -1,8 +1,8 @@
-"""Success, colors right, K and conditions obeyed of nets told of colors, each beside its null (section 4,
+"""Success, colors right, K and conditions obeyed of color-conditioned nets, each next to its null (section 4,
 App. E.4).
 
-The null of a net is the net: its own pictures judged at colors that another sample was asked for. Chance is
-what as many randomly colored objects as asked for would show.
+The null judges the net's own images at the colors that another sample was asked for. Chance is the value for
+as many randomly colored objects as were asked for.
 
     found = of_net(color_generalization.read(), "color_1-3", "subsets")
 """
@@ -29,10 +29,10 @@ COMMAND = "python -m lcs_utils.evaluation.color_generalization"
 
 
 class ColorAt(NamedTuple):
-    """One net at one K: number and colors right (`success`, but for looks), share of the asked objects there
-    (`right`), and `chance`, that share of K randomly colored objects.
+    """One net at one K: number and colors right (`success`, regardless of looks), share of asked objects
+    present (`right`), and `chance`, that share for K randomly colored objects.
 
-    `obeyed`: conditions obeyed, None where a color is asked for twice, or all of them.
+    `obeyed`: conditions obeyed, None where a color is asked for twice, or where all colors are.
     """
 
     success: Beside
@@ -53,15 +53,15 @@ class ColorFound(NamedTuple):
 
 
 def judged(row: ColorRow, asked: str) -> ColorRow:
-    """The row's picture judged at other colors."""
+    """The row's image judged at other colors."""
     return row._replace(asked=asked, placed=int(np.minimum(decode(row.found), decode(asked)).sum()))
 
 
 def asked_otherwise(
     rows: Sequence[ColorRow], pictures: Sequence[ColorRow], times: int = TIMES
 ) -> list[ColorRow]:
-    """Each picture judged at the colors of up to `times` samples of `rows` that follow it and asked for
-    others: the null. None where all are asked for the same.
+    """The null: each image judged at the differing colors of up to `times` samples of `rows` that follow it.
+    Empty where all samples ask for the same.
     """
     found = []
     for i, picture in enumerate(pictures):
@@ -80,7 +80,7 @@ def _shares(rows: Sequence[ColorRow]) -> dict[str, Float[np.ndarray, "rows"]]:
 
 
 def _draws(own: Sequence[ColorRow], pictures: Sequence[ColorRow], seed: int) -> dict[str, dict]:
-    """{measure: {own, null: bootstrap draws, the value first}}; no null where a picture has no other
+    """{measure: {"own", "null": bootstrap draws, the value first}}; no null if some image has no other
     condition.
     """
     drawn = weights([row.asked for row in own], seed)
@@ -135,5 +135,5 @@ def of_net(rows: Iterable[ColorRow], net: str, family: str = "subsets", seed: in
 def of_nets(
     rows: Mapping[str, Iterable[ColorRow]], family: str = "subsets", seed: int = 0
 ) -> dict[str, ColorFound]:
-    """`of_net` of {net with its size: its rows}."""
+    """`of_net` for each of `rows` {sized net name: its rows}."""
     return {net: of_net(of, bare(net), family, seed) for net, of in rows.items()}

@@ -1,7 +1,7 @@
-"""Pictures that somebody who looks sees among the nets' samples, blind: clean renders and spoiled ones
+"""Control images for judging samples blind by eye: clean and spoiled renders, mixed among the nets' samples
 (App. E.2).
 
-Without them "looks wrong" has no scale: how many renders look wrong, and how many spoiled ones pass?
+They give "looks wrong" a scale: how many clean renders look wrong, and how many spoiled ones pass?
 """
 
 import argparse
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
 
 CONTROLS = {"render": "clean renders", "spoiled": "renders with a fault of gross strength"}
 ROWS = paths.COUNTS / "small" / "controls.csv.gz"
-# The counter's training has none of these scenes, nor its test on fast renders. Its test on Cycles has some
-# of up to three objects, which teaches it nothing: those pictures are read, not learned from.
+# Neither the counter's training nor its test on fast renders contains these scenes. Its test on Cycles has
+# some of up to three objects, which is harmless: nothing is learned from test images.
 SEED = 5
 SIDES = {"32 px": 32, "64 px": 64}
 FAULTS = ("speckle", "confetti", "noise", "ringed", "faded", "ragged")
 
 
 def is_control(name: str) -> bool:
-    """Whether a name, with its size or without, is of CONTROLS."""
+    """Whether `name`, with or without its size, is one of CONTROLS."""
     return sizes.bare(name) in CONTROLS
 
 
 def way() -> tuple[str, int, str, int]:
-    """What stands where a net has weights, seed, solver and steps."""
+    """What controls have in place of a net's weights, seed, solver and steps."""
     return f"look {LOOK}", SEED, "render", 0
 
 
 def images(name: str, k: int, n: int) -> Float[Tensor, "n 3 side side"]:
-    """The first `n` pictures of a control with `k` objects, at CLEVR's distances, in [-1, 1].
+    """The first `n` images of a control with `k` objects at CLEVR's distances, in [-1, 1].
 
-    Spoiled ones have the FAULTS in turn, going on to the next where that fault changes nothing
-    visible. Raises ValueError for another name, size or count.
+    Spoiled images take the FAULTS in turn, moving on to the next where a fault changes nothing visible.
+    Raises ValueError for an unknown name or size, or an invalid count.
     """
     kind = check_choice("a control", sizes.bare(name), CONTROLS)
     side = SIDES[check_choice("the size", sizes.size_of(name), SIDES)]
@@ -79,12 +79,12 @@ def _spoiled(clean: scenes.Labeled, i: int, k: int) -> Float[Tensor, "1 3 side s
 
 
 def rows(name: str, ks: Sequence[int], n: int, counter: "ObjectCounter") -> list[Row]:
-    """What the counter says of the first `n` pictures of a control at every count of `ks`, as rows."""
+    """Count the first `n` images of a control at every number of objects in `ks`, one row per image."""
     weights, seed, solver, steps = way()
     key = {"net": name, "weights": weights, "seed": seed, "solver": solver, "steps": steps}
     found = []
     for k in ks:
-        where = torch.full((n, k, 2), 0.5)  # nobody asked for places
+        where = torch.full((n, k, 2), 0.5)  # no places were asked for
         found += length_generalization.count_rows(images(name, k, n), counter, k, where, **key)
     return found
 
@@ -97,9 +97,9 @@ def read() -> list[Row]:
 def main(arguments=None) -> None:
     program = "python -m lcs_utils.evaluation.controls"
     parser = argparse.ArgumentParser(prog=program, description=__doc__.splitlines()[0])
-    parser.add_argument("--samples", type=int, default=8, help="pictures of each count of 1 to 9 objects")
+    parser.add_argument("--samples", type=int, default=8, help="images per number of objects, 1 to 9")
     parser.add_argument("--counter", help="folder of another counter; its rows need a file, --rows")
-    parser.add_argument("--rows", help="a CSV that these rows are added to (default: the shipped rows)")
+    parser.add_argument("--rows", help="a CSV to add these rows to (default: the shipped rows)")
     args = parser.parse_args(arguments)
     if bool(args.counter) != bool(args.rows):
         parser.error("--counter and --rows go together: the shipped rows are those of the shipped counter")

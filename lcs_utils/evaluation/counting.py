@@ -1,4 +1,4 @@
-"""Samples counted: one row per image by the object counter, of samples or of the sheet that shows them
+"""Count samples with the object counter, one row per image, from new samples or from the stored sheet
 (App. E.2).
 """
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 def count_rows(
     images: Tensor, counter: "ObjectCounter", k: int, where: Tensor | None = None, **key
 ) -> list[Row]:
-    """One Row per image that was sampled at `k` locations of `key["family"]`; `key` are Row's fields that
-    say of which net.
+    """One Row per image sampled at `k` locations of `key["family"]`; `key` holds the Row fields that identify
+    the net.
 
-    `where` [n k 2] (x right, y down, in [0, 1]) are locations of your own, in place of the family's.
+    `where` [n k 2] (x right, y down, in [0, 1]) replaces the locations of the family.
     """
     seed, solver, steps = STANDARD
     key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
@@ -50,7 +50,7 @@ def count_rows(
     rows = []
     for i in range(len(images)):
         asked, found = encode(where[i].cpu().numpy()), encode(centers[i].numpy())
-        # of what is stored: anyone can count it again
+        # from the stored text, so that anyone can recompute it
         placed = len(placement.assigned(decode(asked), decode(found)))
         plausibility = round(float(counts.plausibility[i]), 4)
         seen = Row(**key, k=k, sample=i, count=int(counts.count[i]), placed=placed, plausibility=plausibility)
@@ -59,8 +59,8 @@ def count_rows(
 
 
 def counter_hash(resolution: int = 32, folder: str | Path | None = None) -> str:
-    """First 12 digits of the SHA-256 of a resolution's counter, or of the one in `folder`: rows counted by
-    another counter are stale.
+    """First 12 digits of the SHA-256 of a resolution's counter, or of the one in `folder`; rows of another
+    counter are stale.
     """
     where = shipped.folder(resolution) if folder is None else Path(folder)
     return store.sha256(where / nets.WEIGHTS.partition("/")[2])[:12]
@@ -68,14 +68,14 @@ def counter_hash(resolution: int = 32, folder: str | Path | None = None) -> str:
 
 def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter", told: bool = True) -> None:
     """Raise ValueError, naming both numbers, unless the counter reads the net's images and the net takes
-    locations (App. E.1); one that is not `told` of any may help another.
+    locations (App. E.1); a net without conditions passes if not `told`, since it may assist another.
     """
     drawn, read = pipeline.config.resolution, shipped.sizes(counter.config.resolution)
     if drawn not in read:
         raise ValueError(
             f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; "
-            "train one for it "
-            "(of 16 times 2, 4, 8 ... px): "
+            "train a counter for it "
+            "(16 times 2, 4, 8, ... px): "
             f"python -m lcs_utils.counter --resolution {drawn}"
         )
     if pipeline.config.grid_size != GRID_SIZE:
@@ -90,11 +90,10 @@ def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter
 
 
 def count_sheet(net: str, preset: str = "tiny") -> None:
-    """Count the samples that the net's sheet shows, for which its weights are not needed, where these are
-    not counted yet.
+    """Count the samples of the net's sheet that have not been counted yet; its weights are not needed.
 
-    Raises FileNotFoundError or ValueError as `read_sheet`, and ValueError where this counter's rows are of
-    other weights than the sheet's.
+    Raises FileNotFoundError or ValueError as `read_sheet`, and ValueError if this counter's rows are of other
+    weights than the sheet's.
     """
     sheet, path = read_sheet(net, preset), rows_path(preset)
     side = next(iter(sheet.samples.values())).shape[-1]

@@ -1,8 +1,7 @@
-"""Families of conditions: where samples are asked for objects, each a function of (family, K, sample,
-seed); without torch.
+"""Families of conditions: the locations that samples are asked for, as functions of (family, K, sample,
+seed); no torch.
 
-How far apart is counted in cells of the 16x16 grid, by the larger of the two differences of indices
-(Chebyshev).
+Distances are in cells of the 16x16 grid: the larger of the two index differences (Chebyshev).
 """
 
 from functools import cache
@@ -21,15 +20,15 @@ FAMILIES = {
 }
 HELD_OUT = 700_001  # seeds of scenes start here; training data have seed 0
 ORDERS = 8
-SPACING = 3  # Choice: at least so many cells apart, so that no object is within one cell of two asked ones
+SPACING = 3  # Choice: least distance in cells, so that no object is within one cell of two asked ones
 SHARE = 0.95  # Choice: spread cells are the fewest that hold this share of the objects of training scenes
 SCENES = 1200  # of 1 to 3 objects, from which those cells are derived
 LARGEST_K = {"test": 12, "orders": 12, "spread": 9, "crowded": 12}
 
 
 def occupied(seed: int = 0) -> Int[np.ndarray, "cells 2"]:
-    """The cells (column, row) where training scenes stand: the fewest that hold SHARE of the centers of
-    SCENES scenes.
+    """The cells (column, row) that objects of training scenes occupy: the fewest that hold SHARE of the
+    centers of SCENES scenes.
 
     Choice: scenes of 1, 2, 3 objects in turn, without the visibility test, which costs most of the time.
     """
@@ -59,10 +58,10 @@ def _occupied_apart() -> Bool[np.ndarray, "cells cells"]:
 def spread_cells(
     k: int, rng: np.random.Generator, never: Int[np.ndarray, "never 2"] | None = None, tries: int = 2000
 ) -> Int[np.ndarray, "k 2"]:
-    """`k` occupied cells at random, at least SPACING apart and none of `never`; one after another, afresh
-    when stuck.
+    """Draw `k` occupied cells at random, at least SPACING apart and none of `never`, one after another,
+    restarting when stuck.
 
-    Raises ValueError when `tries` fresh starts find no room.
+    Raises ValueError when `tries` starts find no room.
     """
     check_count("k", k)
     check_kind("rng", rng, np.random.Generator, "a numpy Generator")
@@ -122,7 +121,7 @@ def check(family: str, k: int) -> None:
 def asked(family: str, k: int, sample: int, seed: int = 0) -> Float[np.ndarray, "k 2"]:
     """The `k` locations (x right, y down, in [0, 1]) that one sample is asked for (App. E.1).
 
-    `seed` is the sampling's. Raises ValueError for an unknown family or more locations than it has.
+    `seed` is the sampling seed. Raises ValueError for an unknown family or more locations than it has.
     """
     check(family, k)
     check_count("sample", sample)

@@ -17,7 +17,7 @@ LARGEST_K = max(families.LARGEST_K.values())
 def locations(family: str, k: int, samples: int, seed: int = 0) -> Float[Tensor, "samples k 2"]:
     """The conditioned locations (x right, y down, in [0, 1]) of each sample (App. E.1).
 
-    Raises ValueError for an unknown family, or a k that it does not have (0..12; of `spread` 0..9).
+    Raises ValueError for an unknown family, or a k outside its range (0..12; 0..9 for `spread`).
     """
     families.check(family, k)
     found = [families.asked(family, k, i, seed) for i in range(samples)]

@@ -2,8 +2,8 @@
 
     python -m lcs_utils.evaluation.feature_causal exp1 exp2 --layers encoder.2.scale decoder.0.scale
 
-Rows are those of `net_features`, in the same file: sigma 0 and inputs "samples" say that they are about
-finished images.
+Rows have the format of `net_features` and live in the same file; sigma 0 and inputs "samples" mark them as
+measured on finished images.
 """
 
 import argparse
@@ -33,14 +33,14 @@ from lcs_utils.presets import PRESETS
 from lcs_utils.stats import interval
 
 IMAGES = 16
-LAYERS = ("encoder.2.scale", "decoder.0.scale")  # Choice: one of each half, where images are small
-# Choice: three conditions, as many as in training, the last of which is told or not
+LAYERS = ("encoder.2.scale", "decoder.0.scale")  # Choice: one layer in each half, where images are small
+# Choice: three conditions, as many as in training; the last one is given or left out
 CONTEXT, ADDED = ((0, 1, 2), 2)
 
 
 def judge_of(of: Subject, count=None) -> causal.Judge:
-    """Pictures near the places of a location net; of a color net `count` says how many objects of each color
-    an image shows.
+    """Judge of a net's images: for locations, the pixels near the places; for colors, `count`, which returns
+    the objects of each color in an image.
 
     Raises ValueError for a color net without `count`.
     """
@@ -49,13 +49,13 @@ def judge_of(of: Subject, count=None) -> causal.Judge:
     if condition_kind(of.module.config.cond_dim) == "color":
         raise ValueError(
             f"{of.net} takes colors, which have no place: pass a function that counts them, such as "
-            "`color.found_colors`"
+            "`color_count(resolution)`"
         )
     return causal.near_places(near_places(of.resolution))
 
 
 def color_count(resolution: int) -> Callable[[Tensor], Tensor]:
-    """Objects of each color by the counter of that resolution: [images, 8]."""
+    """A function that counts the objects of each color, [images, 8], with the counter of that resolution."""
     counter = loading.load(resolution)
     return lambda images: found_colors(counter(images))
 
@@ -76,9 +76,9 @@ def causal_rows(
     """Effect and leak of adding alpha d_j and of removing span(d_j) at each layer by itself, with all
     controls and intervals over images.
 
-    Directions are measured on other noise than the samples that they are added to. Raises ValueError as
-    `judge_of`, `features.causal.directions` and `features.causal.interventions`, before any sampling where it
-    can.
+    Directions are measured on different noise than the samples they are added to. Raises ValueError as
+    `judge_of`, `features.causal.directions` and `features.causal.interventions`, if possible before any
+    sampling.
     """
     judge, cond = judge_of(of, count), singles(of.module.config.cond_dim)
     names = [causal.one_layer(of.module, layer) for layer in layers]
@@ -120,13 +120,13 @@ def measure(
     images: int = IMAGES,
     alpha: float = 1.0,
 ) -> list[FeatureRow]:
-    """Add a net's rows at `layers`, one at a time, in place of others at these; they are returned. By default
-    those of LAYERS that it has, unless rows of the same weights are there. Raises as `subject` and
-    `causal_rows`.
+    """Measure a net at `layers`, one at a time, replace its stored rows there, and return the new ones. By
+    default `layers` are those of LAYERS that the net has, and rows of the same weights are reused. Raises as
+    `subject` and `causal_rows`, and ValueError for alpha other than 1 without `file`.
     """
     if alpha != 1 and file is None:
         raise ValueError(
-            f"rows do not say alpha: those of alpha {alpha:g} want a file of their own, --rows FILE"
+            f"rows do not store alpha: rows of alpha {alpha:g} want a file of their own, --rows FILE"
         )
     of, file = subject(net, preset, device), file or path(preset)
     there = find_layers(of.module, "MCScale")
@@ -166,7 +166,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--layers", nargs="+", help=f"one at a time (default: {' '.join(LAYERS)})")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--images", type=int, default=IMAGES)
-    parser.add_argument("--alpha", type=float, default=1.0, help="times the mean difference that is added")
+    parser.add_argument("--alpha", type=float, default=1.0, help="factor of the added mean difference")
     parser.add_argument("--rows", type=Path, help="a CSV of your own (default: the preset's)")
     args = parser.parse_args(arguments)
     try:

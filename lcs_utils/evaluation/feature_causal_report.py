@@ -1,4 +1,4 @@
-"""Rows of `feature_causal` as a figure and a notebook want them: an intervention beside its controls."""
+"""Rows of `feature_causal` arranged for figures and notebooks: an intervention next to its controls."""
 
 from collections.abc import Iterable, Sequence
 
@@ -24,7 +24,7 @@ def changed(rows: Iterable[FeatureRow], size: str = "32 px") -> dict[str, str]:
 def causes(rows: Iterable[FeatureRow], net: str, layer: str, measure: str) -> dict[str, FeatureRow]:
     """{control: row} of an intervention at a layer, in the order of CONTROLS.
 
-    Raises ValueError, with the command, where one is missing; an untrained net's directions may be.
+    Raises ValueError, with the command, if one is missing; only an untrained net's may be.
     """
     found = {row.control: row for row in rows if (row.net, row.layer, row.measure) == (net, layer, measure)}
     if not found.keys() >= CONTROLS.keys() - {UNTRAINED}:

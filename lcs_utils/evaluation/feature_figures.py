@@ -36,8 +36,8 @@ def plot_cosines(
 ) -> Figure:
     """Figs. 5, 11: matrices of cosines, a column per net {name: label} and a row per layer or control.
 
-    `conditions` {net: names of its conditions}, written where they differ from those at the left. Above each
-    stands the mean off-diagonal, signed and absolute; diagonals are gray.
+    `conditions` {net: names of its conditions} are written where they differ from the column to the left.
+    Each matrix is titled with its mean off-diagonal, signed and absolute; diagonals are gray.
     """
     figure, axes = plt.subplots(
         len(layers),
@@ -113,8 +113,8 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
 
 
 def plot_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
-    """F3 against K: the share of a removal that lies along the removed condition's own direction, over
-    1/K.
+    """F3 against K: the share of a removal that lies along the removed condition's own direction, with 1/K
+    for comparison.
     """
     figure, panels = plt.subplots(1, 3, figsize=(9.5, 3.2), sharey=True)
     for axes, part in zip(panels, PARTS, strict=True):
@@ -136,9 +136,9 @@ def plot_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequ
 
 
 def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Sequence[str]) -> Figure:
-    """F5: how much of an object a direction brings, or takes away, at one layer while sampling, beside what
-    the condition itself does and controls of the same length. Of places an object is the condition's own
-    change there; colors are counted.
+    """F5: how much of an object a direction adds or removes at one layer while sampling, next to the
+    condition itself and controls of the same length. For places the unit is the condition's own change there;
+    for colors, a counted object.
     """
     figure, panels = plt.subplots(
         len(nets), 2, figsize=(9.0, 1.0 + 1.55 * len(nets)), squeeze=False, sharex=True, sharey=True
@@ -175,9 +175,9 @@ def plot_against_outcomes(
     found: Mapping[str, Mapping[str, Correlation]],
     every: Mapping[str, Mapping[str, Correlation]],
 ) -> Figure:
-    """F7: what became of each net ({outcome: {net: value}}, a row each) against each measure, above it the
-    rank correlation over trained nets and over `every` net. Untrained ones are hollow, at zero; squares are
-    nets told of colors, large ones of 64 px; trainings of one kind share an entry of the legend.
+    """F7: each outcome ({outcome: {net: value}}, one row each) against each measure, titled with the rank
+    correlation over trained nets (`found`) and all nets (`every`). Untrained nets are hollow, at zero;
+    squares are color-conditioned nets, large marks 64 px; trainings of one kind share a legend entry.
 
     Choice: values below -1.5 are drawn there, as triangles.
     """

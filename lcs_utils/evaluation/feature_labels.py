@@ -11,7 +11,7 @@ from lcs_utils.nets import parts, trained
 from lcs_utils.plotting import PALETTE
 
 GRAY = "#777777"
-NAMES = {  # of the net without its size, and its color
+NAMES = {  # {net without size: (label, color)}
     "exp1": ("Exp. 1", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
     "exp2/unit": ("Exp. 2, labels of one size", "purple"),
@@ -28,8 +28,8 @@ NAMES = {  # of the net without its size, and its color
 
 
 class Curve(NamedTuple):
-    """One net of the additivity figure: its rows' name, its label and color, and the K that it was trained up
-    to (None: untrained).
+    """One net of the additivity figure: its name in rows, its label and color, and the largest K that it was
+    trained on (None: untrained).
     """
 
     net: str
@@ -39,15 +39,15 @@ class Curve(NamedTuple):
 
 
 def _first(net: str) -> tuple[str, int]:
-    """(its name without the seed of its training, the seed); a snapshot keeps its name."""
+    """(name without training seed, training seed); a snapshot keeps its full name."""
     base, seed, images, change = parts(net)
     named = f"{base}/{change}" if change else base
     return (named, seed) if seed and images is None else (net, 0)
 
 
 def known(nets: Iterable[str]) -> list[str]:
-    """The nets of NAMES in its order, each before its other trainings among `nets`, then your own, without
-    sizes.
+    """The nets of NAMES in order, each followed by its other trainings among `nets`, then your own nets; all
+    without sizes.
     """
     others = sorted({bare(name) for name in nets} - set(NAMES))
     again = {name: [net for net in others if _first(net)[0] == name] for name in NAMES}
@@ -56,13 +56,13 @@ def known(nets: Iterable[str]) -> list[str]:
 
 
 def of_colors(net: str) -> bool:
-    """Whether a net is told colors, not places."""
+    """Whether a net is conditioned on colors, not places."""
     return "color" in net if bare(net) in NAMES else trained(bare(net)).condition == "color"
 
 
 def label(name: str) -> str:
-    """A net in words, with its seed where it was trained again and its size where that is 64 px; one of your
-    own by its name.
+    """A net in words, with its seed if it was trained again and its size if that is 64 px; your own nets by
+    name.
     """
     net = bare(name)
     first, seed = _first(net)
@@ -71,14 +71,14 @@ def label(name: str) -> str:
 
 
 def hue(name: str) -> str:
-    """A net's color; gray for one of your own."""
+    """A net's color; gray for nets of your own."""
     first, _ = _first(bare(name))
     return PALETTE[NAMES[first][1]] if first in NAMES else GRAY
 
 
 def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: str = "") -> dict[str, str]:
-    """{net: its label} of the nets of a size that have rows, told of places ("location"), of colors ("color")
-    or of either, untrained ones after the others of their kind.
+    """{net: label} of the nets of one size that have rows, in the order of `known`; `kind` selects nets
+    conditioned on places ("location") or colors ("color"), by default both.
     """
     there = {row.net for row in rows if size_of(row.net) == size}
     wanted = [net for net in known(there) if not kind or of_colors(net) is (kind == "color")]
@@ -87,7 +87,7 @@ def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: st
 
 
 def curves(rows: Iterable[FeatureRow], size: str = "32 px", kind: str = "") -> list[Curve]:
-    """A curve for each net, as `labels`."""
+    """A curve for each net of `labels`."""
     return [
         Curve(
             name,

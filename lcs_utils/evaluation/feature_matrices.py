@@ -2,8 +2,8 @@
 
     python -m lcs_utils.evaluation.feature_matrices exp1 exp2 color_1-3
 
-Rows live in data/counts/tiny/cosines.csv.gz. Each net's untrained twin is measured beside it, labels permuted
-and random vectors too; rows of the same weights are kept.
+Rows live in data/counts/tiny/cosines.csv.gz. Each net is measured with its untrained twin and with two
+controls, permuted labels and random vectors; rows of the same weights are reused.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from lcs_utils.features.contexts import FITTED, KINDS, Sums
 from lcs_utils.features.measures import cosine_matrices
 from lcs_utils.presets import PRESETS
 
-SETTING = Setting(2.0)  # Choice: sigma is lost in the paper; net_features sweeps it
+SETTING = Setting(2.0)  # Choice: the paper's sigma is lost; net_features sweeps it
 COMMAND = "python -m lcs_utils.evaluation.feature_matrices NET ..."
 
 
 class CosineRow(NamedTuple):
-    """One cosine of eq. (3), of conditions i and j in one layer of `side` places a side (0: the denoiser)."""
+    """One cosine of eq. (3), of conditions i and j in a layer of side x side places (0: the denoiser)."""
 
     preset: str
     net: str
@@ -54,7 +54,7 @@ def matrix(of: Sums, kind: int = FITTED) -> Float[Tensor, "n n"]:
 
 
 def net_rows(of: Subject, preset: str, setting: Setting = SETTING) -> list[CosineRow]:
-    """The pairs i < j of every layer, every channel and place counting, and of the denoiser."""
+    """Rows of the pairs i < j for every layer (all channels and places flattened) and the denoiser."""
     found, rows = sums(of, setting, removals=()), []
     for space, of_space in found.items():
         if space.reading != "flat":
@@ -83,7 +83,7 @@ def read(preset: str = "tiny") -> list[CosineRow]:
 
 
 def sides(rows: Iterable[CosineRow], net: str) -> dict[str, int]:
-    """{layer: its places a side}, in the order of the net: encoder, decoder, denoiser (side 0)."""
+    """{layer: places per side}, in the order of the net: encoder, decoder, denoiser (side 0)."""
 
     def place(item: tuple[str, int]) -> tuple[int, int]:
         part, _, rest = item[0].partition(".")
@@ -115,7 +115,7 @@ def measure(
     device: str = "cpu",
     file: Path | None = None,
 ) -> None:
-    """Add the rows of a net and of its untrained twin, unless those of the same weights are there."""
+    """Add the rows of a net and of its untrained twin, unless rows of the same weights are stored."""
     of, file = subject(net, preset, device), file or path(preset)
     singles(of.module.config.cond_dim)
     for one in (of, untrained_twin(of, presets.preset(preset).sigma_data)):
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("nets", nargs="+", help="checkpoints, or CHECKPOINT/unit")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
-    parser.add_argument("--draws", type=int, default=DRAWS, help="of x_t (default: %(default)s)")
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws of x_t (default: %(default)s)")
     parser.add_argument("--rows", type=Path, help="a CSV of your own (default: the preset's)")
     args = parser.parse_args(arguments)
     try:

@@ -1,5 +1,5 @@
-"""Nets whose features are measured (App. E.4): their eight conditions one by one, and twins that have learned
-nothing.
+"""Nets whose features are measured (App. E.4): their eight conditions one by one, and twins that were never
+trained.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ UNTRAINED = "untrained"
 
 
 class Subject(NamedTuple):
-    """A net to measure: its name, hash, denoiser and module, resolution, and the most objects that it saw in
+    """A net to measure: its name, hash, denoiser and module, resolution, and the most objects in its
     training.
     """
 
@@ -43,8 +43,8 @@ class Subject(NamedTuple):
 
 
 def singles(cond_dim: int) -> Float[Tensor, "n cond"]:
-    """The eight conditions one by one: the first test locations, or the colors (App. E.1), by how many
-    numbers a net takes.
+    """The eight conditions one by one: the first test locations, or the colors (App. E.1), depending on the
+    length of the net's conditions.
 
     Raises ValueError for a net that takes neither, such as a local patch net.
     """
@@ -53,7 +53,7 @@ def singles(cond_dim: int) -> Float[Tensor, "n cond"]:
     if cond_dim == len(COLORS):
         return torch.eye(len(COLORS))
     raise ValueError(
-        f"features are measured of nets that take {GRID_SIZE**2} numbers (locations) or {len(COLORS)} "
+        f"features are measured for nets that take {GRID_SIZE**2} numbers (locations) or {len(COLORS)} "
         f"(colors), this one takes {cond_dim}; "
         "a local patch net's layers see patches, not images"
     )
@@ -75,8 +75,8 @@ def check_kind(net: str, cond_dim: int, wanted: str) -> None:
 
 
 def untrained_net(net: EDM2UNet, seed: int = 0, **changed) -> EDM2UNet:
-    """A net of the same size that has learned nothing: fresh weights from `seed`, all gains set to 1 so that
-    it hears conditions; other settings as `changed`.
+    """An untrained net of the same size: fresh weights from `seed`, all gains set to 1 so that conditions
+    have an effect; `changed` replaces other settings.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -90,14 +90,14 @@ def untrained_net(net: EDM2UNet, seed: int = 0, **changed) -> EDM2UNet:
 
 
 def subject(net: str, preset: str = "tiny", device: str = "cpu") -> Subject:
-    """The net as `changes.denoiser` samples it. Raises as that does, and ValueError for a net whose
+    """The net, with the denoiser of `changes.denoiser`. Raises as that does, and ValueError for a net whose
     features cannot be measured.
     """
     base, change = changes.split(net)
     pipeline = checkpoints.load(base, preset, device)
     if pipeline.config.radius is not None:
         raise ValueError(
-            f"{net} is a local patch net, whose layers see patches; features are measured of nets that see "
+            f"{net} is a local patch net, whose layers see patches; features are measured for nets that see "
             "the whole image"
         )
     fuse_(pipeline.net)
@@ -109,7 +109,7 @@ def subject(net: str, preset: str = "tiny", device: str = "cpu") -> Subject:
 def untrained_twin(of: Subject, sigma_data: float, seed: int = 0) -> Subject:
     """The untrained net of the same size, kind of condition and device; its hash is its configuration's.
 
-    One for all nets of a size, whatever their labels and images: told as Exp. 1, with as many objects.
+    One for all nets of a size, whatever their labels and images: conditioned as Exp. 1, with as many objects.
     """
     plain = {"normalize_label": False}
     config = {k: v for k, v in sorted(of.module.config.items()) if not k.startswith("_")} | plain
@@ -133,8 +133,7 @@ def caption(layer: str, side: int, resolution: int) -> str:
 
 
 def near_places(resolution: int, reach: int = 2) -> Bool[Tensor, "n height width"]:
-    """The pixels of the cells within `reach` cells of each test location, where its object is drawn (App.
-    E.1).
+    """The pixels within `reach` cells of each test location's cell, where its object is drawn (App. E.1).
 
     Raises ValueError when the grid does not divide the resolution.
     """

@@ -1,5 +1,5 @@
-"""What a feature space must show if conditions compose in it, as named predictions with what was found
-(section 4, eq. (3)): reached or missed, never left out.
+"""Predictions for a feature space in which conditions compose, each with the measured value (section 4,
+eq. (3)): reached or missed, none is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ LAYERS = ("encoder", "decoder")
 
 
 class Prediction(NamedTuple):
-    """A prediction, what it asks for, what was found, and whether that reaches it."""
+    """A prediction, the threshold it asks for, what was found, and whether that reaches it."""
 
     name: str
     wanted: str
@@ -33,8 +33,8 @@ class Prediction(NamedTuple):
 def of_features(
     rows: Sequence[FeatureRow], composes: str, control: str, untrained: str = UNTRAINED
 ) -> list[Prediction]:
-    """F1 to F3: a net that was told of all conditions against one told of a single one, and against an
-    untrained net.
+    """F1 to F3: a net trained with all conditions (`composes`) against one trained with a single one
+    (`control`), and against an untrained net.
     """
     cosines = {
         net: [pick(rows, net, "cosine_abs", 1, part).value for part in LAYERS]
@@ -108,7 +108,7 @@ def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> li
 
 
 def of_colors(found: Mapping[str, ColorFound]) -> list[Prediction]:
-    """K of nets told of colors within one of the paper's, and at most two for the net told of one color."""
+    """Color nets: K within one of the paper's, and at most two for the net conditioned on one color."""
     tests = []
     for name, of in found.items():
         k, null = say(of.k), say(of.k_null)

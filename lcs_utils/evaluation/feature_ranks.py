@@ -29,7 +29,7 @@ class Correlation(NamedTuple):
 
 
 def ranked(values: Mapping[str, float], k: Mapping[str, float], untrained: bool = TRAINED) -> list[str]:
-    """The nets that are ranked. Raises ValueError naming a trained net without an outcome `k`."""
+    """The nets to rank. Raises ValueError naming a trained net without an outcome `k`."""
     trained = [net for net in values if not net.startswith(UNTRAINED)]
     missing = [net for net in trained if net not in k]
     if missing:
@@ -38,7 +38,7 @@ def ranked(values: Mapping[str, float], k: Mapping[str, float], untrained: bool 
 
 
 def _ranks(values: Float[np.ndarray, "draws nets"]) -> Float[np.ndarray, "draws nets"]:
-    """Ranks within each draw, ties at their mean rank, less the mean."""
+    """Ranks within each draw, ties at their mean rank, minus the mean rank."""
     above = values[:, :, None] > values[:, None]
     same = values[:, :, None] == values[:, None]
     return above.sum(2) + same.sum(2) / 2 - values.shape[1] / 2
@@ -68,7 +68,7 @@ def _correlation(draws: Float[np.ndarray, "resamples+1"], nets: int) -> Correlat
 def against_k(
     values: Mapping[str, float], k: Mapping[str, float], seed: int = 0, untrained: bool = TRAINED
 ) -> Correlation:
-    """F7: does a measure of the nets rank them as K does, or conditions obeyed? Raises as `drawn`."""
+    """F7: the rank correlation over nets of a measure and K, or conditions obeyed. Raises as `drawn`."""
     return _correlation(drawn(values, k, seed, untrained), len(ranked(values, k, untrained)))
 
 
@@ -81,7 +81,7 @@ def beyond(
 ) -> Correlation:
     """How much better one measure ranks the nets than another, in the same draws of nets.
 
-    Raises ValueError for measures of other nets, and as `drawn`.
+    Raises ValueError if the measures cover different nets, and as `drawn`.
     """
     if list(values) != list(others):
         raise ValueError(f"both measures must be of the same nets, got {list(values)} and {list(others)}")
@@ -92,7 +92,7 @@ def beyond(
 def known(
     of: Mapping[str, float], reached: Mapping[str, float], untrained: bool = TRAINED
 ) -> dict[str, float]:
-    """`of` the nets whose outcome is known, and of untrained ones where these are asked for."""
+    """Values `of` the nets whose outcome is known, and of untrained nets if `untrained`."""
     return {net: v for net, v in of.items() if net in reached or (untrained and net.startswith(UNTRAINED))}
 
 
@@ -119,7 +119,7 @@ def differences(
     seed: int = 0,
     untrained: bool = TRAINED,
 ) -> dict[str, dict[str, Correlation]]:
-    """{outcome: {"one measure, less another": how much better it ranks}}, for the pairs of measures."""
+    """{outcome: {"one measure, less another": how much better it ranks}}, for each pair of measures."""
     return {
         outcome: {
             f"{one}, less {other}": beyond(

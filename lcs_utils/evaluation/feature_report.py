@@ -1,5 +1,5 @@
-"""What the rows of `net_features` say: which nets have them, tables with their controls, and what each
-measure is of nets that have a K (section 4, App. E.4).
+"""Summaries of the rows of `net_features`: tables with controls, and each measure for the nets that have a K
+(section 4, App. E.4).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,15 +39,14 @@ def pick(
     """One net's row, or the mean of its values and interval ends over the layers of a part ("encoder",
     "decoder").
 
-    Raises ValueError, with the command, where there is none, and for rows of several orders or numbers of
-    draws.
+    Raises ValueError, with the command, if there is none, and for rows of several orders or numbers of draws.
     """
     wanted = (k, control, reading, sigma, inputs)
 
     def key(r):
         return (r.k, r.control, r.reading, r.sigma, r.inputs)
 
-    # of some 40,000 rows, most are another net's or another measure's
+    # cheap tests first: most of some 40,000 rows are of other nets or measures
     mine = [row for row in rows if row.net == net and row.measure == measure and key(row) == wanted]
     mine = [row for row in mine if row.layer.split(".")[0] == part]
     what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
@@ -63,7 +62,7 @@ def pick(
 
 class Cosines(NamedTuple):
     """Mean absolute cosines of eq. (3) in one part of a net and of its untrained twin, intervals over draws,
-    and in how many of the part's `layers` the net's is the smaller.
+    and in how many of the part's `layers` the net's value is smaller.
     """
 
     part: str
@@ -74,14 +73,14 @@ class Cosines(NamedTuple):
 
     @property
     def side(self) -> str:
-        """Whether the net's are smaller or larger than the untrained net's, or the intervals overlap."""
+        """Whether the net's value is smaller or larger than the untrained net's, or the intervals overlap."""
         if self.net.high < self.untrained.low:
             return "smaller"
         return "larger" if self.net.low > self.untrained.high else "not told apart"
 
 
 def cosines_by_part(rows: Sequence[FeatureRow], net: str, untrained: str) -> list[Cosines]:
-    """Cosines of encoder, decoder and denoiser, since a mean over all layers cancels what differs in sign.
+    """Cosines of encoder, decoder and denoiser, since a mean over all layers cancels differences in sign.
 
     Raises ValueError as `pick`.
     """
@@ -123,8 +122,8 @@ class Matrices(NamedTuple):
 
 
 def by_layer(rows: Sequence[CosineRow], net: str) -> list[Matrices]:
-    """Every layer by itself, named with its places a side, the denoiser, and two controls of all layers
-    averaged (Figs. 5, 11).
+    """Each layer by itself, named with its places per side, the denoiser, and two controls averaged over all
+    layers (Figs. 5, 11).
 
     Choice: matrices are averaged, not vectors; which the paper averages is lost.
     """
@@ -145,7 +144,7 @@ def off_diagonal(cosines: Float[Tensor, "n n"]) -> tuple[float, float]:
 
 
 def averaged(rows: Sequence[CosineRow], net: str, column: Matrices) -> Float[Tensor, "n n"]:
-    """The mean of a column's matrices of one net."""
+    """The mean of one net's matrices over `column.layers`."""
     found = matrices(rows, net, column.control)
     return torch.stack([found[layer] for layer in column.layers]).mean(0)
 
@@ -185,7 +184,7 @@ def outcomes(
 ) -> dict[str, dict[str, float]]:
     """{outcome: {net: value}} of the `known` nets, on random cells or random subsets of colors: K by number
     and places or colors, and the share of six conditions obeyed where that is measurable. `places` and
-    `colors` take a preset and give its rows.
+    `colors` return the rows of a preset.
     """
     wanted, k, obeyed = known(nets), {}, {}
     for preset in SIZES:
@@ -214,7 +213,7 @@ MEASURED = {
     "additivity of D, K = 3": lambda rows, net: pick(rows, net, "additivity", 3).value,
     "own share in D, K = 4": lambda rows, net: pick(rows, net, "own_share", 4).value,
 }
-# not among what was predicted: additivity and own share are of D, and so should what they are held against be
+# not one of the predictions: compares additivity and own share, which are of D, with the cosine of D
 COSINE_OF_D = {
     "one minus mean absolute cosine of D": lambda rows, net: 1 - pick(rows, net, "cosine_abs", 1).value
 }
@@ -252,7 +251,7 @@ def by_noise(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
 
 
 def markdown(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
-    """F1 to F4 and F6 of every net as a Markdown table, its controls in brackets: labels permuted, random
+    """F1 to F4 and F6 of every net as a Markdown table, with controls in brackets: labels permuted, random
     vectors; for the overlap the same vectors rotated; for the probe labels shuffled; the effect has none.
     """
 

@@ -1,4 +1,4 @@
-"""Hand counts as rows: which sample somebody looked at, what was seen, and the file that keeps them."""
+"""Hand counts as rows: which sample was looked at, what was seen, and the file that stores them."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ COUNTS = paths.COUNTS / "hand_counts.csv"
 
 
 class Shown(NamedTuple):
-    """Which sample somebody looks at: the fields that find it among the rows."""
+    """The sample that is looked at: the fields that identify it among the rows."""
 
     net: str
     weights: str
@@ -46,9 +46,9 @@ def write_counts(counts: list[HandCount], path=COUNTS) -> None:
 
 
 def record(new: list[HandCount], path=COUNTS) -> None:
-    """Add counts to the file at once; the same person's earlier count of the same sample is replaced.
+    """Add counts to the file at once, replacing earlier counts of the same samples by the same person.
 
-    Raises ValueError for a negative count or nobody.
+    Raises ValueError for a negative count or an empty `counted_by`.
     """
     for c in new:
         if c.count < 0 or not c.counted_by:

@@ -1,4 +1,4 @@
-"""Objects counted by looking, blind to net and K; how far the counter agrees: Cohen's kappa, confusion
+"""Objects counted by eye, blind to net and K, and the counter's agreement with them: Cohen's kappa, confusion
 (App. E.2).
 
     python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets "exp1, 64 px" "render, 64 px" --k 1-9
@@ -6,9 +6,8 @@
     python -m lcs_utils.evaluation.hand_counts agreement
 
 `sheets` draws numbered, enlarged samples in random order, with renders and spoiled renders among them as
-controls (`controls`); `record` stores a text file of lines `number
-count [?]`, where `?` says that the image does not look like CLEVR. In a notebook,
-`widgets.hand_count.HandCounter` asks one by one.
+controls (`controls`); `record` stores a text file of lines `number count [?]`, where `?` marks an image that
+does not look like CLEVR. In a notebook, `widgets.hand_count.HandCounter` shows them one by one.
 """
 
 import argparse
@@ -47,12 +46,12 @@ def choose(
     preset: str = "tiny",
     family: str = "test",
 ) -> list[Shown]:
-    """The first `samples` samples of each net at each K in the random order of seed `order`: neither can be
-    read off it.
+    """The first `samples` samples of each net at each K, in the random order of seed `order`, which reveals
+    neither net nor K.
 
-    `way` is the samples' own seed, solver and steps; a net's name may say its size (`sizes.sized`), and a
-    name of `controls.CONTROLS` is no net, and of no family. Raises ValueError for no K or no samples, or
-    an unknown family.
+    `way` is the seed, solver and steps of the samples. A net's name may include its size (`sizes.sized`); a
+    name of `controls.CONTROLS` is a control, without family. Raises ValueError for no K or no samples, or an
+    unknown family.
     """
     check_choice("a family", family, families.FAMILIES)
     if samples < 1 or not ks:
@@ -87,8 +86,8 @@ def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
 
 
 def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
-    """The samples themselves [3 resolution resolution] in [-1, 1]: those on sheets and kept ones are read,
-    others drawn and kept.
+    """The images of samples, each [3 resolution resolution] in [-1, 1]: read from sheets or stored samples,
+    otherwise drawn and stored.
     """
     wanted: dict[tuple, int] = {}
     for s in shown:
@@ -113,7 +112,7 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
 
 
 def sheet(images: list[Tensor], first: int, side: int = SIDE) -> Image.Image:
-    """Images enlarged to `side` px, COLUMNS beside each other, each with its number and nothing else."""
+    """Images enlarged to `side` px, COLUMNS per row, each with its number and nothing else."""
     gap, head = 8, 22
     rows = math.ceil(len(images) / COLUMNS)
     page = Image.new("RGB", (COLUMNS * (side + gap) + gap, rows * (side + head + gap) + gap), "white")
@@ -129,8 +128,8 @@ class Session(NamedTuple):
     """A round of counting for `widgets.hand_count.HandCounter(s.pictures, s.record, s.done)`, stored answer
     by answer.
 
-    `shown` are in random order; those that `counted_by` has already counted come first, so that a round
-    goes on.
+    `shown` are in random order; those that `counted_by` has already counted come first, so that a round can
+    be resumed.
     """
 
     shown: list[Shown]
@@ -145,7 +144,7 @@ class Session(NamedTuple):
 
 
 def session(shown: list[Shown], counted_by: str, path=COUNTS, preset: str = "tiny") -> Session:
-    """A round over `shown` (from `choose`), where `counted_by` left off (App. E.2)."""
+    """A round over `shown` (from `choose`), resumed where `counted_by` left off (App. E.2)."""
     before = {c.shown for c in read_counts(path) if c.counted_by == counted_by}
     order = sorted(shown, key=lambda s: s not in before)  # sorting keeps the random order within each part
     pictures = [to_uint8(image) for image in images_of(order, preset)]
@@ -170,7 +169,7 @@ def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
 def confusion(
     hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "samples"]
 ) -> Int[np.ndarray, "n n"]:
-    """How often hands saw i objects (row) and the counter j (column)."""
+    """How often hands counted i objects (row) and the counter j (column)."""
     n = int(max(hands.max(), counter.max())) + 1
     table = np.zeros((n, n), int)
     np.add.at(table, (hands, counter), 1)
@@ -180,8 +179,8 @@ def confusion(
 def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
     """Cohen's kappa: agreement beyond chance, 1 is perfect, 0 chance.
 
-    `power` 0: equal or not; 1, 2: |i - j|^power counts. nan where both always give one and the same count.
-    Raises ValueError for an empty table.
+    `power` 0: equal or not; 1, 2: differences weigh |i - j|^power. nan where both always give one and the
+    same count. Raises ValueError for an empty table.
     """
     if table.sum() == 0:
         raise ValueError("kappa needs at least one sample that both have counted")
@@ -224,7 +223,7 @@ class Agreement(NamedTuple):
         return said
 
     def plot(self) -> Figure:
-        """The confusion of counts: a number is how many samples hands and counter counted so."""
+        """The confusion of counts; each number is how many samples got these two counts."""
         shown = self.counts[: np.flatnonzero(self.counts.any(1)).max() + 1]
         high, wide = shown.shape
         figure, axes = plt.subplots(figsize=(0.3 * wide + 1.2, 0.3 * high + 0.9))

@@ -1,4 +1,4 @@
-"""What the layers of a net say: hooks that never match silently, and a net's answers to many sets of
+"""Features of a net's layers: hooks that raise where nothing matches, and a net's responses to many sets of
 conditions at once.
 """
 
@@ -30,10 +30,10 @@ SHOWN = 40  # names in an error
 
 
 def find_layers(net: nn.Module, layers: Layers) -> dict[str, nn.Module]:
-    """{name: module} in the order of the net: those called so, or of that class, or of a class called so
-    (App. E.4: "MCScale").
+    """{name: module}, in the order of the net, of the layers with this name, class, or class name (App. E.4:
+    "MCScale").
 
-    Raises ValueError, naming the classes and modules that there are, for one that matches nothing.
+    Raises ValueError, naming the classes and modules that exist, for one that matches nothing.
     """
     check_kind("net", net, nn.Module, "a torch module")
     wanted = [layers] if isinstance(layers, (str, type)) else check_list("layers", layers)
@@ -68,11 +68,11 @@ def find_layers(net: nn.Module, layers: Layers) -> dict[str, nn.Module]:
 
 @contextmanager
 def capture(net: nn.Module, layers: Layers) -> Iterator[dict[str, list[Tensor]]]:
-    """{layer: its outputs, one for each forward pass of the net}, filled while the context lasts; layers as
+    """Collect {layer: its outputs, one for each forward pass of the net} while the context lasts; layers as
     `find_layers`.
 
-    The hooks are gone afterwards, also after an exception. Raises as `find_layers`, and TypeError for an
-    output that is no tensor.
+    The hooks are removed afterwards, even after an exception. Raises as `find_layers`, and TypeError for an
+    output that is not a tensor.
     """
     found = find_layers(net, layers)
     outputs: dict[str, list[Tensor]] = {name: [] for name in found}
@@ -98,7 +98,7 @@ def capture(net: nn.Module, layers: Layers) -> Iterator[dict[str, list[Tensor]]]
 class Space(NamedTuple):
     """A feature space: a layer, or "denoiser" for D itself, and how it is read (eq. (3) does not say).
 
-    flat: every channel and place; mean: channels, averaged over places; scale: the factors of an MCScale, one
+    flat: every channel and place; mean: channels averaged over places; scale: the factors of an MCScale, one
     per channel.
     """
 
@@ -108,14 +108,14 @@ class Space(NamedTuple):
 
 @dataclass(frozen=True)
 class NetResponse:
-    """respond(x_t, sigma, sets) -> {Space: features [sets features]}: what layers and denoiser of one net say
-    to sets of conditions.
+    """respond(x_t, sigma, sets) -> {Space: features [sets features]}: features of a net's layers and of its
+    denoiser under sets of conditions.
 
     `singles` [n cond] are the conditions one by one; a set is their sum. `denoise` may wrap the net, as long
-    as it calls it once per evaluation. Of a layer with a child `linear` (MCScale) the scale is read too.
-    `chunk` images run together. Raises ValueError for conditions that the net does not take, for a layer as
-    `find_layers`, and, when called, for a condition that there is not and for a denoiser that calls the net
-    more than once.
+    as it calls it once per evaluation. For a layer with a child `linear` (MCScale) the scale is read too.
+    `chunk` images run together. Raises ValueError for conditions that the net does not take, for layers as
+    `find_layers`, and, when called, for an unknown condition and for a denoiser that calls the net more than
+    once.
     """
 
     denoise: Denoiser
@@ -137,13 +137,13 @@ class NetResponse:
 
     @property
     def scales(self) -> dict[str, str]:
-        """{child that computes a layer's factors: the layer} of the layers that have one."""
+        """{child that computes a layer's factors: the layer}, for the layers that have one."""
         return {
             f"{name}.linear": name for name in self.layers if hasattr(self.net.get_submodule(name), "linear")
         }
 
     def condition(self, sets: Sets) -> Float[Tensor, "sets cond"]:
-        """The condition of each set. Raises ValueError naming a condition that there is not."""
+        """The condition of each set. Raises ValueError naming an unknown condition."""
         sets = [check_counts("a set of conditions", J, None) for J in check_list("sets", sets, 1)]
         unknown = sorted({j for J in sets for j in J} - set(range(len(self.singles))))
         if unknown:

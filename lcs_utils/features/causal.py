@@ -1,8 +1,8 @@
 """F5: do the directions of eq. (3) cause what they stand for? Features of one layer are moved along them
 while sampling.
 
-Directions belong to a noise level: they are measured on states of sampling under no condition, at each level
-that a sampler visits.
+Directions are specific to a noise level: they are measured at each level that a sampler visits, on the states
+of sampling without conditions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,14 +28,14 @@ from lcs_utils.checks import (
 from lcs_utils.diffusion import SOLVERS, Denoiser, check_schedule, final, sample
 from lcs_utils.features.capture import capture, find_layers
 
-# What an intervention did: (changed, plain, full, j, sign) -> effect and leak of each image, where `full` was
-# sampled with condition j (sign 1), or `plain` was (-1).
+# Judges an intervention: (changed, plain, full, j, sign) -> effect and leak of each image, where `full` was
+# sampled with condition j (sign 1), or `plain` was (sign -1).
 Judge = Callable[[Tensor, Tensor, Tensor, int, int], tuple[Float[Tensor, "batch"], Float[Tensor, "batch"]]]
 
 
 def one_layer(net: nn.Module, layer: str) -> str:
-    """The name of a layer that exists and is one. Raises ValueError as `find_layers`, and where it is
-    several.
+    """The name of the one layer that `layer` matches. Raises ValueError as `find_layers`, and if several
+    match.
     """
     check_text("layer", layer)
     names = list(find_layers(net, layer))
@@ -46,7 +46,7 @@ def one_layer(net: nn.Module, layer: str) -> str:
 
 @contextmanager
 def changed(net: nn.Module, layer: str, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """While the context lasts the layer's output is change(output). Raises as `one_layer`."""
+    """Replace the layer's output by change(output) while the context lasts. Raises as `one_layer`."""
     check_call("change", change)
     check_kind("net", net, nn.Module, "a module")
     handle = net.get_submodule(one_layer(net, layer)).register_forward_hook(
@@ -60,8 +60,8 @@ def changed(net: nn.Module, layer: str, change: Callable[[Tensor], Tensor]) -> I
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """d_j of one layer at every noise level of a sampler, and the mean feature under no condition: the middle
-    of a removal.
+    """d_j of one layer at every noise level of a sampler, and the mean features without conditions
+    (`baseline`), which removals are measured from.
     """
 
     layer: str
@@ -70,17 +70,17 @@ class Directions:
     baseline: Float[Tensor, "levels ..."]
 
     def at(self, sigma: float) -> int:
-        """The level nearest to a noise level, on a logarithmic scale. Raises ValueError unless it is > 0."""
+        """Index of the level nearest to `sigma` on a log scale. Raises ValueError unless sigma > 0."""
         check_number("sigma", sigma, 0, above=True)
         return int(
             (self.sigmas.log() - torch.tensor(float(sigma), dtype=self.sigmas.dtype).log()).abs().argmin()
         )
 
     def scaled_as(self, other: "Directions") -> "Directions":
-        """These directions with the lengths of another net's, level by level and condition by condition, and
-        about its middle: what a removal leaves is the net's own.
+        """These directions with the lengths and baseline of `other`, level by level and condition by
+        condition, so that a removal keeps the mean features of the net of `other`.
 
-        Raises ValueError for those of other levels or conditions.
+        Raises ValueError if levels or conditions differ.
         """
         check_kind("other", other, Directions, "Directions")
         check_tensor("the other directions", other.d, self.d.shape, False)
@@ -93,7 +93,7 @@ class Directions:
         return Directions(self.layer, self.sigmas, scaled, other.baseline)
 
     def at_random(self, generator: torch.Generator) -> "Directions":
-        """Random vectors of the same lengths, one a condition, the same at every level."""
+        """Random vectors of the same lengths, one per condition, the same at every level."""
         check_generator(generator)
         noise = torch.randn(self.d.shape[1:], generator=generator).to(self.d).expand_as(self.d)
         return Directions(self.layer, self.sigmas, noise, self.baseline).scaled_as(self)
@@ -109,10 +109,10 @@ def directions(
     sigmas: Float[Tensor, "levels"],
     solver: str = "dpmpp_2m",
 ) -> Directions:
-    """Mean differences of one layer, eq. (3), over states of sampling under no condition from unit `noise`,
-    at all `sigmas` > 0.
+    """Mean differences of one layer, eq. (3), on states of sampling without conditions from unit `noise`, at
+    all `sigmas` > 0.
 
-    Raises ValueError as `one_layer` and `diffusion.sample`, and for conditions that the layer does not hear.
+    Raises ValueError as `one_layer` and `diffusion.sample`, and for conditions without effect on the layer.
     """
     check_call("denoise", denoise)
     check_tensor("singles", singles, ("n", "cond"), False)
@@ -153,7 +153,7 @@ def check_direction(denoise: Denoiser, net: nn.Module, found: Directions, j: int
 
 def adding(denoise: Denoiser, net: nn.Module, found: Directions, j: int, alpha: float = 1.0) -> Denoiser:
     """The denoiser with alpha d_j added to the layer's output at every noise level. Raises ValueError for a j
-    that has no direction.
+    without a direction.
     """
     check_direction(denoise, net, found, j)
     check_number("alpha", alpha)
@@ -167,9 +167,9 @@ def adding(denoise: Denoiser, net: nn.Module, found: Directions, j: int, alpha: 
 
 
 def removing(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> Denoiser:
-    """The denoiser without the layer's share along d_j: z - d ((z - baseline) . d) / |d|^2.
+    """The denoiser without the component of the layer's output along d_j: z - d ((z - baseline) . d) / |d|^2.
 
-    Choice: measured from the mean feature under no condition, so that what every image has along d_j stays.
+    Choice: measured from the mean features without conditions, so that what every image has along d_j stays.
     Raises as `adding`.
     """
     check_direction(denoise, net, found, j)
@@ -189,7 +189,7 @@ def removing(denoise: Denoiser, net: nn.Module, found: Directions, j: int) -> De
 
 
 class Effect(NamedTuple):
-    """What one intervention did to each image: effect on the condition it stands for, and leak into
+    """What one intervention did to each image: its effect on the condition it stands for, and its leak into
     everything else.
     """
 
@@ -217,10 +217,10 @@ def interventions(
     """Add alpha d_j while sampling under `context` without j, and remove span(d_j) under `context`, from the
     same noise.
 
-    Controls: "condition" tells the net j itself; "random" a vector of d_j's length; "another" the direction
-    of a condition outside `context`; "untrained" the directions of an untrained net, as long as the net's
-    own (`Directions.scaled_as`). A removal's effect is the change that it undoes: as telling j would, with
-    the sign turned. Raises ValueError for j outside `context`, and where no condition lies outside it.
+    Controls: "condition" gives or withholds j itself; "random" a vector of d_j's length; "another" the
+    direction of a condition outside `context`; "untrained" the directions of an untrained net, as long as the
+    net's own (`Directions.scaled_as`). A removal is judged against withholding j. Raises ValueError for j
+    outside `context`, and where no condition lies outside it.
     """
     check_kind("found", found, Directions, "Directions")
     check_tensor("singles", singles, ("n", "cond"), False)
@@ -267,14 +267,14 @@ def interventions(
 
 
 def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
-    """A judge of pictures: `places[j]` are the pixels near condition j's place.
+    """A judge by pixels: `places[j]` are the pixels near condition j's place.
 
-    effect: the change there along the one that telling j (or not telling it) makes, 1 for the same; leak: the
-    change of all other pixels, relative to the size of that one.
+    effect: the change there along the change that giving (or withholding) j makes, 1 if they are the same;
+    leak: the change of all other pixels, relative to the size of that one.
     """
     check_tensor("places", places, ("n", "height", "width"), False, "bool")
 
-    def judge(image, plain, full, j, sign):  # whose sign the change itself says
+    def judge(image, plain, full, j, sign):  # `true` already has the sign
         inside = places[j].to(image.dtype)
         change, true = image - plain, full - plain
         size = (inside * true.square()).flatten(1).sum(1).clamp(min=1e-12)
@@ -286,7 +286,7 @@ def near_places(places: Bool[Tensor, "n height width"]) -> Judge:
 
 
 def by_counts(count: Callable[[Tensor], Float[Tensor, "batch n"]]) -> Judge:
-    """A judge of objects: `count` says how many of each condition an image shows, such as colors.
+    """A judge by objects: `count` returns how many of each condition, such as a color, an image shows.
 
     effect: the change of j's count, in objects (of a removal, whose `sign` is -1: how many fewer); leak: the
     sum of the absolute changes of all others.

@@ -1,9 +1,9 @@
-"""One pass over draws of x_t: inner products of features under many sets of conditions, from which every
-measure follows.
+"""One pass over draws of x_t: inner products of features under many sets of conditions, from which all
+measures follow.
 
-The feature vectors themselves are forgotten draw by draw. Kept are the mean differences of one half of the
-draws (eq. (3)), and of the other half what those say about it, so that no instrument learns from what it
-judges.
+The feature vectors themselves are discarded draw by draw. Kept are the mean differences over one half of the
+draws (eq. (3)), and their products with the features of the other half, so that no measure is tested on what
+it was fitted on.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,18 +17,17 @@ from lcs_utils.checks import check_call, check_count, check_counts, check_flag, 
 from lcs_utils.features.capture import Sets, Space
 
 Response = Callable[[Tensor, float, Sets], dict[Space, Tensor]]
-# directions: the mean differences, those with labels permuted, unit vectors at random
+# kinds of directions: mean differences, those for permuted labels, random unit vectors
 FITTED, PERMUTED, RANDOM = range(3)
 KINDS = ("", "permuted", "random")  # the names of their rows: the measure itself, and its two controls
-POOLED = 4096  # features; spaces with no more are kept for the probe
+POOLED = 4096  # features; spaces of at most so many are kept for the probe
 
 
 def contexts(order: Sequence[int], removals: Sequence[int]) -> list[frozenset[int]]:
-    """The sets that one x_t is seen under: none, the single conditions, the first K of `order`; for K of
-    `removals` those without each.
+    """The sets of conditions for one x_t: none, each single one, the first K of `order`, and, for K of
+    `removals`, these without each of theirs.
 
-    In this order, each set once. Raises ValueError for a condition that is named twice and a K outside
-    1..n.
+    In this order, each set once. Raises ValueError for a condition that is named twice and a K outside 1..n.
     """
     order = check_counts("order", order)
     if len(set(order)) < len(order):
@@ -42,7 +41,7 @@ def contexts(order: Sequence[int], removals: Sequence[int]) -> list[frozenset[in
 
 
 def check_design(n: int, draws: int, removals: Sequence[int]) -> None:
-    """Raise ValueError, with what is allowed, for too few conditions or draws, or a K outside 2..n."""
+    """Raise ValueError, saying what is allowed, for too few conditions or draws, or a K outside 2..n."""
     check_count("n", n, None)
     check_count("draws", draws, None)
     removals = check_counts("removals", removals, None)
@@ -57,11 +56,12 @@ def check_design(n: int, draws: int, removals: Sequence[int]) -> None:
 
 @dataclass
 class Sums:
-    """What a pass keeps of one feature space; z(J) below is always minus z({}) at the same x_t.
+    """What a pass keeps of one feature space; z(J) below always stands for z(J) - z({}) at the same x_t.
 
-    sets[draw] are the V sets, no condition first, then the n single ones; gram[draw] holds all inner products
-    of z(J); directions are the mean z({j}) over the first half of the draws; `projected` those, permuted and
-    random ones, times the z(J) of the second half; pooled the features themselves, when they are few.
+    sets[draw] are the V sets, first no condition, then the n single ones; gram[draw] holds all inner products
+    of z(J); `directions` are the mean z({j}) over the first half of the draws; `projected` are products of
+    these, of permuted and of random directions with z(J) in the second half; `pooled` are the features, if
+    few.
     """
 
     sets: list[list[frozenset[int]]]
@@ -85,9 +85,7 @@ class Sums:
         return len(self.sets) - len(self.projected)
 
     def row(self, draw: int, J: Sequence[int] | frozenset[int]) -> int:
-        """Where set J stands in `gram[draw]`. Raises ValueError for a set that this draw was not seen
-        under.
-        """
+        """Index of set J in `gram[draw]`. Raises ValueError for a set that was not evaluated in this draw."""
         check_count("draw", draw, 0, len(self.sets) - 1)
         J = check_counts("a set of conditions", J)
         try:
@@ -98,7 +96,7 @@ class Sums:
 
 @dataclass
 class _Growing:
-    """The sums of one space while draws come in."""
+    """The sums of one space while draws are added."""
 
     n: int
     first: int  # draws of the first half
@@ -137,12 +135,12 @@ def gather(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[Space, Sums]:
-    """All sums of all spaces from one pass: `draw(i)` is x_t of draw i, which `respond` sees under every set
-    of `contexts`.
+    """Sums of every feature space from one pass: `draw(i)` returns x_t of draw i, which `respond` evaluates
+    under every set of `contexts`.
 
-    Memory does not grow with the draws but for V^2 numbers, and V times the few features of small spaces, a
-    draw. `shuffled`: every draw's K conditions are a random K of the n; otherwise the first K. `progress` is
-    called with each finished draw. Raises ValueError as `check_design`, before anything runs.
+    Memory per draw is V^2 numbers, and V times the features of small spaces. `shuffled`: the K conditions of
+    each draw are a random K of the n; otherwise the first K. `progress` is called with the index of each
+    finished draw. Raises ValueError as `check_design`, before anything runs.
     """
     removals = check_list("removals", removals)
     for name, call in (("respond", respond), ("draw", draw), ("progress", progress)):

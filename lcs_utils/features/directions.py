@@ -32,10 +32,10 @@ def mean_difference_vectors(
 
 
 def cosine_similarity(d: Float[Tensor, "conditions features"]) -> Float[Tensor, "conditions conditions"]:
-    """The test of eq. (3), C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; zero off the diagonal for a CPC
-    (not only for it).
+    """The test of eq. (3), C_ij = d_i . d_j / (|d_i| |d_j|), in [-1, 1]; zero off the diagonal for a CPC (but
+    not only for one).
 
-    Raises ValueError naming vectors of length zero, for which no angle exists.
+    Raises ValueError naming vectors that are not finite or have length zero, for which no angle exists.
     """
     check_tensor("d", d, ("conditions", "features"), False, "float")
     lengths = d.norm(dim=1)
@@ -77,8 +77,8 @@ def basis_overlap(d: Float[Tensor, "conditions features"]) -> float:
 def rotated(
     d: Float[Tensor, "conditions features"], generator: torch.Generator
 ) -> Float[Tensor, "conditions features"]:
-    """The vectors after one uniformly random rotation of feature space: the same lengths and cosines, any
-    basis.
+    """The vectors after one uniformly random rotation of feature space, which keeps lengths and cosines but
+    not the basis.
 
     Raises ValueError for more vectors than dimensions.
     """

@@ -1,10 +1,10 @@
 """Do conditions act separately in feature space? Eq. (3)'s cosine, additivity, eq. (10) among features, and a
 probe.
 
-Every measure comes with its controls: labels permuted over samples, random vectors of the same dimension. The
-third, an untrained net, is the same measures of another net (`evaluation.net_features`). Intervals are
-bootstraps over the draws of the second half, with the directions of the first half as they are, and so too
-narrow for other first halves.
+Every measure has two controls: labels permuted over samples, and random vectors of the same dimension. The
+third, an untrained net, is the same measure on another net (`evaluation.net_features`). Intervals are
+bootstraps over the draws of the second half with the directions of the first half held fixed, so they are too
+narrow: they leave out the choice of the first half.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from lcs_utils.stats import LEVEL
 
 RESAMPLES, ROTATIONS = 500, 100  # fewer than `stats.RESAMPLES`: each draw sums vectors of features anew
 MEASURES = ("cosines", "additivity", "own_share", "basis", "probe")
-NULLS = 8  # probes on shuffled labels, or on random vectors, whose mean is a control: one alone may be lucky
-RIDGE = 0.1  # Choice: of the probe's penalty, per sample, features standardized
+NULLS = 8  # probes on shuffled labels or random vectors that a control averages: one alone may be lucky
+RIDGE = 0.1  # Choice: the probe's penalty per sample, on standardized features
 
 
 class Measured(NamedTuple):
-    """One number: its measure, K, the control that it is ("": none), the value and its interval of level
-    LEVEL over draws.
+    """One number: its measure, K, control ("": the measure itself), value, and interval of level LEVEL over
+    draws.
     """
 
     measure: str
@@ -39,15 +39,15 @@ class Measured(NamedTuple):
 
 
 def check_sums(sums: Sums, ks: Sequence[int] = (), least: int = 1) -> list[int]:
-    """The numbers of conditions `ks`, each `least`..n. Raises TypeError or ValueError for others, and for
-    what are no Sums.
+    """Check the numbers of conditions `ks`, each `least`..n, and return them. Raises TypeError or ValueError
+    for others, and if `sums` is not a Sums.
     """
     check_kind("sums", sums, Sums, "the Sums of one feature space")
     return check_counts("K", ks, least, sums.n)
 
 
 def resampling(draws: int, seed: int = 0) -> Float[Tensor, "resamples+1 draws"]:
-    """Weights of draws: all alike first, then those of bootstrap samples; rows sum to 1."""
+    """Weights of the draws: first all equal, then those of each bootstrap sample; rows sum to 1."""
     check_count("draws", draws, 1)
     check_count("seed", seed)
     picked = torch.randint(draws, (RESAMPLES, draws), generator=torch.Generator().manual_seed(seed))
@@ -57,7 +57,7 @@ def resampling(draws: int, seed: int = 0) -> Float[Tensor, "resamples+1 draws"]:
 
 
 def measured(measure: str, k: int, control: str, values: Float[Tensor, "resamples+1"]) -> Measured:
-    """The first of `values` and the quantiles of the others; nan where too few of them are defined."""
+    """The first of `values` with the quantiles of the rest; nan where too few of these are defined."""
     rest = values[1:][values[1:].isfinite()]
     ends = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
     low, high = rest.quantile(ends).tolist() if len(rest) > len(values) // 2 else (torch.nan, torch.nan)
@@ -65,8 +65,8 @@ def measured(measure: str, k: int, control: str, values: Float[Tensor, "resample
 
 
 def split_products(sums: Sums, kind: int) -> Float[Tensor, "half n n"]:
-    """d_i of the first half times z({j}) of each draw of the second: noise that both share is not in it (eq.
-    (3)).
+    """Products of d_i from the first half with z({j}) of each draw of the second half, which share no noise
+    (eq. (3)).
     """
     n, first = sums.n, sums.half
     if kind != PERMUTED:
@@ -79,18 +79,18 @@ def split_products(sums: Sums, kind: int) -> Float[Tensor, "half n n"]:
 def cosine_matrices(
     sums: Sums, weights: Float[Tensor, "resamples half"], kind: int = FITTED
 ) -> Float[Tensor, "resamples n n"]:
-    """Eq. (3)'s cosines, signed, from disjoint halves: d_i . d_j is (mean of one half) . (mean of the other),
-    lengths too.
+    """Eq. (3)'s signed cosines from disjoint halves: every d_i . d_j, squared lengths too, is (mean of one
+    half) . (mean of the other).
 
-    The baseline's noise is the same in all mean differences of a half and would tilt them all alike. Where a
-    squared length comes out negative there is no cosine: nan. With labels permuted the products are over the
-    true lengths. Raises ValueError for vectors of length zero.
+    Within one half, all mean differences share the baseline's noise, which would tilt them all alike. nan
+    where an estimated squared length is not positive. For permuted labels, products are divided by the true
+    lengths. Raises ValueError for vectors of length zero.
     """
     lengths = sums.directions_gram[FITTED].diagonal()
     if not bool((lengths > 0).all()):
         raise ValueError(
-            f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero: nothing hears "
-            "those conditions"
+            f"mean difference vectors {(lengths == 0).nonzero().flatten().tolist()} are zero: the "
+            "features do not respond to those conditions"
         )
     if kind == RANDOM:
         return sums.directions_gram[RANDOM].expand(len(weights), -1, -1)
@@ -101,7 +101,7 @@ def cosine_matrices(
 
 
 def cosines(sums: Sums, seed: int = 0) -> list[Measured]:
-    """F1: mean off-diagonal cosine of eq. (3), signed (`cosine`) and absolute (`cosine_abs`), chance about
+    """F1: mean off-diagonal cosine of eq. (3), signed (`cosine`) and absolute (`cosine_abs`); chance is about
     0.
     """
     check_sums(sums)
@@ -116,8 +116,8 @@ def cosines(sums: Sums, seed: int = 0) -> list[Measured]:
 
 
 def _squared_gaps(sums: Sums, k: int, kind: int) -> tuple[Tensor, Tensor]:
-    """|z(C) - z({}) - sum of single effects|^2 and |z(C) - z({})|^2 for every draw (of the second half with
-    random directions).
+    """|z(C) - z({}) - sum of single effects|^2 and |z(C) - z({})|^2 of every draw (of the second half only,
+    for random directions).
     """
     n, gaps, sizes = sums.n, [], []
     for i in range(sums.half if kind == RANDOM else 0, len(sums.sets)):
@@ -148,8 +148,8 @@ def additivity(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
     """F2: R2(K) = 1 - sum |z(C) - z({}) - sum_j d_j|^2 / sum |z(C) - z({})|^2 over draws, d_j = z({j}) -
     z({}) at the same x_t.
 
-    1 for an exact CPC (Lemma 1); at most 1, no lower bound. Beside it `effect`, the root mean square of z(C)
-    - z({}) over draws and features: a net that hardly hears its conditions is additive too.
+    1 for an exact CPC (Lemma 1); at most 1, no lower bound. Comes with `effect`, the root mean square of z(C)
+    - z({}) over draws and features: a net that hardly responds to its conditions is additive too.
     """
     found = []
     for k in check_sums(sums, ks):
@@ -204,10 +204,10 @@ def own_share(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
 
 
 def basis(sums: Sums, seed: int = 0) -> list[Measured]:
-    """F4: overlap of the mean differences' supports, and of the same vectors randomly rotated, which keep all
-    cosines (eq. (3)).
+    """F4: overlap of the mean differences' supports, and of the same vectors randomly rotated, which keeps
+    all cosines (eq. (3)).
 
-    The interval stands with the control: it holds LEVEL of the rotations.
+    Only the control has an interval; it holds LEVEL of the rotations.
     """
     check_sums(sums)
     check_count("seed", seed)
@@ -221,8 +221,8 @@ def basis(sums: Sums, seed: int = 0) -> list[Measured]:
 
 
 def _ridge(x: Float[Tensor, "samples f"], y: Float[Tensor, "samples n"]) -> tuple[Tensor, Tensor, Tensor]:
-    """Linear probes of all conditions at once, present and absent weighing alike: center, weights [n f],
-    offsets [n].
+    """One linear probe per condition, present and absent weighted equally: center [f], weights [n f], offsets
+    [n].
     """
     center, scale = x.mean(0), x.std(0).clamp(min=1e-9)
     x = (x - center) / scale
@@ -250,11 +250,11 @@ def _samples(sums: Sums, draws: range, sizes: set[int]) -> tuple[Tensor, Tensor]
 
 
 def probe(sums: Sums, trained: int, ks: Sequence[int], seed: int = 0) -> list[Measured]:
-    """F6: balanced accuracy of "condition j is present", linear, fitted on sets of up to `trained`
+    """F6: balanced accuracy of linear probes of "condition j is present", fitted on sets of up to `trained`
     conditions, tested at each K < n.
 
-    Fitted on the first half of the draws, tested on the second. Chance 0.5; with random K of the n conditions
-    only, since among the first K one condition tells of the others. Raises ValueError otherwise, and for
+    Fitted on the first half of the draws, tested on the second; chance is 0.5. Needs random K of the n
+    conditions, since among the first K one condition reveals the others. Raises ValueError otherwise, and for
     spaces of many features.
     """
     ks = check_sums(sums, ks)
@@ -284,7 +284,7 @@ def probe(sums: Sums, trained: int, ks: Sequence[int], seed: int = 0) -> list[Me
 
 
 def _balanced(probe: tuple[Tensor, Tensor, Tensor], x: Tensor, y: Tensor) -> Tensor:
-    """Mean of the shares of absent and of present conditions that a probe gets right."""
+    """Mean of the shares of absent and of present conditions that a probe gets right (balanced accuracy)."""
     center, directions, offsets = probe
     says = (x - center) @ directions.T + offsets > 0
     return ((~says)[y == 0].double().mean() + says[y == 1].double().mean()) / 2
@@ -300,8 +300,8 @@ def all_measures(
 ) -> list[Measured]:
     """F1 to F4 and F6 of one feature space (section 4, App. E.4), or `only` some of them.
 
-    Left out without an error: the basis test in fewer dimensions than conditions, and the probe where it
-    cannot be (`probe`).
+    Skipped without an error: the basis test in fewer dimensions than conditions, and the probe where it is
+    not possible (`probe`).
     """
     ks, removals = check_sums(sums, ks), check_sums(sums, removals)
     check_count("trained", trained)

@@ -1,7 +1,7 @@
 """Our nets as ONNX graphs for a browser: denoisers with preconditioning, and the counter (App. E.1 to E.3).
 
-Weights stay in half precision as they are shipped; the graph casts and normalizes them, which a runtime does
-once, when it loads the graph, so that the browser computes with the very float32 weights that torch uses.
+Weights stay in half precision, as they are shipped; the graph casts and normalizes them once, when a runtime
+loads it, so that the browser computes with exactly the float32 weights that torch uses.
 """
 
 import io
@@ -16,7 +16,7 @@ from lcs_utils.models.magnitude_preserving import MPConv, normalize
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precond import precondition
 
-OPSET = 17  # the lowest with all that the nets need; every onnxruntime-web since 1.13 knows it
+OPSET = 17  # the lowest with all operators of the nets; onnxruntime-web supports it since 1.13
 
 
 class Whole(nn.Module):
@@ -36,10 +36,10 @@ class Whole(nn.Module):
 
 
 class Patches(nn.Module):
-    """D of a local net for patches [n 3 side side] with their part of the grid [n cond], `valid` [n 1 side
-    side] (App. E.3).
+    """D of a local net for patches [n 3 side side], given their part of the grid [n cond] and `valid` [n 1
+    side side] (App. E.3).
 
-    Which patches, and which of their pixels are kept, is the browser's part.
+    The browser cuts the patches and decides which of their pixels are kept.
     """
 
     inputs = ("x", "sigma", "cond", "valid")
@@ -96,7 +96,7 @@ def to_onnx(graph: Whole | Patches | Counted) -> bytes:
     names = list(graph.inputs)
     file = io.BytesIO()
     with warnings.catch_warnings(), torch.no_grad():
-        # Tracing warns of sizes taken as constants; all but the batch's are constants here.
+        # Tracing warns about sizes baked in as constants; all sizes but the batch's are constant here.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             graph.eval(),

@@ -1,4 +1,4 @@
-// Our nets in onnxruntime-web: unpacked from the scripts beside this page, one thread, nothing fetched.
+// Our nets in onnxruntime-web: unpacked from the scripts next to this page, one thread, nothing fetched.
 (function () {
   "use strict";
   const LCS = (window.LCS = window.LCS || {});
@@ -9,7 +9,7 @@
 
   LCS.put = (name, text) => (packed[name] = text);
 
-  // Null where the nets can run, else why not.
+  // Null if the nets can run here, else the reason why not.
   LCS.obstacle = function () {
     if (typeof WebAssembly !== "object") return "this browser has no WebAssembly";
     if (typeof DecompressionStream !== "function") return "this browser cannot unpack gzip (DecompressionStream)";
@@ -51,7 +51,7 @@
 
   async function open(files, name) {
     runtime ??= start(files).catch((error) => {
-      runtime = null; // so that one may try again
+      runtime = null; // so that it can be tried again
       throw error;
     });
     const ort = await runtime;
@@ -103,7 +103,7 @@
     return conds.map((_, i) => y.slice(i * x.length, (i + 1) * x.length));
   };
 
-  // What a local net is given for `cells` (row * grid + column): patches of (2r+1)^2 cells with 0 outside the
+  // Inputs of a local net for `cells` (row * grid + column): patches of (2r+1)^2 cells with 0 outside the
   // image, their counts, the cell's place in [-1, 1], and which pixels are inside (App. E.3).
   function patches(net, grid, x, cells, cond) {
     const side = net.resolution, m = side / grid, r = net.radius, wide = 2 * r + 1, p = wide * m;
@@ -136,7 +136,7 @@
     return out;
   }
 
-  // D of a local net in `cells`, written into `into` [3 side side]: of every patch the central cell is kept.
+  // D of a local net in `cells`, written into `into` [3 side side]: the central cell of every patch.
   LCS.local = async function (session, net, grid, x, sigma, cond, cells, into) {
     const side = net.resolution, m = side / grid, p = (2 * net.radius + 1) * m, from = net.radius * m;
     const inputs = patches(net, grid, x, cells, cond);
@@ -154,7 +154,7 @@
   };
 
   // denoise(x, sigma) for the sampler. A local net goes through all cells in parts; `part(done, of)` is called
-  // after each and ends it by returning false.
+  // after each part and may stop by returning false.
   LCS.denoiser = function (session, net, grid, cond, part) {
     if (net.radius === null) return async (x, sigma) => (await LCS.whole(session, net, x, sigma, [cond]))[0];
     return async (x, sigma) => {

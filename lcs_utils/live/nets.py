@@ -1,4 +1,4 @@
-"""Which nets answer on the live page. Others, of another preset or size, take their place in this list."""
+"""The nets on the live page. To show others, of another preset or size, change this list."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from lcs_utils.counter import net as counter
 
 
 class Net(NamedTuple):
-    """A checkpoint by (preset, name), and how the page calls it."""
+    """A checkpoint (preset, name), and how the page describes it."""
 
     preset: str
     name: str

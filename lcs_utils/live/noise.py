@@ -18,10 +18,10 @@ def mixed(bits: np.ndarray) -> np.ndarray:
 
 
 def normal(seed: int, *shape: int) -> Float[Tensor, "..."]:
-    """float32 noise of `shape`: the i-th number is Box and Muller's cosine of the i-th pair of uniform ones.
+    """float32 noise of `shape`: the i-th number is the Box-Muller cosine of the i-th pair of uniform numbers.
 
-    Choice: our own generator, since torch's is not in the browser: the j-th uniform number is a hash of j and
-    the seed, 32 bits, never 0. Raises ValueError for a seed outside 0 .. 2^31 - 1.
+    Choice: our own generator, since torch's is not available in the browser: the j-th uniform number is a
+    32-bit hash of j and the seed, never 0. Raises ValueError for a seed outside 0 .. 2^31 - 1.
     """
     if not 0 <= seed < SEEDS:
         raise ValueError(f"seed must be 0..{SEEDS - 1}, got {seed}")

@@ -1,4 +1,4 @@
-// The live page: what one clicks and slides, and what it draws. Without WebAssembly the stored pictures stay.
+// The live page: its controls and what they draw. Without WebAssembly the stored pictures stay.
 (function () {
   "use strict";
   const LCS = window.LCS, known = LCS.known, grid = known.grid, files = known.files;
@@ -241,8 +241,8 @@
       const found = await LCS.draw(cells, number);
       if (!found) for (const { note, canvas } of panels) if (note.textContent.startsWith("step")) note.textContent = "stopped";
       status.textContent = sampled(found, cells);
-      LCS.drawn = found; // for whoever wants the numbers behind the pictures
-      await slide(); // by now the nets can answer there, too
+      LCS.drawn = found; // the numbers behind the pictures, for the console
+      await slide(); // the loaded nets can now answer there, too
     });
   stop.onclick = () => (stopped = true);
 
@@ -291,7 +291,7 @@
     pen.strokeRect(...box(0));
   }
 
-  // Eq. (10) of a net at the target: live where the net is loaded, else as stored when the page was built.
+  // Eq. (10) of a net at the target, computed live; loads the net if necessary.
   LCS.listens = async (key, at, which) =>
     LCS.heard(await loaded(key), known.nets.find((net) => net.key === key), grid, noisy(at), scene.sigmas[at], scene.cells, scene.targets[which]);
 

@@ -1,7 +1,7 @@
 """The front page of the web edition: the article "Locality you can slide" and all that its scripts load.
 
-Every number in it comes from the shipped rows and figures when the page is built; what a figure or a row
-does not say yet is left out.
+Every number in it comes from the shipped rows and figures when the page is built; what is not known yet is
+left out.
 """
 
 import argparse
@@ -30,14 +30,14 @@ LARGEST_LOAD = 40e6  # bytes
 
 
 def kept() -> Path:
-    """Where graphs, samples and maps of today's nets, counter and code are kept between builds."""
+    """Where graphs, samples and maps of the current nets, counter and code are cached between builds."""
     rests_on = [provenance.digest(provenance.imported_files(CODE)), *(net.weights for net in NETS)]
     rests_on.append(counter_version())
     return paths.RUNS / "live" / hashlib.sha256(" ".join(rests_on).encode()).hexdigest()[:16]
 
 
 def known() -> tuple[dict, dict[str, bytes]]:
-    """`stored.compute()`, computed once for these nets and this code."""
+    """`stored.compute()`, cached for these nets and this code."""
     folder = kept() / "stored"
     if not (folder / "known.json").exists():
         told, pictures = stored.compute()
@@ -50,7 +50,7 @@ def known() -> tuple[dict, dict[str, bytes]]:
 
 
 def graphs() -> dict[str, bytes]:
-    """The nets and the counter as ONNX files, by the names that the scripts use; exported once."""
+    """The nets and the counter as ONNX files, under the names that the scripts use; exported once."""
     folder = kept() / "graphs"
     if not folder.exists():
         with store.atomic_folder(folder) as temporary:
@@ -66,8 +66,8 @@ def graphs() -> dict[str, bytes]:
 
 
 def packed(name: str, content: bytes) -> str:
-    """A script that hands over a file, gzipped and as base64: scripts load from a file system, fetch does
-    not.
+    """A script that holds a file, gzipped and in base64: a page from the file system can load scripts but not
+    fetch.
     """
     text = base64.b64encode(gzip.compress(content, mtime=0)).decode()
     return f'window.LCS.put("{name}", "{text}");\n'
@@ -79,7 +79,7 @@ def filled(template: str, values: Mapping[str, Any]) -> str:
 
 
 def panel(net, count: int) -> str:
-    """One net's sample with its name, weights, progress and count, before anything is loaded."""
+    """HTML of one net's sample with name, weights, progress and count, before anything is loaded."""
     told = f"asked for {stored.ASKED}, counted {count} (stored, seed {stored.SEED})"
     return (
         f'<figure id="live-net-{net.key}"><img src="{PLACE}/{net.key}.png" width="320" height="320" '
@@ -91,7 +91,7 @@ def panel(net, count: int) -> str:
 
 
 def looks(net) -> str:
-    """One net's two maps: which conditions, and which pixels, the pixel listens to."""
+    """HTML of one net's two maps: the conditions and the pixels that the chosen pixel listens to."""
     canvas = '<canvas width="320" height="320" role="img"></canvas>'
     part = f"<div>{canvas}<span data-note></span></div>"
     return (
@@ -164,7 +164,7 @@ def article(told: dict, loads: str) -> str:
 def write(folder: Path) -> str | None:
     """Write the page's files below `folder`/_static/live and its Markdown to `folder`/index.md.
 
-    Returns None, or, where onnxruntime-web cannot be had, why the page shows stored pictures only.
+    Returns None, or, if onnxruntime-web is not available, why the page shows stored pictures only.
     """
     told, pictures = known()
     place = folder / PLACE
@@ -202,7 +202,7 @@ def write(folder: Path) -> str | None:
 
 
 def preview() -> None:
-    """Write the front page's sources alone to a temporary folder and say where, for work on its scripts."""
+    """Write only the front page's sources to a temporary folder and print its path, to work on scripts."""
     argparse.ArgumentParser(prog="python -m lcs_utils.live.page", description=preview.__doc__).parse_args()
     folder = Path(tempfile.mkdtemp(prefix="live_page"))
     print(write(folder) or "with nets", folder)

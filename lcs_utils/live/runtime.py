@@ -1,6 +1,6 @@
-"""onnxruntime-web, which runs our nets in a browser: from npm, once, checked, with its license.
+"""onnxruntime-web, which runs our nets in a browser: downloaded from npm once, verified, with its license.
 
-The repository holds none of it. It is kept under runs/, so that only the first build needs the network.
+It is not part of the repository but kept under runs/, so that only the first build needs the network.
 """
 
 import base64
@@ -51,11 +51,11 @@ repository above.
 
 
 class RuntimeMissing(RuntimeError):
-    """Why onnxruntime-web cannot be had here, and what to do about it."""
+    """Why onnxruntime-web is not available here, and what to do about it."""
 
 
 class Runtime(NamedTuple):
-    """The script and the WebAssembly as bytes, and the text of the license."""
+    """The script and the WebAssembly as bytes, and the license text."""
 
     script: bytes
     binary: bytes
@@ -63,8 +63,8 @@ class Runtime(NamedTuple):
 
 
 def archive() -> Path:
-    """The package as npm packs it, checked. Raises RuntimeMissing without Node, a network, or the right
-    bytes.
+    """The package as packed by npm, verified. Raises RuntimeMissing without Node or a network, or if the hash
+    differs.
     """
     kept = paths.RUNS / "npm" / f"{PACKAGE}-{VERSION}.tgz"
     if not kept.exists():
@@ -92,7 +92,7 @@ def archive() -> Path:
 
 
 def check(packed: Path) -> None:
-    """Raise RuntimeMissing unless the archive has the bytes of the version chosen here."""
+    """Raise RuntimeMissing unless the archive's SHA-512 is that of the version chosen here."""
     found = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
     if found != INTEGRITY:
         raise RuntimeMissing(
@@ -101,7 +101,7 @@ def check(packed: Path) -> None:
 
 
 def load() -> Runtime:
-    """The runtime for one thread without a graphics card. Raises RuntimeMissing as `archive`."""
+    """The single-threaded CPU runtime. Raises RuntimeMissing as `archive`."""
     with tarfile.open(archive()) as packed:
 
         def read(name):

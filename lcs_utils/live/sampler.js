@@ -12,8 +12,8 @@
     return [...levels, 0];
   };
 
-  // From unit `noise` down `levels`; `denoise(x, sigma)` promises the posterior mean. After every step
-  // `seen(x0_hat, step, of)` is called, which may end it all by returning false; then the result is null.
+  // Sample from unit `noise` down `levels`; `denoise(x, sigma)` resolves to the posterior mean. After every step
+  // `seen(x0_hat, step, of)` is called and may stop the sampler by returning false; then the result is null.
   LCS.sample = async function (denoise, noise, levels, seen) {
     let x = noise.map((value) => Math.fround(value * levels[0]));
     let previous = null;

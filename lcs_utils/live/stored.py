@@ -1,6 +1,6 @@
-"""What stands on the live page before a net is loaded: samples, and where pixels look (eqs. (9), (10)).
+"""What the live page shows before a net is loaded: samples, and where pixels look (eqs. (9), (10)).
 
-Computed from the shipped nets with the noise that the browser draws too, so that it shows the same.
+Computed from the shipped nets with the same noise that the browser draws, so that both show the same.
 """
 
 import base64
@@ -30,7 +30,7 @@ SEED = 0
 
 
 def text(values: np.ndarray) -> str:
-    """Bytes as base64."""
+    """Bytes of an array as base64."""
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
 
 
@@ -47,7 +47,7 @@ def cells_of(k: int) -> list[int]:
 
 
 def pipeline_of(net: Net):
-    """The net's pipeline, computing in float32 whatever the processor has."""
+    """The net's pipeline, set to compute in float32 on any processor."""
     pipeline = checkpoints.load(net.name, net.preset)
     pipeline.net.register_to_config(dtype_inside="float32")
     return pipeline
@@ -63,10 +63,10 @@ def drawn(pipeline, cells: Sequence[int], seed: int) -> Float[Tensor, "3 height 
 
 
 def looked(pipeline, seed: int) -> dict:
-    """Where the pixels in the middle of `K` asked cells look, at each of SIGMAS: eq. (9) as bytes, the side
+    """Where the pixels at the centers of `K` asked cells look, at each of SIGMAS: eq. (9) as bytes, the side
     of its 90 % square, and eq. (10) for each condition.
 
-    A map is stored as the square root of its share of its maximum, in 255 steps.
+    A map is stored in 255 steps, as the square root of its share of its maximum.
     """
     side, cond = pipeline.config.resolution, test_condition(K)
     cells = cells_of(K)
@@ -87,7 +87,7 @@ def looked(pipeline, seed: int) -> dict:
 
 
 def compute() -> tuple[dict, dict[str, bytes]]:
-    """All that the page's scripts are told, and the samples of each net as PNG, by the net's key."""
+    """All data for the page's scripts, and the sample of each net as PNG, by the net's key."""
     counter = ObjectCounter.from_pretrained()
     known = {"nets": [], "start": {"cells": cells_of(ASKED), "seed": SEED, "counts": {}}, "looked": {}}
     pictures = {}

@@ -1,4 +1,4 @@
-"""Numbers and sentences of the live page's article, from the shipped rows when it is built."""
+"""Numbers and sentences of the live page's article, computed from the shipped rows at build time."""
 
 from functools import cache
 
@@ -15,7 +15,7 @@ NOISE = 10.0  # the sigma of the sentence about locality: high noise, where the 
 
 @cache
 def measured() -> dict[Net, against_null.Found] | None:
-    """What the page's nets draw at random cells, beside its null, as in notebook A1; None before all were
+    """The page's nets at random cells, next to their null, as in notebook A1; None until all have been
     counted.
     """
     rows = {net: [row for row in read_rows(rows_path(net.preset)) if row.net == net.name] for net in NETS}
@@ -58,7 +58,7 @@ def counted() -> str:
 
 
 def local() -> str:
-    """The sentence below the slider: conditional locality over eight scenes, beside its null."""
+    """The sentence below the slider: conditional locality over eight scenes, next to its null."""
     preset = NETS[0].preset
     try:
         rows = net_locality.current(net_locality.read(preset), [net.name for net in NETS], preset)
@@ -79,7 +79,7 @@ def local() -> str:
 
 
 def verdict() -> str:
-    """One sentence on what the two halves say together; it claims no more than the intervals of K."""
+    """One sentence that combines both halves; it claims no more than the intervals of K allow."""
     values = measured()
     if values is None:
         return "The table will stand here when these nets have been counted at random cells."

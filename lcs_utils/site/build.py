@@ -1,9 +1,9 @@
-"""The web edition: a live article, README, executed notebooks and a page per figure, without a network.
+"""The web edition: a live article, README, executed notebooks and a page per figure, usable offline.
 
     python -m lcs_utils.site     write site/, start at site/index.html (run.py site)
 
-Mathematics becomes MathML, which browsers draw themselves; no notebook is executed and nothing is loaded
-from elsewhere. The front page, on which nets answer in the browser, is `lcs_utils.live`.
+Mathematics becomes MathML, which browsers render themselves; no notebook is executed and no page loads
+anything from the network. The front page, where nets run in the browser, is `lcs_utils.live`.
 """
 
 import argparse
@@ -49,15 +49,15 @@ CONFIGURATION = {
 }
 
 
-NO_NETS = "The front page shows stored pictures only"  # how its line among the warnings begins
+NO_NETS = "The front page shows stored pictures only"  # the first words of this warning
 
 
 class SiteError(RuntimeError):
-    """What is wrong with a page, as Sphinx says it."""
+    """A page that cannot be built; the message says why."""
 
 
 def setup(app) -> dict:
-    """Sphinx's hook: a math renderer that writes MathML."""
+    """Sphinx extension hook: registers a math renderer that writes MathML."""
     from docutils.nodes import SkipNode
     from docutils.utils.math import MathError
     from docutils.utils.math.latex2mathml import tex2mathml
@@ -68,7 +68,7 @@ def setup(app) -> dict:
                 drawn = tex2mathml(spelled_out(node.astext()), as_block=block)
             except MathError as error:
                 raise SiteError(f"a formula cannot be drawn ({error}): {node.astext()}") from None
-            # else as tall as the line
+            # otherwise as tall as the line
             drawn = re.sub(r"<mo>([{}|‖])</mo>", r'<mo stretchy="false">\1</mo>', drawn)
             drawn = drawn.replace("\N{REVERSE SOLIDUS OPERATOR}", "\N{SET MINUS}")  # few fonts have the first
             tag = "div" if block else "span"
@@ -82,26 +82,26 @@ def setup(app) -> dict:
 
 
 def spelled_out(tex: str) -> str:
-    """TeX with the braces that docutils needs and TeX does not: around \\frac12's digits and accented
-    letters.
+    """TeX with the extra braces that docutils needs and TeX does not: around the digits of \\frac12 and
+    around accented letters.
     """
     tex = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", tex)
     return re.sub(r"\\(dot|hat|bar|tilde) *\{?(?<=[ {])(\w)\}?", r"{\\\1{\2}}{}", tex)
 
 
 def heading(cell) -> str:
-    """The last heading of a markdown cell, without the number of its notebook; "" when it has none."""
+    """The last heading of a markdown cell; "" when it has none."""
     found = re.findall(r"^#+ (.+)$", cell.source, flags=re.M) if cell.cell_type == "markdown" else []
     return found[-1] if found else ""
 
 
 def executed() -> list[str]:
-    """The notebooks that have been built: their .ipynb is there."""
+    """Names of the notebooks whose .ipynb exists."""
     return [name for name in notebooks.names() if (paths.NOTEBOOKS / f"{name}.ipynb").exists()]
 
 
 def figure_titles(names: list[str]) -> dict[str, str]:
-    """For each figure the heading in its notebook under which it is made."""
+    """{figure: the heading under which its notebook makes it}, with the figure's name where not unique."""
     titles = {}
     for name in names:
         last = ""
@@ -113,9 +113,9 @@ def figure_titles(names: list[str]) -> dict[str, str]:
 
 
 def live_frames(output, place: Path, above: str) -> None:
-    """Turn a notebook's slider over stored frames (`widgets.frames`) into one that a page can show.
+    """Turn a notebook's slider over stored frames (`widgets.frames`) into one that works on a page.
 
-    Its pictures are written as `place`0.png, 1, ...; `above` leads from the page to the site's root.
+    The frames are written as `place`0.png, 1, ...; `above` leads from the page to the site's root.
     """
     from lcs_utils.widgets.frames import MIME
 
@@ -136,7 +136,7 @@ def live_frames(output, place: Path, above: str) -> None:
 
 
 def write_sources(folder: Path, names: list[str], figures: list[Path]) -> str | None:
-    """Fill `folder` with what Sphinx reads: the live front page, README, notebooks, figures with their pages.
+    """Fill `folder` with Sphinx's sources: the live front page, README, notebooks, figures with their pages.
 
     Returns why the front page has no nets, or None.
     """
@@ -153,7 +153,7 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> str | 
         notebook, last = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4), name
         for number, cell in enumerate(notebook.cells):
             last = heading(cell) or last
-            if cell.cell_type == "code":  # the pictures' alternative text
+            if cell.cell_type == "code":  # alternative texts of its pictures
                 made = re.findall(r'save_figure\([^"]*"(\w+)"', cell.source)
                 alt = next((words[figure] for figure in made if figure in words), last.replace("$", ""))
                 cell.metadata["mystnb"] = {"image": {"alt": alt}}
@@ -168,7 +168,7 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> str | 
         title = titles.get(path.stem, path.stem)
         pages[f"figures/{place.with_suffix('.md').as_posix()}"] = figure_page(record, title)
         pages[f"figures/{place.as_posix()}"] = path.read_text()
-        for file in filter(copied, record["provenance"]["checkpoints"]):  # as they are: some are compressed
+        for file in filter(copied, record["provenance"]["checkpoints"]):  # as bytes: some are compressed
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(paths.ROOT / file, folder / file)
         picture = place.with_suffix(".png").as_posix()
@@ -202,7 +202,7 @@ def toctree(caption: str, documents: list[str]) -> str:
 
 
 def check_place(output: Path) -> None:
-    """Raise ValueError where a web edition would take the place of anything but an earlier one."""
+    """Raise ValueError if the web edition would replace anything but an earlier one or an empty folder."""
     ours = all((output / name).exists() for name in ("searchindex.js", "_static/site.css"))
     if output.exists() and not ours and not (output.is_dir() and not any(output.iterdir())):
         raise ValueError(
@@ -215,9 +215,9 @@ def build(
     output: Path = SITE, names: list[str] | None = None, figures: list[Path] | None = None
 ) -> list[str]:
     """Write the pages of notebooks and figures (default: all of preset tiny) to `output`; returns Sphinx's
-    warnings, before them a line that begins with NO_NETS where the front page has no nets.
+    warnings, preceded by a line that begins with NO_NETS if the front page has no nets.
 
-    The folder appears whole or not at all, in place of an earlier edition. Raises ValueError where it holds
+    The folder appears whole or not at all, replacing an earlier edition. Raises ValueError if it holds
     anything else, and SiteError when Sphinx cannot read a page.
     """
     check_place(output)

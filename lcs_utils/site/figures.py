@@ -6,9 +6,7 @@ from lcs_utils import paths
 
 
 def text(value) -> str:
-    """One table entry: numbers with four significant digits, lists with commas, safe inside a
-    Markdown table.
-    """
+    """One table entry: numbers with four significant digits, lists with commas, escaped for Markdown."""
     if isinstance(value, list):
         return (
             ", ".join(f"({text(item)})" if isinstance(item, list) else text(item) for item in value) or "none"
@@ -21,13 +19,13 @@ def text(value) -> str:
 
 
 def table(header: list[str], rows) -> list[str]:
-    """A Markdown table as lines, with the empty ones around it."""
+    """A Markdown table as lines, with an empty line before and after."""
     return ["", *("| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)), ""]
 
 
 def numbers(values, name: str = "") -> list[str]:
-    """A figure's values as Markdown tables: lists of one length as columns, dicts of single numbers
-    as rows.
+    """A figure's values as Markdown tables: lists of equal length as columns, dicts of single numbers as
+    rows.
     """
     if not isinstance(values, dict):
         values = {name or "values": values}
@@ -59,9 +57,7 @@ def numbers(values, name: str = "") -> list[str]:
 
 
 def figure_page(record: dict, title: str) -> str:
-    """Markdown of one figure: picture, numbers, the command, what it rests on with hashes, package
-    versions.
-    """
+    """Markdown of one figure: picture, numbers, command, files it rests on with hashes, package versions."""
     figure, made = record["figure"], record["provenance"]
     files = [[file_link(file), f"`{digest}`"] for file, digest in made["checkpoints"].items()]
     notebook = made["notebook"]
@@ -102,10 +98,10 @@ def figure_page(record: dict, title: str) -> str:
 
 
 def file_link(file: str) -> str:
-    """A file that a figure rests on: tables as a link to a copy, others by name."""
+    """A file that a figure rests on: a link to a copy for tables, the name for others."""
     return f"[{file}](path:../../{file})" if copied(file) else f"`{file}`"
 
 
 def copied(file: str) -> bool:
-    """Whether the web edition holds a copy of this file of data/: tables, not weights or pictures."""
+    """Whether the web edition includes a copy of this file of data/: tables yes, weights and pictures no."""
     return file.endswith((".csv", ".csv.gz")) and (paths.ROOT / file).exists()

@@ -6,7 +6,7 @@
     return parent.appendChild(Object.assign(document.createElement(tag), properties));
   }
 
-  // A range input over pictures that lie beside the page (site.py writes them, lcs_utils.widgets.frames in a notebook).
+  // A range input over pictures next to the page (written by site/build.py; widgets/frames.js in a notebook).
   function slide(box) {
     const { frames, labels, shown, description } = JSON.parse(box.querySelector("script").textContent);
     const picture = box.querySelector("img"), row = document.createElement("label");
@@ -14,9 +14,9 @@
     const input = make("input", row, { type: "range", min: 0, max: frames.length - 1, step: 1, value: shown });
     const stop = make("output", row);
     input.setAttribute("aria-label", description);
-    stop.setAttribute("aria-live", "off"); // the slider itself says it
+    stop.setAttribute("aria-live", "off"); // the slider itself is read out
     box.prepend(row);
-    const kept = frames.map((place) => Object.assign(new Image(), { src: place })); // there before one slides
+    const kept = frames.map((place) => Object.assign(new Image(), { src: place })); // loaded before the first move
     function show() {
       const at = Number(input.value);
       picture.src = kept[at].src;
@@ -28,7 +28,7 @@
     show();
   }
 
-  // Every picture of the text that leads nowhere yet opens in a dialog; the link works without the dialog, too.
+  // Every picture of the text that is not a link yet opens in a dialog; the link works without the dialog, too.
   function enlarge(picture, dialog) {
     const link = Object.assign(document.createElement("a"), { href: picture.src, className: "enlarge" });
     link.setAttribute("aria-label", `${picture.alt || "picture"}, open large`);

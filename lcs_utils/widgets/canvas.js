@@ -1,5 +1,5 @@
-// A picture divided into rows x columns places. A click, or Enter at the place that the arrow keys chose, reports it.
-// Words beside, above and on it are HTML: they keep their size when the picture shrinks.
+// A picture divided into rows x columns places. A click, or Enter at the place under the cursor, reports a place.
+// Words beside, above and on it are HTML, so that they keep their size when the picture shrinks.
 function render({ model, el }) {
   const canvas = document.createElement("canvas");
   canvas.tabIndex = 0;

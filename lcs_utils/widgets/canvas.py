@@ -1,4 +1,4 @@
-"""A picture that can be clicked: Python draws it, the browser says which of its places was chosen."""
+"""A clickable picture: Python draws it, the browser reports which of its places was chosen."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +8,13 @@ import traitlets
 
 
 class ClickCanvas(anywidget.AnyWidget):
-    """`png`, divided into rows x columns places; `chosen` becomes [row, column, how many so far] at a click
-    or Enter.
+    """`png`, divided into rows x columns places; `chosen` becomes [row, column, number of choices so far] at
+    a click or Enter.
 
-    Arrow keys move `cursor`, [row, column], and what `place(row, column)` says is read out; so is `status`
-    when it changes. `label` is the picture's accessible name. `seen()` is called when a browser has drawn
-    it. Words that keep their size when the picture shrinks: `heads` above equal columns, `sides` beside equal
-    rows, each a list of [line, bold], `corner` above these; `marks` are [row, column, text], centered there.
+    Arrow keys move `cursor`, [row, column]; screen readers read out `place(row, column)`, and `status` when
+    it changes. `label` is the picture's accessible name. `seen()` is called when a browser has drawn it. Some
+    words keep their size when the picture shrinks: `heads` above equal columns; `sides` beside equal rows,
+    each a list of [line, bold]; `corner` above these; `marks`, [row, column, text], centered there.
     """
 
     _esm = Path(__file__).with_name("canvas.js")

@@ -1,4 +1,4 @@
-"""Set conditions by clicking on the grid, sample, and see how many objects there are (Figs. 1 and 9)."""
+"""Set conditions by clicking on the grid, sample, and see how many objects are counted (Figs. 1 and 9)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def render(
     size: int = 32,
     scale: int = 9,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """The sample (gray without one), the grid of conditions over it, a disc at each object found (x, y in
+    """The sample (gray without one) under the grid of conditions, with a disc at each object found (x, y in
     [0, 1]).
     """
     scene = np.full((size, size, 3), 225, np.uint8) if image is None else to_uint8(image)
@@ -40,8 +40,8 @@ def render(
 class ConditionSampler:
     """Click cells, press Sample, read the count. `nets` are denoisers by title, `counter` an `ObjectCounter`.
 
-    `cells` (at first the `k` first test locations) are the active ones; `toggle(cell)` and `draw_samples()`
-    are what clicks and the button do. Shows itself in a notebook, as a PNG where no kernel runs.
+    `cells` (initially the first `k` test locations) are the active ones; clicks call `toggle(cell)`, the
+    button calls `draw_samples()`. Displays itself in a notebook, as a PNG where no kernel runs.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class ConditionSampler:
         self.show()
 
     def toggle(self, cell: int) -> None:
-        """Add the condition in `cell` (row * 16 + column), or remove it; samples of other conditions go."""
+        """Add the condition in `cell` (row * 16 + column), or remove it, and discard the samples."""
         self.set_cells(tuple(sorted(set(self.cells) ^ {cell})))
 
     def set_cells(self, cells: Sequence[int]) -> None:
-        """Make `cells` the active ones. Raises ValueError for one outside the grid."""
+        """Make `cells` the active ones. Raises ValueError for a cell outside the grid."""
         outside = [c for c in cells if not 0 <= c < GRID_SIZE**2]
         if outside:
             raise ValueError(f"cells are 0..{GRID_SIZE**2 - 1}, got {outside}")
@@ -96,7 +96,7 @@ class ConditionSampler:
         self.show()
 
     def draw_samples(self) -> None:
-        """One sample of every net from the same noise, and its count."""
+        """Draw one sample of every net from the same noise, and count its objects."""
         self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
         noise = torch.randn(
             1, 3, self.size, self.size, generator=torch.Generator().manual_seed(self.seed.value)

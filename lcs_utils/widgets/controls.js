@@ -1,5 +1,5 @@
-// Native HTML controls: keys, focus and what screen readers say come with them. Every one carries its name.
-// JupyterLab takes keys before they arrive here unless the focused element itself, not one around it, says otherwise.
+// Native HTML controls, which bring keys, focus and screen-reader output with them. Each carries its name.
+// JupyterLab takes keys before they arrive here unless the focused element itself, not a parent, says otherwise.
 function make(tag, parent, properties = {}) {
   const element = Object.assign(document.createElement(tag), properties);
   element.dataset.lmSuppressShortcuts = "true";
@@ -14,7 +14,7 @@ function labeled(model, el, tag, properties) {
   return [input, label];
 }
 
-// Says in the page that an answer of the kernel is awaited (watch.js).
+// Announces on the page that the kernel has been asked something (watch.js).
 function ask(from) {
   from.dispatchEvent(new CustomEvent("lcs-asked", { bubbles: true }));
 }
@@ -54,8 +54,8 @@ function slider(model, el) {
   return model.get("play") ? player(model, row) : undefined;
 }
 
-// Moves the slider by itself, one stop at a time, waits wherever the kernel has not drawn the last one, and stops where
-// the kernel is silent.
+// Moves the slider by itself, one stop at a time: waits until the kernel has drawn the last one, and stops when the
+// kernel is silent.
 function player(model, row) {
   const button = make("button", row, { type: "button", className: "lcs-button" });
   let timer = null;
@@ -105,7 +105,7 @@ function number(model, el) {
   const [input] = labeled(model, el, "input", limits);
   const show = () => (input.value = model.get("value"));
   function commit() {
-    if (input.value === "" || !input.checkValidity()) return show(); // no number between the limits is not taken
+    if (input.value === "" || !input.checkValidity()) return show(); // reject what is not a number within the limits
     if (Number(input.value) !== model.get("value")) put(model, input, { value: Number(input.value) });
   }
   input.onchange = commit;

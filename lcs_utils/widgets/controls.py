@@ -1,5 +1,5 @@
-"""Controls that are HTML's own: reached by Tab, moved by keys, named for screen readers (ipywidgets'
-sliders: not).
+"""Native HTML controls: reached by Tab, operated by keys, named for screen readers, unlike ipywidgets'
+sliders.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ class Control(anywidget.AnyWidget):
 
 
 class Slider(Control):
-    """`value` in low, low + step, ..., high, or a place among `labels`, which are then what is read.
+    """`value` in low, low + step, ..., high, or an index into `labels`, which are then displayed.
 
-    With `play` (a button's name) it also moves by itself, a step every `interval` ms, waiting until
-    `answered`, set by whoever draws, has reached `value`. `dragged` while the mouse has hold of it.
+    With `play` (its button's name) it also advances by itself, a step every `interval` ms, waiting until
+    `answered`, set by whoever draws, has reached `value`. `dragged` is True while the mouse holds it.
     """
 
     value = traitlets.Float().tag(sync=True)
@@ -45,7 +45,7 @@ class Slider(Control):
 
 
 class Choice(Control):
-    """`value` is the place of what is chosen among `options`."""
+    """`value` is the index of the chosen one of `options`."""
 
     value = traitlets.Int(0).tag(sync=True)
     options = traitlets.List(traitlets.Unicode()).tag(sync=True)
@@ -81,7 +81,7 @@ class Button(Control):
 
 
 class Progress(Control):
-    """A bar, `value` of `high`, seen and heard only while `visible`."""
+    """A bar at `value` of `high`, seen and heard only while `visible`."""
 
     value = traitlets.Int(0).tag(sync=True)
     high = traitlets.Int(1).tag(sync=True)

@@ -1,4 +1,4 @@
-"""Pictures made of numpy and Pillow only, fast enough to follow a slider: panels, heat maps, squares,
+"""Pictures made with numpy and Pillow only, fast enough to follow a slider: panels, heat maps, squares,
 discs, text.
 """
 
@@ -15,8 +15,8 @@ from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.plotting import PALETTE
 
 INK, PAPER = (20, 20, 20), (255, 255, 255)
-# Okabe and Ito's, then five more, each as far from all before it as can be for whatever eyes see the two most
-# alike (with all cones, without red, green or blue ones): the twelve are as far apart as the seven were.
+# Okabe and Ito's, then five more, each as far as possible from all before it in the worst case over normal,
+# red-, green- and blue-blind vision: the twelve are as far apart as the seven were.
 CONDITION_COLORS = tuple(
     tuple(int(color[i : i + 2], 16) for i in (1, 3, 5))
     for color in (
@@ -27,13 +27,13 @@ CONDITION_COLORS = tuple(
 
 
 def color_of(k: int) -> tuple[int, int, int]:
-    """The color of the k-th condition; from the 13th on they repeat, so a number goes with it."""
+    """The color of the k-th condition; colors repeat from the 13th on, so show a number with it."""
     return CONDITION_COLORS[k % len(CONDITION_COLORS)]
 
 
 @lru_cache
 def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
-    """DejaVu Sans, which matplotlib carries, at `size` pixels."""
+    """DejaVu Sans, which ships with matplotlib, at `size` pixels."""
     return ImageFont.truetype(findfont("DejaVu Sans:bold" if bold else "DejaVu Sans"), size)
 
 
@@ -45,17 +45,15 @@ def _heat_colors() -> np.ndarray:
 def heat(
     influence: Float[np.ndarray, "height width"], top: float | None = None
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Influence >= 0 as color, black for none, the square root of its share of `top`, by default its
-    maximum.
-    """
+    """Influence >= 0 as color, black for none: square root of its share of `top` (default: its maximum)."""
     top = influence.max() if top is None else top
     share = np.sqrt(influence / top) if top > 0 else np.zeros_like(influence)
     return _heat_colors()[(share * 255).astype(int)].astype(np.uint8)
 
 
 def mix(influence: Float[np.ndarray, "removed height width"]) -> UInt8[np.ndarray, "height width 3"]:
-    """Each condition's influence in its own color, weighed by share, bright where the pixel responds
-    (square root).
+    """Each condition's influence in its own color, weighted by share, bright where the pixel responds (square
+    root).
     """
     if not len(influence):
         return np.zeros((*influence.shape[1:], 3), np.uint8)
@@ -67,7 +65,7 @@ def mix(influence: Float[np.ndarray, "removed height width"]) -> UInt8[np.ndarra
 
 
 class Sheet:
-    """A white picture in units of `scale` pixels, on which panels and text are put by unit (row, column)."""
+    """A white picture in units of `scale` pixels; panels and text are placed on it by unit (row, column)."""
 
     def __init__(self, rows: int, columns: int, scale: int):
         self.scale = scale
@@ -75,26 +73,26 @@ class Sheet:
         self.draw = ImageDraw.Draw(self.image)
 
     def panel(self, rgb: UInt8[np.ndarray, "height width 3"], row: int, column: int) -> None:
-        """An image, one unit per pixel."""
+        """Paste an image, one unit per pixel."""
         self.picture(np.repeat(np.repeat(rgb, self.scale, 0), self.scale, 1), row, column)
 
     def picture(self, rgb: UInt8[np.ndarray, "height width 3"], row: int, column: int) -> None:
-        """An image in the sheet's own pixels."""
+        """Paste an image in the sheet's own pixels."""
         self.image.paste(Image.fromarray(np.ascontiguousarray(rgb)), (column * self.scale, row * self.scale))
 
     def number(self, words: str, row: float, column: float, size: int = 11) -> None:
-        """`words` centered at a place, white with a dark rim: legible on any map."""
+        """Write `words` centered at a place, white with a dark rim: legible on any map."""
         place, look = (column * self.scale, row * self.scale), font(size, True)
         self.draw.text(place, words, PAPER, look, "mm", stroke_width=1, stroke_fill=INK)
 
     def text(
         self, words: str, row: float, column: float, size: int = 13, bold: bool = False, anchor: str = "la"
     ) -> None:
-        """`words` at a place; "la" reads it as their left top corner, "ma" as their middle top."""
+        """Write `words` at a place; "la" makes it their left top corner, "ma" their middle top."""
         self.draw.text((column * self.scale, row * self.scale), words, INK, font(size, bold), anchor)
 
     def square(self, box: tuple[int, int, int, int], inside: tuple[int, int, int, int], color=PAPER) -> None:
-        """The outline of (top, left, bottom, right), with a dark rim, cut at the panel `inside`."""
+        """Draw the outline of (top, left, bottom, right), with a dark rim, clipped to the panel `inside`."""
         area = self.image.crop(self._pixels(inside))
         top, left, bottom, right = (v - o for v, o in zip(box, (inside[0], inside[1]) * 2))
         pen = ImageDraw.Draw(area)
@@ -108,7 +106,7 @@ class Sheet:
         return tuple(v * self.scale for v in (left, top, right, bottom))
 
     def disc(self, row: float, column: float, radius: float, fill, share: float = 1.0) -> None:
-        """A disc around a place, its area filled to `share` from the center, the rest an outline."""
+        """Draw a disc around a place, its area filled to `share` from the center, the rest an outline."""
         y, x = row * self.scale, column * self.scale
         ring, core = radius * self.scale, radius * self.scale * max(share, 0) ** 0.5
         self.draw.ellipse([x - ring - 1, y - ring - 1, x + ring + 1, y + ring + 1], outline=INK, width=3)
@@ -124,8 +122,8 @@ class Sheet:
 def condition_sheet(
     scene: UInt8[np.ndarray, "height width 3"], cells: Sequence[int], scale: int, colored: bool = True
 ) -> Sheet:
-    """The condition grid over an image: its lines, and active cells outlined, in their colors if these mean
-    something (Fig. 9).
+    """The lines of the condition grid over an image, with active cells outlined, in their own colors if
+    `colored` (Fig. 9).
     """
     size, m = len(scene), len(scene) // GRID_SIZE
     sheet = Sheet(size, size, scale)
@@ -142,6 +140,6 @@ def condition_sheet(
 
 
 def lines(sheet: Sheet, words: Sequence[tuple[str, bool]], row: float, column: float, step: float) -> None:
-    """Several lines of text, (words, bold), one under the other."""
+    """Write several lines of text, (words, bold), below each other."""
     for k, (line, bold) in enumerate(words):
         sheet.text(line, row + k * step, column, bold=bold)

@@ -1,4 +1,4 @@
-"""The locality explorer: pick a pixel, slide the noise, watch what it listens to, in three nets at once
+"""The locality explorer: pick a pixel, slide the noise, and see what it listens to, in three nets at once
 (Fig. 2).
 """
 
@@ -36,19 +36,18 @@ ROW = {"flex_flow": "row wrap", "align_items": "center", "overflow": "visible", 
 
 
 def cell_name(cells: Sequence[int], row: int, column: int) -> str:
-    """A cell of the grid in words."""
+    """A grid cell in words."""
     return f"row {row}, column {column}, {'active' if row * GRID_SIZE + column in cells else 'inactive'}"
 
 
 class LocalityExplorer:
-    """Sliders, clicks and samples over `maps.Maps`; shows itself in a notebook, as a PNG where no kernel
+    """Sliders, clicks and samples over `maps.Maps`; displays itself in a notebook, as a PNG where no kernel
     runs.
 
-    names: checkpoints, preset "tiny" or "paper"; `cells` (default: the first five test locations) and
-    `target` (row, column; default: in one of these) say where it starts. Maps are kept, so that a slide
-    over known states only draws; the other noise levels of a state are computed between events, once a
-    browser shows it. `view` is the state,
-    `show(view)` sets it.
+    `names`: checkpoints of a preset, such as "tiny" or "paper"; `cells` (default: the first five test
+    locations) and `target` (row, column; default: in one of these) set the initial state. Maps are cached, so
+    that sliding over known states only draws; the other noise levels of a state are computed between events,
+    once a browser shows it. `view` is the state, `show(view)` sets it.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class LocalityExplorer:
         self.seed.layout = {"width": "100%"}
         buttons = ipywidgets.HBox([self.seed, self.sampler, self.resetter, self.progress], layout=ROW)
         words = ipywidgets.VBox([buttons, ipywidgets.HTML(HELP)], layout={"flex": "1 1 240px"})
-        # a column where there is no more room
+        # wraps into a column where room is short
         side = ROW | {"flex": "1 1 256px", "align_items": "flex-start"}
         beside = ipywidgets.HBox([self.grid, words], layout=side)
         above = ipywidgets.HBox([self.slider, self.watch], layout=ROW)
@@ -120,7 +119,7 @@ class LocalityExplorer:
         self.widget = ipywidgets.VBox([above, below]).add_class("lcs-box")
 
     def name_of(self, row: int, column: int) -> str:
-        """What lies at a unit of the picture, in words."""
+        """What is at a unit of the picture, in words."""
         target, nets = drawn.locate(row, column, len(self.maps.nets), self.size), list(self.maps.nets)
         if target is None:
             return "between the panels"
@@ -129,7 +128,7 @@ class LocalityExplorer:
         return f"row {target[0]}, column {target[1]}, {what}, {net.partition(':')[0]}"
 
     def aim(self, row: int, column: int) -> None:
-        """A click on the picture at a unit: moves the target there, unless it is between the panels."""
+        """Handle a click on the picture at a unit: move the target there, unless it is between the panels."""
         target = drawn.locate(row, column, len(self.maps.nets), self.size)
         if target is not None:
             self.act(self.view._replace(target=target))
@@ -139,15 +138,15 @@ class LocalityExplorer:
         self.act(self.view._replace(cells=tuple(sorted(set(self.view.cells) ^ {cell}))))
 
     def act(self, view: View) -> None:
-        """`show`, then compute the other noise levels of this state between the coming events."""
+        """`show`, then compute the other noise levels of this state between later events."""
         if view == self.view:
             return
         self.show(view)
         self.fill()
 
     def fill(self) -> None:
-        """Compute the other noise levels of this state between the coming events; nothing without a
-        kernel's loop.
+        """Compute the other noise levels of this state between later events; does nothing without a running
+        event loop.
         """
         try:
             loop = asyncio.get_running_loop()
@@ -158,13 +157,13 @@ class LocalityExplorer:
         self.filling = loop.create_task(self._fill(self.view))
 
     async def _fill(self, view: View) -> None:
-        await asyncio.sleep(0.3)  # whoever is sliding is served first
+        await asyncio.sleep(0.3)  # events of the slider come first
         for noise in sorted(range(len(self.maps.sigmas)), key=lambda i: abs(i - view.noise)):
             for net in self.maps.nets:
                 for compute in self.maps.pieces(net, view._replace(noise=noise)):
                     start = time.perf_counter()
                     compute()
-                    # half of the time belongs to events
+                    # leave half of the time to events
                     await asyncio.sleep(max(0.01, time.perf_counter() - start))
 
     def show(self, view: View) -> None:
@@ -200,7 +199,7 @@ class LocalityExplorer:
         self.slider.answered = view.noise
 
     def draw_samples(self) -> None:
-        """Sample every net from the active condition, all from the same noise, the bar moving at each
+        """Sample every net from the active condition, all from the same noise, advancing the bar at each
         step.
         """
         self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
@@ -219,7 +218,7 @@ class LocalityExplorer:
 
     @property
     def frame(self) -> np.ndarray:
-        """The picture with its words, uint8 [height width 3], as it stands where no kernel runs."""
+        """The picture with its words, uint8 [height width 3], as shown where no kernel runs."""
         return drawn.render_with_words(self.panels, self.view, self.maps.sigmas[self.view.noise])
 
     def _repr_mimebundle_(self, include=None, exclude=None):

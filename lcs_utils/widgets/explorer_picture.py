@@ -1,4 +1,4 @@
-"""The locality explorer's picture (Fig. 2): a row of panels per net, and the words that go with it."""
+"""The locality explorer's picture (Fig. 2): a row of panels per net, and the words beside it."""
 
 from collections.abc import Sequence
 
@@ -15,19 +15,17 @@ from lcs_utils.widgets.maps import Panel, View, condition_map, nearby_share, pix
 COLUMNS = ("noisy", "denoised", "listens to pixels", "listens to conditions", "sample")
 CONDITIONS = 3  # the column of the condition map
 GAP = 2  # units (image pixels) between panels
-LABEL, HEAD = 28, 5  # units: where no browser writes them, the labels' column, above the panels
-NEAR = 2.2  # units from a disc's middle, up and to the right, to its number
+LABEL, HEAD = 28, 5  # units for the label column and the header, where no browser writes them
+NEAR = 2.2  # units from a disc's center, up and to the right, to its number
 
 
 def layout(nets: int, size: int) -> tuple[int, int]:
-    """Units (rows, columns) of the panels of `nets` rows, a gap below and right of each."""
+    """Units (rows, columns) of the panels of `nets` nets, with a gap below and to the right of each."""
     return nets * (size + GAP), len(COLUMNS) * (size + GAP)
 
 
 def locate(row: int, column: int, nets: int, size: int) -> tuple[int, int] | None:
-    """The image pixel (row, column) that a unit of the picture shows, in whatever panel; None between
-    panels.
-    """
+    """The image pixel (row, column) at a unit of the picture, in any panel; None between panels."""
     rows, columns = layout(nets, size)
     inside = 0 <= row < rows and 0 <= column < columns
     if not inside or row % (size + GAP) >= size or column % (size + GAP) >= size:
@@ -36,7 +34,7 @@ def locate(row: int, column: int, nets: int, size: int) -> tuple[int, int] | Non
 
 
 def marks(nets: int, view: View, size: int) -> list[tuple[float, float, str]]:
-    """(row, column, number) of every condition beside its disc in every condition map, in units."""
+    """(row, column, number) of every condition next to its disc in every condition map, in units."""
     m, left = cell_size(size, GRID_SIZE), CONDITIONS * (size + GAP)
     found = []
     for i in range(nets):
@@ -48,12 +46,12 @@ def marks(nets: int, view: View, size: int) -> list[tuple[float, float, str]]:
 
 
 def grid_marks(cells: Sequence[int]) -> list[tuple[float, float, str]]:
-    """(row, column, number) in the middle of every active cell of the grid, in cells."""
+    """(row, column, number) at the center of every active cell of the grid, in cells."""
     return [(*(v + 0.5 for v in divmod(cell, GRID_SIZE)), str(k + 1)) for k, cell in enumerate(cells)]
 
 
 def says(panel: Panel, view: View) -> list[tuple[str, bool]]:
-    """What stands beside a net's row: lines, and whether each is bold."""
+    """The words beside a net's row: lines, and whether each is bold."""
     share = f"{100 * nearby_share(panel, view):.0f} %" if view.cells else "nothing"
     return [
         (panel.title, True),
@@ -64,17 +62,16 @@ def says(panel: Panel, view: View) -> list[tuple[str, bool]]:
 
 
 def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarray, "height width 3"]:
-    """The explorer's panels (Fig. 2): a row per net, in it the noisy and denoised image, both maps, and a
-    sample (gray without).
+    """The explorer's panels (Fig. 2), a row per net: noisy image, denoised image, both maps, and a sample
+    (gray if none).
 
     White square: 90 % of the target's pixel influence. Discs: the conditions, filled by their share of the
-    target's condition influence. A pixel of the condition map has the colors of the conditions it listens
-    to.
+    target's condition influence. A pixel of the condition map has the colors of the conditions it listens to.
     """
     size = panels[0].x_t.shape[-1]
     sheet = Sheet(*layout(len(panels), size), scale=max(1, 160 // size))
     for i, panel in enumerate(panels):
-        # strong noise is shown smaller than it is: its pixels would all be fully on or off otherwise
+        # strong noise is scaled down: otherwise all its pixels would be fully on or off
         shown = [
             plain(panel.x_t / max(1.0, 2.5 * sigma), view, sheet.scale),
             plain(panel.x0_hat, view, sheet.scale),
@@ -92,9 +89,7 @@ def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarra
 def render_with_words(
     panels: Sequence[Panel], view: View, sigma: float
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """`render` with the words that a browser writes beside, above and on it: for readers without a
-    kernel.
-    """
+    """`render` with the words that a browser writes beside, above and on it, for readers without a kernel."""
     size = panels[0].x_t.shape[-1]
     rows, columns = layout(len(panels), size)
     sheet = Sheet(HEAD + rows, LABEL + columns, scale=max(1, 160 // size))

@@ -1,4 +1,4 @@
-// A range input over pictures that are all here already: it moves at once, with or without a kernel.
+// A range input over pictures that are already loaded: it moves at once, with or without a kernel.
 function render({ model, el }) {
   const description = model.get("description"), labels = model.get("labels");
   const urls = model.get("frames").map((png) => URL.createObjectURL(new Blob([png], { type: "image/png" })));

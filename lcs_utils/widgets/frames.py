@@ -47,10 +47,10 @@ def figure_frame(figure: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pictured:
-    """A live widget together with a PNG for readers without a kernel: one output that carries both.
+    """A live widget together with a PNG for readers without a kernel, in one output.
 
-    `stored`: what a page needs to slide without a kernel, where all frames are there.
-    `text` is what stands where no pictures are shown, and the PNG's alternative text.
+    `stored`: what a page needs to slide without a kernel, if all frames are available. `text` is shown where
+    pictures are not, and is the PNG's alternative text.
     """
 
     widget: Any
@@ -67,7 +67,7 @@ class Pictured:
 
 
 class Picture(anywidget.AnyWidget):
-    """The PNG `value` with its alternative text `alt`, which ipywidgets' image has not."""
+    """The PNG `value` with the alternative text `alt`, which ipywidgets' image lacks."""
 
     _esm = Path(__file__).with_name("picture.js")
     _css = Path(__file__).with_name("controls.css")
@@ -76,7 +76,7 @@ class Picture(anywidget.AnyWidget):
 
 
 class FrameSlider(anywidget.AnyWidget):
-    """A slider over `frames` (PNGs), at the stop `shown`; all are in the browser, so sliding needs no
+    """A slider over `frames` (PNGs), at the stop `shown`; the browser holds all of them, so sliding needs no
     kernel.
     """
 

@@ -1,4 +1,4 @@
-// One picture after the other, no word about where it comes from; a key or a click says how many objects it shows.
+// One picture at a time, without its origin; a key or a click says how many objects it shows.
 function render({ model, el }) {
   function make(tag, parent, properties = {}) {
     const element = Object.assign(document.createElement(tag), properties);

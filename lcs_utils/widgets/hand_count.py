@@ -1,4 +1,4 @@
-"""Counting by looking: samples blind, in random order, one by one; a key or a click is the answer
+"""Counting by eye: samples shown blind, in random order, one by one; a key or a click is the answer
 (App. E.2).
 """
 
@@ -17,18 +17,18 @@ ZOOM = 8
 
 
 def enlarged(image: Any, zoom: int = ZOOM) -> bytes:
-    """A uint8 picture [height width 3] as PNG, `zoom` times as large, smoothly."""
+    """A uint8 picture [height width 3] as PNG, smoothly enlarged `zoom` times."""
     picture = Image.fromarray(np.asarray(image))
     return png_bytes(picture.resize((picture.width * zoom, picture.height * zoom), Image.BICUBIC))
 
 
 class HandCounter(Answering):
-    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`; calls `record(i, count, plausible)` at
-    an answer.
+    """Shows `pictures[i]` (uint8 [height width 3]), i = `position`; each answer calls `record(i, count,
+    plausible)`.
 
     Only the picture and its place in the order reach the browser: whoever counts cannot know where it comes
-    from. Keys 0-9, a-e (10-14), ? (not plausible), Backspace (the one before). `done` pictures were
-    answered before: it goes on there. Raises ValueError without pictures or when `done` exceeds them.
+    from. Keys 0-9, a-e (10-14), ? (not plausible), Backspace (go back). The first `done` pictures were
+    already answered: it goes on there. Raises ValueError without pictures or when `done` exceeds them.
     """
 
     _esm = SCRIPT + Path(__file__).with_name("hand_count.js").read_text()

@@ -1,5 +1,5 @@
-"""What the locality explorer shows, each map computed once: scenes, denoised images, eqs. (9), (10), and
-one picture of each.
+"""What the locality explorer shows, each map computed once: scenes, denoised images, eqs. (9) and (10), and a
+picture of each.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from lcs_utils.models.local_patch import LocalPatchDenoiser, cell_size
 from lcs_utils.plotting import to_uint8
 from lcs_utils.widgets.drawing import Sheet, color_of, heat, mix
 
-KEPT = 4096  # maps held at once, a few kB each
+KEPT = 4096  # maps cached at once, a few kB each
 
 
 class View(NamedTuple):
@@ -36,8 +36,8 @@ class View(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], a sample
-    if drawn.
+    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], and a
+    sample if one was drawn.
     """
 
     title: str
@@ -51,13 +51,13 @@ class Panel(NamedTuple):
 
 
 def cell_centers(cells: Sequence[int]) -> Float[np.ndarray, "k 2"]:
-    """Middles of grid cells as image locations (x right, y down) in [0, 1]."""
+    """Centers of grid cells as image locations (x right, y down) in [0, 1]."""
     at = np.array(cells, dtype=float).reshape(-1)
     return np.stack([at % GRID_SIZE + 0.5, at // GRID_SIZE + 0.5], 1) / GRID_SIZE
 
 
 class Maps:
-    """All that nets say and look at, for any `View`, each computed when first asked for (eqs. (9), (10))."""
+    """Images and influence maps (eqs. (9), (10)) of all nets for any `View`, each computed on first use."""
 
     def __init__(self, nets: Mapping[str, Denoiser], sigmas: Sequence[float], resolution: int):
         self.nets, self.sigmas, self.resolution = dict(nets), tuple(sigmas), resolution
@@ -69,7 +69,7 @@ class Maps:
         )
 
     def _scene(self, cells, seed):
-        """[3 h w]: one rendered object in the middle of each active cell."""
+        """[3 h w]: one rendered object at the center of each active cell."""
         image = render_scenes([scene_at(cell_centers(cells), seed, 0)], self.resolution)[0]
         return from_uint8(image).permute(2, 0, 1)
 
@@ -105,7 +105,7 @@ class Maps:
         return locality.condition_influence(denoise, x_t, sigma, cond, without)
 
     def _one_condition(self, net, noise, cells, seed, k):
-        """Eq. (10) of a local net, asked again without c_k only in the cells that can hear it."""
+        """Eq. (10) of a local net for c_k, evaluated without c_k only in the cells that can depend on it."""
         full, m, radius = (
             self.denoised(net, noise, cells, seed),
             cell_size(self.resolution, GRID_SIZE),
@@ -127,7 +127,7 @@ class Maps:
         return influence
 
     def pieces(self, net: str, view: View) -> Iterator[Callable]:
-        """What `panel` of this state needs, as calls that each take a tenth of a second at most, in order."""
+        """The calls that `panel` needs for this state, in order, each at most about a tenth of a second."""
         state = net, view.noise, view.cells, view.seed
         yield lambda: self.denoised(*state)
         yield lambda: self.pixels(*state, view.target)
@@ -145,9 +145,7 @@ class Maps:
 
 
 def nearby_share(panel: Panel, view: View, reach: int = 2) -> float:
-    """Share of the target's condition influence that comes from within `reach` cells of it; 0 when it hears
-    none.
-    """
+    """Share of the target's condition influence from conditions within `reach` cells; 0 if it has none."""
     m = cell_size(panel.conditions.shape[-1], GRID_SIZE)
     at = np.array([divmod(cell, GRID_SIZE) for cell in view.cells]).reshape(-1, 2)
     near = np.abs(at - np.array(view.target) // m).max(1) <= reach
@@ -156,7 +154,7 @@ def nearby_share(panel: Panel, view: View, reach: int = 2) -> float:
 
 
 def over(image: Tensor, color: np.ndarray) -> np.ndarray:
-    """A map laid over the gray denoised image, opaque where it is bright."""
+    """A map over the gray denoised image, opaque where the map is bright."""
     gray = to_uint8(image).mean(-1, keepdims=True)
     alpha = 0.35 + 0.65 * color.max(-1, keepdims=True) / 255
     return (gray * (1 - alpha) + color * alpha).round().astype(np.uint8)
@@ -196,8 +194,8 @@ def condition_map(
 
 
 def relative(conditions: Tensor, k: int, view: View, scale: int = 5) -> UInt8[np.ndarray, "height width 3"]:
-    """Eq. (10) of one condition, as bright as its share of the strongest influence of any; its cell
-    outlined.
+    """Eq. (10) of one condition, as bright as its share of the strongest influence of any condition; its cell
+    is outlined.
     """
     size, m = conditions.shape[-1], cell_size(conditions.shape[-1], GRID_SIZE)
     sheet = Sheet(size, size, scale)
@@ -208,7 +206,7 @@ def relative(conditions: Tensor, k: int, view: View, scale: int = 5) -> UInt8[np
 
 
 def mark(sheet: Sheet, view: View, color) -> None:
-    """The target pixel, outlined."""
+    """Outline the target pixel."""
     (row, column), (height, width) = view.target, (v // sheet.scale for v in sheet.image.size)
     sheet.square((row, column, row + 1, column + 1), (0, 0, height, width), color)
 

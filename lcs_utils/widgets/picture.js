@@ -1,4 +1,4 @@
-// A picture with its words.
+// A picture with its alternative text.
 function render({ model, el }) {
   const image = el.appendChild(document.createElement("img"));
   image.className = "lcs-image";

@@ -1,4 +1,4 @@
-"""Drawing behind fast hands: of the states that wait only the last, small at once, whole when they rest."""
+"""Redraw for fast hands: only the last waiting state is drawn, small at once, in full when the hands rest."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,11 +10,11 @@ REST = 0.25  # seconds without a change after which the whole picture is drawn
 
 
 class Redraw:
-    """`request()` calls `draw(True)`, small, once for all changes that the kernel has taken in by then, and
-    `draw(False)`, whole, when none has come for a while and nothing is `dragged()`; `drop()` says that.
+    """`request()` calls `draw(True)`, small, once for all changes that the kernel has received by then, and
+    `draw(False)`, in full, when none has come for a while and nothing is `dragged()`; `drop()` reports the
+    end of a drag.
 
-    `watch` has its answer after the small picture. Where no kernel's loop runs, the whole picture is drawn
-    at once.
+    `watch` is answered after the small picture. Where no event loop runs, the full picture is drawn at once.
     """
 
     def __init__(self, draw: Callable[[bool], None], dragged: Callable[[], bool], watch: Watch):
@@ -23,17 +23,17 @@ class Redraw:
         self.task = None
 
     def request(self) -> None:
-        """The state has changed."""
+        """Call when the state has changed."""
         self.wanted += 1
         if not self._start():
             self.draw(False)
 
     def drop(self) -> None:
-        """Nothing is dragged any more, or something else."""
+        """Call when `dragged()` may have changed."""
         self._start()
 
     def _start(self) -> bool:
-        """Have `_run` at work in the kernel's loop; False where none runs."""
+        """Start `_run` in the kernel's event loop; False where none runs."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

@@ -1,6 +1,4 @@
-"""A CLEVR scene under one's hands: controls for objects and light, redrawn by the fast renderer at every
-change.
-"""
+"""A CLEVR scene with controls for objects and light, redrawn by the fast renderer at every change."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -37,9 +35,7 @@ SMALL = 64  # pixels of a side while a slider is dragged
 
 @dataclass(frozen=True)
 class SceneState:
-    """What the controls hold: a scene, the object and the lamp being changed, and each lamp's turn
-    (degrees) and lift.
-    """
+    """What the controls hold: a scene, the selected object and lamp, each lamp's turn (degrees) and lift."""
 
     scene: Scene
     selected: int = 0
@@ -57,11 +53,11 @@ def start(seed: int = 0, count: int = 3) -> SceneState:
 
 
 def change(state: SceneState, **changes) -> SceneState:
-    """The state after a change of the selected object (x, y, shape, size, material, color), of the lamp
-    (turn, lift), or of which.
+    """The state after changing the selected object (x, y, shape, size, material, color), the lamp (turn,
+    lift), or the selection (selected, lamp).
 
-    An object keeps standing on the floor. Raises ValueError for an object or lamp that does not exist, an
-    unknown attribute value or key.
+    An object stays on the floor. Raises ValueError for an object or lamp that does not exist, an unknown
+    attribute value or key.
     """
     objects = list(state.scene.objects)
     selected = changes.pop("selected", state.selected)
@@ -97,7 +93,7 @@ def lit_scene(state: SceneState) -> Scene:
 
 
 def picture(state: SceneState, resolution: int = 256) -> UInt8[np.ndarray, "height width 3"]:
-    """The rendered state, with brackets around what is seen of the selected object."""
+    """The rendered state, with brackets around the visible part of the selected object."""
     scene = lit_scene(state)
     image = render([scene], resolution)[0]
     x0, y0, x1, y1 = boxes(trace(scene, resolution, resolution).ids, len(scene.objects))[state.selected]
@@ -130,18 +126,18 @@ def placement(scene: Scene) -> str:
 
 
 def describe(state: SceneState) -> str:
-    """The picture in words: what a screen reader says, and what stands where no picture is shown."""
+    """The picture in words, for screen readers and where no picture is shown."""
     names = ", ".join(f"{o.size} {o.color} {o.material} {o.shape}" for o in state.scene.objects)
     return f"{len(state.scene.objects)} objects: {names}; {placement(state.scene)}"
 
 
 def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pictured:
-    """Live controls of a scene: count and seed, position, shape, size, material and color of an object,
-    each lamp.
+    """Live controls of a scene: count and seed; an object's position, shape, size, material and color; each
+    lamp.
 
-    A change draws a small picture, the whole one follows when the slider is dropped; of several changes that
-    wait for the renderer only the last is drawn. Without a kernel, a picture of the scene that is shown
-    first. Raises ValueError as `start` does.
+    A change draws a small picture, followed by the full one when the slider is released; of several changes
+    that wait for the renderer only the last is drawn. Without a kernel, shows a picture of the first scene.
+    Raises ValueError as `start` does.
     """
     import ipywidgets as w
 
@@ -176,7 +172,7 @@ def scene_controls(seed: int = 0, count: int = 3, resolution: int = 256) -> Pict
     def show():
         now = state[0]
         chosen = now.scene.objects[now.selected]
-        busy[0] = True  # the controls follow the state; they must not answer
+        busy[0] = True  # the controls follow the state; their events are ignored
         edits["selected"].options = [f"{i + 1}: {o.color} {o.shape}" for i, o in enumerate(now.scene.objects)]
         edits["selected"].value, edits["lamp"].value = now.selected, LAMPS.index(now.lamp)
         edits["turn"].value, edits["lift"].value = now.moved[now.lamp]

@@ -1,13 +1,13 @@
 // Says after a second when the kernel does not answer what was asked of it, and dims what may be out of date.
-// A control tells by the event "lcs-asked" that it has sent something; the kernel answers by `answered`, in order.
+// A control dispatches "lcs-asked" when it has sent something; the kernel answers through `answered`, in order.
 const PATIENCE = 1000; // ms
-const COMPUTING = "The kernel is computing; what is dimmed is not yet renewed.";
+const COMPUTING = "The kernel is computing; dimmed parts are not up to date yet.";
 const SILENT =
-  "No answer from the kernel: it is busy with another cell, or gone. What is dimmed is out of date. " +
+  "No answer from the kernel: it is busy with another cell, or gone. Dimmed parts are out of date. " +
   "After a restart, run the cell again.";
 
 function watch(model, box, line) {
-  let timer = null, asked = 0, heard = 0; // when the oldest open question was put; when the kernel was last heard of
+  let timer = null, asked = 0, heard = 0; // when the oldest open question was asked; when the kernel was last heard from
   const open = () => model.get("answered") !== model.get("asked");
   function say(words) {
     if (line.textContent !== words) line.textContent = words; // else it would be read out again and again
@@ -33,7 +33,7 @@ function watch(model, box, line) {
   }
   model.on("change:beats", () => (heard = performance.now()));
   model.on("change:answered", () => {
-    asked = heard = performance.now(); // of several questions one is answered
+    asked = heard = performance.now(); // one of several questions was answered
     look();
   });
   box.addEventListener("lcs-asked", ask);

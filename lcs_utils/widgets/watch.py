@@ -1,5 +1,5 @@
-"""Whether the kernel still answers: asked with every change that a control sends, told by a line and by
-dimming.
+"""Whether the kernel still answers: asked with every change that a control sends, shown by a line of text and
+by dimming.
 """
 
 from pathlib import Path
@@ -14,8 +14,8 @@ SCRIPT = (HERE / "watch.js").read_text()
 class Answering(anywidget.AnyWidget):
     """A widget whose browser side counts what it has `asked`; `answered` follows once all of it is done.
 
-    `held` postpones the answer until `release()`: something that was asked for is still to be drawn.
-    `beat()` says in the middle of a long computation that it goes on.
+    `held` postpones the answer until `release()`, while something is still to be drawn. `beat()` signals
+    during a long computation that it goes on.
     """
 
     asked = traitlets.Int(0).tag(sync=True)
@@ -24,7 +24,7 @@ class Answering(anywidget.AnyWidget):
     held = False
 
     def set_state(self, sync_data: dict) -> None:
-        """What the browser sends. Its observers have run when this answers, also those that failed."""
+        """Handle what the browser sends; at the answer, all observers have run, even those that failed."""
         try:
             super().set_state(sync_data)
         finally:
@@ -32,19 +32,19 @@ class Answering(anywidget.AnyWidget):
                 self.answered = self.asked
 
     def release(self) -> None:
-        """All is drawn: what has been asked is answered."""
+        """Everything is drawn: answer what has been asked."""
         self.held = False
         self.answered = self.asked
 
     def beat(self) -> None:
-        """The kernel is at work on what was asked."""
+        """Signal that the kernel is at work on what was asked."""
         self.beats += 1
 
 
 class Watch(Answering):
-    """The line for a box of controls, which needs the class `lcs-box`; empty while the kernel answers.
+    """The status line of a box of controls, which needs the class `lcs-box`; empty while the kernel answers.
 
-    After a second without an answer it says so, the box's pictures are dimmed, its sliders' play stops.
+    After a second without an answer it says so, the box's pictures are dimmed, and its sliders stop playing.
     """
 
     _esm = SCRIPT + (HERE / "watch_box.js").read_text()

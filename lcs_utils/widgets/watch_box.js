@@ -1,4 +1,4 @@
-// The line of a whole box of controls. It stands in the box before the box itself stands in the page.
+// The status line of a box of controls. It is added to the box before the box is added to the page.
 function render({ model, el }) {
   const line = watched_line(el);
   let end = () => {};
