@@ -53,3 +53,6 @@ def test_steps_are_of_the_same_draws():
     assert alike == (0, 0, 0) and apart.low > 0.2
     back, _ = against_null.steps(rows, [["exp2"], ["exp1"], ["exp1"]], 6)
     assert back.value == pytest.approx(-apart.value) and back.high < 0
+    alone = [row for row in rows if row.net == "exp1" and row.k == 6 and row.family == "spread"][:1]
+    with pytest.raises(ValueError, match="exp1 has no null at K = 6, family spread"):
+        against_null.steps(alone, [["exp1"], ["exp1"]], 6)  # one picture has no other's cells

@@ -118,6 +118,8 @@ def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
     torch.testing.assert_close(cosines.diagonal(), torch.ones(len(FEW.singles)))
     with pytest.raises(ValueError, match="unknown baseline 'none'; allowed: empty, mean"):
         prompts.differences(found, next(iter(found))[0], "mid", "none")
+    with pytest.raises(ValueError, match="unknown baseline 'none'; allowed: empty, mean"):
+        figures.part_maps(found, next(iter(found))[0], "mid", "none")
     with pytest.raises(FileNotFoundError, match="neither 'standin', .* nor a folder with a model_index.json"):
         prompts.load(str(tmp_path))
 

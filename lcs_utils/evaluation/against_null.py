@@ -282,6 +282,8 @@ def steps(
 
     def above(net):
         filled = draws(rows, net, k, family, tolerance, seed)["filled"]
+        if "null" not in filled:
+            raise ValueError(f"{net} has no null at K = {k}, family {family}")
         return filled["own"] - filled["null"]
 
     each = [over_trainings([above(net) for net in group], seed) for group in groups]

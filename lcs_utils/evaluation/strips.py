@@ -42,7 +42,9 @@ class Strip(NamedTuple):
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            "dot: location asked for; ring: the object within a cell of it; cross: no object there" if counted else "",
+            "dot: location asked for; ring: the object within a cell of it; cross: no object there"
+            if counted
+            else "",
             cell,
             self.marks,
             rings=counted,

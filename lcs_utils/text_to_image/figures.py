@@ -16,7 +16,7 @@ from lcs_utils.clevr.scenes import COLOR_RGB
 from lcs_utils.plotting import PALETTE, to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
-from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, other_seeds
+from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, minus_baseline, other_seeds
 from lcs_utils.text_to_image.truth import Row
 
 HUES = [PALETTE[name] for name in ("blue", "vermilion", "green", "purple", "orange", "sky", "black")]
@@ -104,12 +104,14 @@ def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Fig
 
 
 def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.Tensor:
-    """Mean over a part's layers, at its largest layer's size, minus a baseline: [prompts height width]."""
+    """Mean over a part's layers, at its largest layer's size, minus a baseline: [prompts height width].
+
+    Raises ValueError for an unknown baseline.
+    """
     layers = [torch.stack(of) for (s, name), of in found.items() if s == sigma and name.startswith(part)]
     size = max((tuple(of.shape[-2:]) for of in layers), key=np.prod)
     grown = [torch.nn.functional.interpolate(of[:, None], size=size, mode="bilinear")[:, 0] for of in layers]
-    mean = torch.stack(grown).mean(0)
-    return mean[:-1] - (mean[-1:] if baseline == "empty" else mean[:-1].mean(0, keepdim=True))
+    return minus_baseline(torch.stack(grown).mean(0), baseline)
 
 
 def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:

@@ -246,10 +246,17 @@ def differences(found: Attended, sigma: float, part: str, baseline: str) -> Floa
     layers = [of for (s, name), of in found.items() if s == sigma and name.startswith(part)]
     if not layers:
         raise ValueError(f"no maps of {part} at sigma {sigma:g}")
-    flat = torch.cat([torch.stack(of).flatten(1) for of in layers], 1)
+    return minus_baseline(torch.cat([torch.stack(of).flatten(1) for of in layers], 1), baseline)
+
+
+def minus_baseline(maps: Tensor, baseline: str) -> Tensor:
+    """Maps of all prompts but the last minus the last one's ("empty") or their own mean ("mean").
+
+    Raises ValueError for another baseline.
+    """
     if baseline not in ("empty", "mean"):
         raise ValueError(f"unknown baseline {baseline!r}; allowed: empty, mean")
-    return flat[:-1] - (flat[-1:] if baseline == "empty" else flat[:-1].mean(0, keepdim=True))
+    return maps[:-1] - (maps[-1:] if baseline == "empty" else maps[:-1].mean(0, keepdim=True))
 
 
 def cosines(found: Attended, sigma: float, part: str, baseline: str) -> Float[Tensor, "prompts prompts"]:

@@ -119,7 +119,7 @@ def check_times(times: Any) -> list[float]:
     """Times >= 0 as a list. Raises ValueError for negative times, and for none."""
     listed = check_tensor("times", times, (None,)).tolist()
     if not listed or min(listed) < 0:
-        raise ValueError(f"times must increase from >= 0, got {shown(listed)}")
+        raise ValueError(f"times must be at least one, each >= 0, got {shown(listed)}")
     return listed
 
 
