@@ -9,11 +9,11 @@
 # The settings of --config, with their defaults:
 #   preset=tiny         the size: tiny, small, paper
 #   images=             a trial: narrow nets, this many training images, at most as many scenes of each count
-#   nets= notebooks=    some only, as exp1,exp2 and A1,07; `all`, `none` (a trial: Fig. 1's nets, and A1)
+#   nets= notebooks=    a selection, such as exp1,exp2 and A1,07, or `all`, `none` (a trial: Fig. 1's nets, and A1)
 #   gpus=1              GPUs of one net (a trial: 0)
 #   parts=1             jobs that render one folder (paper: 32), render_threads=8 each (a trial: 2)
-#   max_runtime=1440    minutes of the longest job; training goes on in a next one
-#   samples= locations= of each K, and which K, in place of the usual ones (a trial: 8, and 1-3)
+#   max_runtime=1440    minutes of the longest job; training resumes in the next one
+#   samples= locations= samples of each K, and which K, in place of the defaults (a trial: 8, and 1-3)
 # Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
 import math
 import re
@@ -29,7 +29,7 @@ from lcs_utils.training.order import QUEUE
 
 
 def chosen(key, everything, usual):
-    """The words of a setting: some of `everything`, by unique beginnings for notebooks."""
+    """A setting as a list: some of `everything`; notebooks may be shortened to a unique beginning."""
     text = config.get(key, usual)
     text = f"{text:02d}" if isinstance(text, int) else str(text)  # notebooks=04 arrives as a number
     if text in ("all", "none"):
@@ -74,10 +74,10 @@ CHANGES = {  # nets sampled another way, and the nets that this takes
     "exp1_1/linear_cluttered": ("background_cluttered",), "exp2/linear_cluttered": ("background_cluttered",),
 }
 CHANGED = [net for net, also in CHANGES.items() if {net.partition("/")[0], *also} <= set(NETS)]
-SEEN = ("A3_counter", "A4_copies")  # hold what somebody counted by looking, and copies, of shipped nets only
+SEEN = ("A3_counter", "A4_copies")  # need counts by eye and copies, which exist for shipped nets only
 EVERY = [name for name in notebooks.names() if SHIPPED or name not in SEEN]
 NOTEBOOKS = chosen("notebooks", EVERY, "A1" if TRIAL else "all")
-MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the usual ones
+MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the defaults
 MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
 SOME = "".join(f" --{key} {value}" for key, value in MEASURED.items() if value is not None)
 
@@ -191,7 +191,7 @@ rule render_scenes:
     shell: TRAIN + " scenes {params.experiment} --preset " + PRESET + " --workers {threads}"
 
 
-# A net whose checkpoint exists is left as it is. A job that its cluster ended goes on from the saved state in the next try.
+# A net whose checkpoint exists is left as it is. A job that the cluster ended resumes from the saved state on the next try.
 rule train_net:
     input: lambda wildcards: [] if is_trained(wildcards.net) else done("render", trained_on(wildcards.net))
     output: touch(done("train", "{net}"))
@@ -242,8 +242,8 @@ rule measure_net:
     shell: TRAIN + " measure {params.net} --preset " + PRESET + SOME + " --threads {threads}"
 
 
-# Notebooks draw from rows and samples and need no GPU. Of shipped presets they assert their claims; of nets that nobody has seen
-# they print which do not hold.
+# Notebooks draw from rows and samples and need no GPU. For shipped presets they assert their claims; for new nets they print
+# the claims that do not hold.
 for NAME in NOTEBOOKS:
 
     rule:

@@ -1,6 +1,4 @@
-"""What pytest needs at the root: shapes checked at every call, a fixed environment for kernels,
-patience for nbval.
-"""
+"""Root setup of pytest: check shapes at every call, fix the kernels' environment, give nbval more time."""
 
 import functools
 import inspect
@@ -14,11 +12,11 @@ from jaxtyping import AbstractArray, AnnotationError, install_import_hook
 
 
 def check_shapes(function):
-    """A type checker for jaxtyping that looks at arrays only, arguments too, after the call.
+    """A type checker for jaxtyping that checks arrays only, arguments included, after the call.
 
-    jaxtyping asks for two checks: of the arguments (recognized here by the return annotation Any)
-    before the call, and of everything after it. The first is left out, so that a function's own
-    errors for bad input are what tests see.
+    jaxtyping asks for two checks: of the arguments (recognized here by the return annotation Any) before the
+    call, and of everything after it. The first is left out, so that tests see a function's own errors for bad
+    input.
     """
     signature = inspect.signature(function)
     hints = {p.name: p.annotation for p in signature.parameters.values()} | {
@@ -91,7 +89,7 @@ else:
 
     def comparing_no_frames(self, *args, init=plugin.IPyNbFile.__init__, **kwargs):
         init(self, *args, **kwargs)
-        # A slider's frames are pictures, which differ between machines; image/png is skipped, too.
+        # A slider's frames are pictures, which differ between machines; nbval skips image/png, too.
         self.skip_compare += ("application/vnd.lcs.frames+json",)
 
     plugin.IPyNbFile.__init__ = comparing_no_frames
@@ -106,7 +104,7 @@ if "LCS_REBUILT" not in os.environ:
 os.environ["LCS_FIGURES"] = os.environ["LCS_REBUILT"]
 
 
-# Files that take longest, longest first: workers begin with these, so that none is left over at the end.
+# The slowest files, slowest first: workers begin with these, so that none is left over at the end.
 LONGEST = (
     ["00_start", "08b_feature_space", "10_sdxl_features", "02c_toy_clevr", "04_training", "07_locality"]
     + ["08_color", "11_swing_by", "03_clevr_generation", "02d_exp3_without_training"]
@@ -117,12 +115,12 @@ LONGEST = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Files in the order of LONGEST, then the others as they come; tests of one file stay in order."""
+    """Sort files by LONGEST, then the others as they come; tests of one file stay in order."""
     place = {name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture
 def rebuilt_figures():
-    """The folder of the figures that this run's notebooks have made, as <preset>/<name>.png and .json."""
+    """The folder of the figures that this run's notebooks made, as <preset>/<name>.png and .json."""
     return Path(os.environ["LCS_REBUILT"])

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""One command for each thing one wants: reproduce the figures, run the tests, open or rebuild the notebooks,
-or write them as web pages.
+"""Reproduce the figures, run the tests, open or rebuild the notebooks, or write them as web pages.
 
-Needs nothing but Python 3.11 or 3.12. The packages of requirements.lock go into .venv on first use (uv if
-it is there, else pip), unless the Python that runs this file already has them all.
+Needs only Python 3.11 or 3.12. The packages of requirements.lock are installed into .venv on first use (by uv
+if present, else pip), unless the Python that runs this file already has them all.
 """
 
 import argparse
@@ -18,13 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 ENVIRONMENT = ROOT / ".venv"
-# there while an installation runs: what it left behind is not to be trusted
+# exists while an installation runs; if left over, the environment is incomplete
 UNFINISHED = ENVIRONMENT / "unfinished"
 SUPPORTED = ((3, 11), (3, 12))
 NO_TESTS = 5  # pytest's exit status
-# What tools write to below the home folder, unless these name another place.
+# Variables that redirect what tools would write below the home folder.
 HOMELESS = {"XDG_CACHE_HOME": "cache", "IPYTHONDIR": "ipython"}
-# Options of pytest whose next word is their value, also where a file has that name.
+# Options of pytest whose next word is their value, even if a file has that name.
 VALUED = {"-c", "-k", "-m", "-n", "-o", "-p", "-r", "-W", "--deselect", "--ignore", "--ignore-glob"}
 # Printed by the Python under test: the pins that it lacks. A local version ("+cpu") counts as its public one.
 MISSING = """
@@ -102,15 +101,15 @@ def install(python):
     for installer in [with_uv] * bool(uv) + [with_pip]:
         itself = [*installer, "--no-deps", "--no-build-isolation", "--editable", "."]
         if call([*installer, "-r", LOCK.name]) and call(itself):
-            run(python, ["-c", "import matplotlib.font_manager"])  # lists fonts now, not in a notebook's cell
+            run(python, ["-c", "import matplotlib.font_manager"])  # builds the font list now
             UNFINISHED.unlink()
             return
     raise RunError("the installation failed (see above); run the same command again when its cause is gone")
 
 
 def environment():
-    """The Python to run everything with: the current one if it satisfies the lock, else .venv's, remade if
-    it does not.
+    """The Python to run everything with: this one if it satisfies the lock, else that of .venv, remade if
+    needed.
     """
     if satisfies(sys.executable):
         return sys.executable
@@ -125,7 +124,7 @@ def run(python, arguments, **variables):
     search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", "")])
     inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
-    if Path(python).is_relative_to(ENVIRONMENT):  # matplotlib's list of fonts: no other environment spoils it
+    if Path(python).is_relative_to(ENVIRONMENT):  # a font list of its own, unspoiled by others
         inherited.setdefault("MPLCONFIGDIR", str(ENVIRONMENT / "matplotlib"))
     if not os.access(os.path.expanduser("~"), os.W_OK):
         for variable, folder in HOMELESS.items():
@@ -163,7 +162,7 @@ def reproduce(python, options, rest):
 
 
 def checked(python):
-    """Whether formatting, lint and types are as the project wants them (pyproject.toml); says what is not."""
+    """Whether formatting, lint and types pass (pyproject.toml); the tools print what does not."""
     commands = (["ruff", "format", "--check"], ["ruff", "check"], ["mypy"])
     return not any([run(python, ["-m", *command]) for command in commands])
 
@@ -181,27 +180,27 @@ def chooses(arguments):
 def test(python, options, rest):
     """Check format, lint and types; run the tests, and the notebooks against their stored outputs.
 
-    Further arguments go to pytest; with files or tests among them only these run, one after another.
+    Further arguments go to pytest; if they name files or tests, only these run, one after another.
     """
     command = ["-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout", "600", *rest]
     if chooses(rest):
         return run(python, command)
     clean = checked(python)
-    # Files side by side, with the tests of each in order; kernels and torch keep to one thread each.
-    # The order is conftest.py's: what takes longest first.
+    # Files in parallel, with the tests of each in order; kernels and torch keep to one thread each.
+    # conftest.py orders the files: what takes longest first.
     several = ["--numprocesses", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
     several += ["--no-loadscope-reorder"]
-    parts = (  # tests look at what the notebooks wrote; a browser with its kernels wants the machine
+    parts = (  # tests read what the notebooks wrote; a browser and its kernels need the machine
         ["notebooks", *several],
         ["tests", "--ignore", "tests/browser", *several],
         ["tests/browser"],
     )
     with tempfile.TemporaryDirectory(prefix="figures") as rebuilt:
-        # all figures must then be there, of which a choice (-k) makes some
+        # all figures must then exist; a selection (-k) makes only some
         whole = {} if rest else {"LCS_WHOLE": "1"}
         alone = {"LCS_REBUILT": rebuilt, "OMP_NUM_THREADS": "1", **whole}
         ended = [run(python, [*command, *part], **alone) for part in parts]
-    ended = [status for status in ended if status != NO_TESTS] or ended  # -k may choose from one part only
+    ended = [status for status in ended if status != NO_TESTS] or ended  # -k may select from one part only
     # negative: ended by a signal
     return next((status for status in (*ended, int(not clean)) if status), 0)
 
@@ -218,7 +217,7 @@ def lab(python, options, rest):
             "--FileContentsManager.pre_save_hook=lcs_utils.lab.before_saving",
             *rest,
         ],
-        # as `notebooks build` has it, so that Run All gives the stored outputs; more threads where asked for
+        # as in `notebooks build`, so that Run All gives the stored outputs; threads may be raised
         LCS_FLOAT32="1",
         TRANSFORMERS_VERBOSITY="error",
         DIFFUSERS_VERBOSITY="error",
@@ -227,13 +226,13 @@ def lab(python, options, rest):
 
 
 def notebooks(python, options, rest):
-    """Execute the committed notebooks anew with their default parameters, all or those named."""
+    """Execute the committed notebooks again with their default parameters: all, or those named."""
     return run(python, ["-m", "lcs_utils.notebooks", "build", *rest])
 
 
 def site(python, options, rest):
-    """Write the live page, notebooks and figures as web pages to site/; no notebook is executed, and no page
-    needs a network.
+    """Write the live page, notebooks and figures as web pages to site/; executes no notebook, and the pages
+    need no network.
     """
     return run(python, ["-m", "lcs_utils.site", *rest])
 

@@ -1,4 +1,4 @@
-"""Alternative texts: what a figure shows, in words, for those who hear a notebook instead of seeing it."""
+"""Alternative texts: what a figure shows, in words, for readers who hear a notebook instead of seeing it."""
 
 import base64
 import html
@@ -13,9 +13,7 @@ LONGEST = 600  # characters: a screen reader reads an alternative text in one go
 
 
 def describe(figure: Figure) -> str:
-    """The figure's own words in reading order, each once: its name, titles, what is drawn against what,
-    legends.
-    """
+    """The figure's own words in reading order, without repeats: name, titles, axis labels, legends."""
     found = [text.get_text() for text in figure.texts]
     pictures = sum(bool(axes.images) and not axes.lines for axes in figure.axes)
     if pictures:
@@ -32,32 +30,33 @@ def describe(figure: Figure) -> str:
 
 
 def enable() -> None:
-    """Let all figures that the running notebook shows go with words; nothing outside IPython."""
+    """Show all figures of the running notebook with alternative texts; does nothing outside IPython."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
         shell.display_formatter.mimebundle_formatter.for_type(Figure, lambda figure: shown(figure, shell))
 
 
 def attach(figure: Figure, words: str) -> None:
-    """Let the figure be shown with these words, not its own."""
+    """Set the words that the figure is shown with, in place of its own."""
     WORDS[figure] = words
 
 
 def given(figure: Figure) -> str:
-    """The words that were attached to the figure, "" where none were."""
+    """The words attached to the figure, or ""."""
     return WORDS.get(figure, "")
 
 
 def shown(figure: Figure, shell) -> tuple[dict, dict]:
-    """What IPython displays of a figure: its PNG, whose metadata hold the words, also as HTML in JupyterLab.
+    """What IPython displays for a figure: its PNG with the words in the metadata, and in JupyterLab also as
+    HTML.
 
-    JupyterLab (4.6) reads no alternative text from a picture's metadata, nbconvert and others do. Batch runs,
-    and so the notebooks of the repository, are without the HTML, which holds the picture once more.
+    JupyterLab (4.6) reads no alternative text from a picture's metadata; nbconvert and others do. Batch runs,
+    and so the repository's notebooks, omit the HTML, which holds the picture a second time.
     """
     words = given(figure) or describe(figure)
     words = words if len(words) <= LONGEST else words[: LONGEST - 1] + "…"
     png = shell.display_formatter.formatters["image/png"](figure) if words else None
-    if png is None:  # no words, or no PNGs are wanted: as ever
+    if png is None:  # no words, or no PNGs are wanted: the default display
         return {}, {}
     data, metadata = png if isinstance(png, tuple) else (png, {})
     bundle = {"image/png": data}

@@ -5,8 +5,7 @@
 
 CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects
 and its denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent
-objects. The two nets here differ in nothing but where their one object stands, so they test the middle
-only.
+objects. The two nets here differ only in where their one object stands, so they test only the middle.
 """
 
 import argparse
@@ -39,7 +38,7 @@ def size() -> Preset:
 
 
 def scenes(name: str, count: int = SCENES, seed: int = 0) -> list:
-    """`count` scenes of one object whose center is uniform within 0.5 +- SPREAD[name]; ValueError for
+    """`count` scenes of one object whose center is uniform within 0.5 +- SPREAD[name]. Raises ValueError for
     another name.
     """
     if name not in SPREAD:
@@ -49,7 +48,7 @@ def scenes(name: str, count: int = SCENES, seed: int = 0) -> list:
 
 
 def data(name: str, count: int = SCENES, seed: int = 0, resolution: int = 32) -> Data:
-    """The rendered scenes."""
+    """The rendered scenes as training data."""
     chosen = scenes(name, count, seed)
     known = dataset.labels(chosen, 1)
     arrays = (render(chosen, resolution).transpose(0, 3, 1, 2), known["locations"], known["colors"])
@@ -78,7 +77,7 @@ def main(arguments=None) -> None:
             measure()
             continue
         command = f"python -m lcs_utils.centered {name} --threads {args.threads}"
-        exp = Experiment(name, objects=(1, 1), labels="none")  # CIFAR's net is told nothing either
+        exp = Experiment(name, objects=(1, 1), labels="none")  # CIFAR-10's net is unconditional, too
         run(exp, size(), command=command, data=data(name), output=paths.RUNS / "tiny" / "checkpoints" / name)
 
 

@@ -1,5 +1,4 @@
-"""Trained nets on disk: diffusers folders with half-precision weights, each with its row, loss curve and
-hashes.
+"""Trained nets on disk: diffusers folders of half-precision weights with a row, a loss curve and hashes.
 
 data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  README.md
 """
@@ -34,7 +33,7 @@ def write_loss(path, rows) -> None:
 
 
 def halve(net: torch.nn.Module) -> None:
-    """Weights to float16 in place; gains and Fourier features, a few bytes, stay exact."""
+    """Convert weights to float16 in place; gains and Fourier features, a few bytes, stay exact."""
     check_kind("net", net, torch.nn.Module, "a torch module")
     for parameter in net.parameters():
         if parameter.ndim > 1:
@@ -42,10 +41,10 @@ def halve(net: torch.nn.Module) -> None:
 
 
 def save(pipeline: "ConditionalPipeline", folder, row: dict, loss_rows) -> None:
-    """Write a checkpoint folder, whole or not at all; `row` says how it came about and gets the weights'
-    SHA-256. The caller's net keeps its own precision. Raises TypeError for another kind of pipeline or row.
+    """Write a checkpoint folder, whole or not at all; `row` says how it was made and gets the weights'
+    SHA-256. The caller's net keeps its precision. Raises TypeError for another kind of pipeline or row.
     """
-    from lcs_utils.models.pipeline import ConditionalPipeline  # seconds; rows and curves do without
+    from lcs_utils.models.pipeline import ConditionalPipeline  # takes seconds; rows and curves do not need it
 
     check_kind("pipeline", pipeline, ConditionalPipeline, "a ConditionalPipeline")
     check_kind("row", row, dict, "a dict")
@@ -92,7 +91,7 @@ def model_card(name: str, row: dict) -> str:
 
 
 def check_device(device: str) -> None:
-    """Raise ValueError for a GPU that this machine lacks: torch raises what depends on how it was built."""
+    """Raise ValueError for a GPU that this machine lacks; torch's own error depends on how it was built."""
     if str(device) != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"--device {device} needs a GPU that torch can use; without one, leave it out")
 
@@ -108,7 +107,7 @@ def load(name: str, preset: str = "tiny", device: str = "cpu") -> "ConditionalPi
     check_device(device)
     verified_row(name, preset)
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # one component, read in a moment: a bar says nothing
+    logging.disable_progress_bar()  # one component loads at once: no bar needed
     try:
         pipeline = ConditionalPipeline.from_pretrained(folder(name, preset))
     finally:
@@ -120,8 +119,8 @@ def load(name: str, preset: str = "tiny", device: str = "cpu") -> "ConditionalPi
 
 
 def kept(name: str, preset: str = "tiny") -> Path:
-    """The folder of a checkpoint's row and loss curve, whether or not its weights are there. Raises
-    CheckpointError where there is neither.
+    """The folder of a checkpoint's row and loss curve, with or without its weights. Raises CheckpointError if
+    there is none.
     """
     for place in (folder(name, preset), paths.CHECKPOINTS / preset / name):
         if (place / "row.json").exists() and (place / "loss.csv").exists():
@@ -138,7 +137,7 @@ def loss_curve(name: str, preset: str = "tiny") -> dict[str, list[float]]:
 
 
 def origin(path: Path) -> str:
-    """The command that makes a file of data/: the row of its checkpoint, a CSV's first comment, or COMMAND
+    """The command that makes a file of data/: from its checkpoint's row, a CSV's first comment, or COMMAND
     beside it.
     """
     for parent in path.parents:
@@ -155,9 +154,7 @@ def origin(path: Path) -> str:
 
 
 def record() -> None:
-    """Keep row, loss curve and card in data/ of the nets whose weights, too many to ship, stay under
-    runs/.
-    """
+    """Copy row, loss curve and card of nets whose weights are too large to ship from runs/ to data/."""
     for preset in paths.SHIPPED:
         for path in sorted((paths.RUNS / preset / "checkpoints").glob("*/row.json")):
             if folder(path.parent.name, preset).is_relative_to(paths.RUNS):  # no shipped net of that name
@@ -165,7 +162,7 @@ def record() -> None:
 
 
 def keep(name: str, preset: str) -> None:
-    """Keep row, loss curve and card of one net in data/, without its weights."""
+    """Copy row, loss curve and card of one net to data/, without its weights."""
     source, kept = paths.RUNS / preset / "checkpoints" / name, paths.CHECKPOINTS / preset / name
     for file in ("row.json", "loss.csv", "README.md"):
         text = (source / file).read_text()
@@ -175,7 +172,7 @@ def keep(name: str, preset: str) -> None:
 
 
 def data_index() -> str:
-    """data/README.md: every file under data/ with size, SHA-256 and the command that makes it."""
+    """The text of data/README.md: every file under data/ with size, SHA-256 and the command that makes it."""
     lines = [
         "# Data",
         "",
@@ -206,7 +203,7 @@ def data_index() -> str:
 if __name__ == "__main__":
     argparse.ArgumentParser(
         prog="python -m lcs_utils.checkpoints",
-        description="Keep what is kept of nets without their weights, and write data/README.md.",
+        description="Copy rows, loss curves and cards of unshipped nets to data/, write data/README.md.",
     ).parse_args()
     record()
     store.write_text(paths.DATA / "README.md", data_index())

@@ -1,7 +1,7 @@
-"""What public functions accept: one sentence, naming the value, for everything else.
+"""Checks of what public functions accept; every error is one sentence that names the value.
 
-TypeError for a value of another kind, ValueError for one of the right kind that is out of range. Nothing here
-imports torch, since scenes and tables do without it.
+TypeError for a value of the wrong kind, ValueError for one of the right kind that is out of range. Nothing
+here imports torch, which scenes and tables do not need.
 """
 
 import math
@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-LARGEST = 1e100  # of any entry: its square is still a float64
-KINDS = {  # of entries: the kinds that numpy calls so, and in words
+LARGEST = 1e100  # magnitude of any entry: its square still fits a float64
+KINDS = {  # of entries: numpy's dtype kinds, and in words
     "real": ("fiu", "real numbers"),
     "float": ("f", "floating-point numbers"),
     "whole": ("iu", "whole numbers"),
@@ -24,14 +24,14 @@ KINDS = {  # of entries: the kinds that numpy calls so, and in words
 
 
 def shown(value: Any) -> str:
-    """`value` as an error names it: its repr in one line, cut at 80 characters."""
+    """`value` as an error shows it: its repr in one line, cut at 80 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def is_tensor(value: Any) -> bool:
     """Whether a value is a torch tensor."""
-    torch = sys.modules.get("torch")  # not imported: then nothing is one
+    torch = sys.modules.get("torch")  # if it is not imported, nothing is a tensor
     return torch is not None and isinstance(value, torch.Tensor)
 
 
@@ -70,7 +70,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_text(name: str, value: Any) -> str:
-    """Text that is not empty."""
+    """A string that is not empty."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {shown(value)}")
     if not value:
@@ -79,7 +79,7 @@ def check_text(name: str, value: Any) -> str:
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """One of the allowed names. Raises TypeError for what is no text, ValueError that lists the names."""
+    """One of the allowed names. Raises TypeError for anything but a string, ValueError listing the names."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
     if value not in allowed:
@@ -102,7 +102,7 @@ def check_call(name: str, value: Any) -> Callable:
 
 
 def check_list(name: str, values: Any, least: int = 0) -> list:
-    """The items of an iterable that is no text and no mapping, at least `least` of them."""
+    """The items of an iterable other than a string or mapping, at least `least` of them."""
     if is_tensor(values) and values.ndim == 1:
         values = values.tolist()
     other = isinstance(values, (str, bytes, Mapping)) or is_tensor(values) or getattr(values, "ndim", 1) == 0
@@ -175,9 +175,8 @@ def _check_shape(name: str, found: Sequence[int], shape: Shape) -> None:
 
 
 def check_tensor(name: str, value: Any, shape: Shape | None, finite: bool = True, kind: str = "real") -> Any:
-    """A tensor of `shape` (None: any) and of a kind of KINDS.
-
-    Without NaN or infinity unless `finite` is false.
+    """A tensor of `shape` (None: any) and of a kind of KINDS, without NaN or infinity unless `finite` is
+    false.
     """
     if not is_tensor(value):
         raise TypeError(f"{name} must be a tensor, got {shown(value)}")
@@ -218,7 +217,7 @@ def as_array(name: str, value: Any, shape: Shape | None = None, finite: bool = T
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"{name} must be numbers of one rectangular shape, got {shown(value)}") from None
     if array.size == 0 and isinstance(value, (list, tuple)) and shape is not None:
-        # an empty list says nothing of its shape
+        # an empty list has no shape of its own
         array = array.reshape([n if isinstance(n, int) else 0 for n in shape])
     if array.dtype.kind not in KINDS["real"][0]:
         raise TypeError(f"{name} must hold real numbers, got {shown(value)}")
@@ -232,7 +231,7 @@ def as_array(name: str, value: Any, shape: Shape | None = None, finite: bool = T
 
 
 def check_name(name: str, value: str) -> str:
-    """A text that can name a folder and, with a seed, nets; ValueError for another."""
+    """A string that can name a folder and, with a seed, nets. Raises ValueError for any other."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", check_text(name, value)) or re.search(r"_seed\d+$", value):
         allowed = "letters, digits, `_`, `-` and `.`, and ends in no _seed1"
         raise ValueError(f"{name} is {allowed}: it names folders and, with a seed, nets; got {value!r}")
@@ -240,8 +239,8 @@ def check_name(name: str, value: str) -> str:
 
 
 def check_steady(name: str, denoise: Any) -> None:
-    """Raise TypeError for what cannot be called, ValueError for a net in training mode whose answer is then
-    chance, or another image's doing: dropout, batch norm.
+    """Raise TypeError unless `denoise` can be called, ValueError for a net in training mode whose output is
+    then random or depends on the batch: dropout, batch norm.
     """
     check_call(name, denoise)
     for module in denoise.modules() if hasattr(denoise, "modules") else ():

@@ -1,4 +1,4 @@
-"""PNGs as small as they can be without a visible change: figures and notebooks travel with the repository."""
+"""Shrink PNGs without a visible change: figures and notebooks are part of the repository."""
 
 import io
 
@@ -8,19 +8,19 @@ from PIL import Image, PngImagePlugin
 
 from lcs_utils.checks import check_kind
 
-# Change in levels of 255, the mean over any TILE x TILE pixels. What is white would dilute a mean over all:
-# small photographs and scales of colors would lose theirs.
+# The largest invisible change in levels of 255, averaged over any TILE x TILE pixels. White areas would
+# dilute an average over all pixels: small photographs and color bars would lose their colors.
 UNSEEN, TILE = 6.0, 6
-# of `Image.quantize`, and rounds of k-means after it: one that serves lines, one that keeps what is rare
+# Methods of `Image.quantize` and rounds of k-means after them: for lines, and to keep rare colors.
 PALETTES = ((Image.Quantize.MEDIANCUT, 0), (Image.Quantize.MEDIANCUT, 3), (Image.Quantize.MAXCOVERAGE, 3))
 
 
 def compact(png: bytes) -> bytes:
-    """The same picture with a palette of 256 colors where that changes nothing visible, without an alpha
-    channel that hides nothing; the same bytes for the same picture.
+    """The same picture with a palette of 256 colors where the change is invisible, without an unused alpha
+    channel; the same bytes for the same picture.
 
-    Metadata (`Description`) and resolution stay. Raises TypeError for what are no bytes, ValueError for no
-    PNG.
+    Metadata (`Description`) and resolution are kept. Raises TypeError for anything but bytes, ValueError for
+    anything but a PNG.
     """
     check_kind("png", png, bytes, "the bytes of a PNG")
     if not png.startswith(b"\x89PNG"):
@@ -46,7 +46,7 @@ def compact(png: bytes) -> bytes:
 
 
 def change(one: UInt8[np.ndarray, "h w 3"], other: UInt8[np.ndarray, "h w 3"]) -> float:
-    """The mean difference of two pictures over the TILE x TILE pixels where they differ most, in levels."""
+    """The mean difference of two pictures, in levels, over the TILE x TILE pixels where they differ most."""
     levels = np.abs(one.astype(float) - other.astype(float)).max(-1)
     height, width = (-(-side // TILE) for side in levels.shape)
     tiles = np.zeros((height * TILE, width * TILE))

@@ -37,7 +37,7 @@ SOLVERS = ("heun", "dpmpp_2m")
 
 
 def from_uint8(images: UInt8[Tensor, "..."] | UInt8[np.ndarray, "..."]) -> Float[Tensor, "..."]:
-    """Bytes as data in [-1, 1], float32; `plotting.to_uint8` is the way back. Raises TypeError for others."""
+    """Bytes as data in [-1, 1], float32; `plotting.to_uint8` is the inverse. Raises TypeError for others."""
     if not (is_tensor(images) or isinstance(images, np.ndarray)) or images.dtype not in (
         torch.uint8,
         np.uint8,
@@ -48,7 +48,7 @@ def from_uint8(images: UInt8[Tensor, "..."] | UInt8[np.ndarray, "..."]) -> Float
 
 def expand(sigma: Float[Tensor, "batch"], like: Float[Tensor, "batch ..."]) -> Tensor:
     """`sigma` with trailing axes of size one, so that it broadcasts against `like`. Raises ValueError for
-    another number of levels, TypeError for what are no tensors.
+    another number of noise levels, TypeError for anything but tensors.
     """
     if not isinstance(sigma, Tensor) or not isinstance(like, Tensor) or not like.ndim:
         raise TypeError(
@@ -60,10 +60,10 @@ def expand(sigma: Float[Tensor, "batch"], like: Float[Tensor, "batch ..."]) -> T
 
 
 def check_positive(sigma: Tensor) -> None:
-    """Raise ValueError unless all noise levels are > 0 and finite, TypeError for what is no tensor."""
+    """Raise ValueError unless all noise levels are > 0 and finite, TypeError unless they are a tensor."""
     check_tensor("sigma", sigma, None, False)
     if torch.compiler.is_compiling():
-        return  # to look at values would split the graph, and wait for the GPU
+        return  # reading values would split the graph and wait for the GPU
     fits = (sigma > 0) & (sigma < torch.inf)
     if not bool(fits.all()):
         raise ValueError(f"sigma must be > 0, got {sigma[~fits][0].item():g}")
@@ -112,8 +112,8 @@ def training_sigmas(
 
 
 def uniform_sigmas(batch: int, generator: torch.Generator, low: float, high: float) -> Float[Tensor, "batch"]:
-    """Noise levels for one training step of a net of low noise: ln sigma uniform from `low` to `high`, one
-    per stratum. Raises ValueError unless 0 < low <= high.
+    """Noise levels for one training step of a low-noise net: ln sigma uniform from ln low to ln high, one per
+    stratum. Raises ValueError unless 0 < low <= high.
     """
     check_count("batch", batch, 1)
     check_generator(generator)
@@ -125,8 +125,8 @@ def uniform_sigmas(batch: int, generator: torch.Generator, low: float, high: flo
 
 
 def loss_weight(sigma: Tensor, sigma_data: float = SIGMA_DATA) -> Tensor:
-    """EDM's lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma * sigma_data)^2, which weighs F's error alike
-    at every noise level. Raises ValueError unless sigma, sigma_data > 0.
+    """EDM's lambda(sigma) = (sigma^2 + sigma_data^2) / (sigma * sigma_data)^2, which weights F's error
+    equally at every noise level. Raises ValueError unless sigma, sigma_data > 0.
     """
     check_number("sigma_data", sigma_data, 0, above=True)
     check_positive(sigma)
@@ -158,7 +158,7 @@ class Step(NamedTuple):
 
 def check_schedule(sigmas: Tensor) -> list[float]:
     """The noise levels of a sampler as numbers. Raises ValueError unless they decrease strictly and end in 0,
-    TypeError for what is no tensor of numbers.
+    TypeError for anything but a tensor of numbers.
     """
     levels = check_tensor("sigmas", sigmas, ("levels",)).tolist()
     if len(levels) < 2 or levels[-1] != 0 or any(a <= b for a, b in zip(levels, levels[1:])):
@@ -178,9 +178,9 @@ def sample(
     each step.
 
     The caller owns progress bars and early stops; the last step's x_t is the sample. `heun` is EDM's
-    second-order solver (2 evaluations a step but the last one), EDM2's; `dpmpp_2m` is DPM-Solver++(2M), one
-    evaluation a step, for previews. Raises ValueError for an unknown solver or levels that do not decrease
-    to 0.
+    second-order solver, which EDM2 uses (2 evaluations per step, 1 in the last); `dpmpp_2m` is
+    DPM-Solver++(2M), one evaluation per step. Raises ValueError for an unknown solver or noise levels that do
+    not decrease to 0.
     """
     check_call("denoise", denoise)
     check_tensor("noise", noise, None, False, "float")
@@ -211,8 +211,8 @@ def sample(
 
 
 def final(steps: Iterator[Step]) -> Tensor:
-    """The sample: x_t of the last step of `sample(...)`. Raises ValueError without a step, TypeError for what
-    are no steps.
+    """The sample: x_t of the last step of `sample(...)`. Raises ValueError without a step, TypeError for
+    anything but steps.
     """
     step = None
     for step in check_kind("steps", steps, Iterable, "the steps of `sample`"):

@@ -1,6 +1,4 @@
-"""Every experiment of the paper is a value that differs from another in one field; one dial, the preset,
-sets the size.
-"""
+"""The paper's experiments as values that differ from each other in one field; the preset sets their size."""
 
 from dataclasses import dataclass, replace
 
@@ -21,14 +19,12 @@ CONDITIONS = ("location", "color")
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is trained: objects per scene (lowest, highest), which of them are labeled, and how far the net
-    sees.
+    """What is trained: objects per scene (lowest, highest), which of them are labeled, how far the net sees.
 
-    `radius` None is a net that sees the whole image (Exp. 1, 2); a number is the local patch net's r in
-    cells (App. E.3).
-    `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1. `times` multiplies the
-    preset's training images. With `crop` it is trained on squares of so many pixels, mostly around objects,
-    told nothing, at noise levels within `sigmas` alone (None: EDM2's).
+    With `radius` None the net sees the whole image (Exp. 1, 2); a number is the local patch net's r in cells
+    (App. E.3). `condition` is "location" (a 16x16 grid of counts) or "color" (8 counts), App. E.1. `times`
+    multiplies the preset's training images. With `crop` the net is trained without conditions on squares of
+    that many pixels, mostly around objects. `sigmas` limits the noise levels (None: EDM2's).
     """
 
     name: str
@@ -83,8 +79,8 @@ class Experiment:
 
     @property
     def labeled_share(self) -> float:
-        """Expected share of all training objects that carry a label, with as many scenes of each number of
-        objects.
+        """Expected share of all training objects that carry a label, with equally many scenes of each object
+        count.
         """
         low, high = self.objects
         objects = range(max(low, 1), high + 1)
@@ -129,11 +125,10 @@ TABLE_2 = tuple(
     if (policy, high) != ("drop_one", 2)
 )
 RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 4, 5, 15))
-# Controls that the paper lacks: the label's embedding of one size whatever the number of labels (for Exp.
-# 2, which sees at most one, that is the same training; sampled as exp2/unit), and what is not labeled on
-# its own: the empty floor, one object anywhere, one to three anywhere (s_b of Bradley et al. 2025); and six
-# objects with three times the training, since on as many images as Exp. 1 such a net sees half as many of
-# each count.
+# Controls that the paper lacks: label embeddings of one size whatever the number of labels (for Exp. 2, which
+# sees at most one, that is the same training; sampled as exp2/unit); unlabeled scenes: the empty floor, one
+# object anywhere, one to three anywhere (s_b of Bradley et al. 2025); and six objects with three times the
+# training, since on as many images as Exp. 1 such a net sees half as many of each count.
 NORMALIZED = replace(EXP1, name="exp1_normalized", normalize_label=True)
 BACKGROUNDS = tuple(
     Experiment(f"background_{name}", objects, labels="none")
@@ -141,11 +136,11 @@ BACKGROUNDS = tuple(
 )
 LONGER = replace(_on(EXP1, 1, 6), name="exp1_1-6_x3", times=3)
 CONTROLS = (NORMALIZED, *BACKGROUNDS, LONGER)
-# Choice: a net for low noise alone, told nothing, that ends another's sampling (`evaluation.changes`): what
-# is left to decide there is local, and small nets of the whole image leave grain.
+# Choice: an unconditional net for low noise alone that finishes another's sampling (`evaluation.changes`):
+# what is left to decide there is local, and small nets of the whole image leave grain.
 LOW_NOISE = Experiment("low_noise", labels="none", crop=32, sigmas=(0.01, 0.5))
-# Color conditions (App. E.1, Figs. 5, 11): all colors told on 1-3 objects, and its control that is told
-# one; then other numbers.
+# Color conditions (App. E.1, Figs. 5, 11): all colors as labels on 1-3 objects, and its control with one;
+# then other object counts.
 COLORED = replace(EXP1, name="color", condition="color")
 ONE_COLOR = replace(COLORED, name="color_single", labels="single")
 COLOR = (_on(COLORED, 1, 3), _on(ONE_COLOR, 1, 3), _on(COLORED, 1, 5), _on(COLORED, 1, 1))

@@ -1,4 +1,4 @@
-"""What stands beside a figure: its numbers as JSON, what they rest on, whether the stored ones still hold."""
+"""The record beside a figure: its numbers as JSON, what they rest on, and whether stored ones still hold."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from lcs_utils import notebook_outputs, notebooks, paths, provenance
 
 
 def plain(value: Any, where: str = "values") -> Any:
-    """`value` as JSON's types. Raises ValueError, naming the place, for NaN, infinity or a foreign type."""
+    """`value` in JSON's types. Raises ValueError, naming the place, for NaN, infinity or other types."""
     if torch.is_tensor(value):
         value = value.detach().cpu().tolist()
     elif isinstance(value, (np.ndarray, np.generic)):
@@ -35,12 +35,11 @@ def plain(value: Any, where: str = "values") -> Any:
 
 
 def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict[str, Any]:
-    """What a figure rests on: command, seed, SHA-256 of the code, the notebook and each checkpoint file,
-    versions.
+    """What a figure rests on: command, seed, versions, SHA-256 of the code, the notebook and each checkpoint
+    file.
 
     "code" covers the files of lcs_utils that the notebook imports, directly or not (all of them outside a
-    notebook).
-    `checkpoints` as in `provenance.file_hashes`, whose errors it raises.
+    notebook). `checkpoints` as in `provenance.file_hashes`, whose errors it raises.
     """
     running = notebooks.current()
     name, command = running or (None, "interactive")
@@ -83,8 +82,8 @@ ROUNDING = {"relative": 0.02, "absolute": 1e-3}  # what another processor or ver
 
 
 def stands(path: Path, record: dict[str, Any]) -> bool:
-    """Whether the figure on disk says what `record` says, from the same code and files, up to rounding on
-    another machine.
+    """Whether the figure on disk matches `record`: the same code and files, and equal values up to rounding
+    on another machine.
     """
     machine = ("versions", "threads")
     try:
@@ -99,5 +98,5 @@ def stands(path: Path, record: dict[str, Any]) -> bool:
             and path.with_suffix(".png").exists()
             and not differences(old["values"], record["values"], **ROUNDING)
         )
-    except (OSError, ValueError, KeyError):  # missing, broken or of an older form
+    except (OSError, ValueError, KeyError):  # missing, broken or in an older format
         return False

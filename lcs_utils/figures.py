@@ -51,8 +51,8 @@ def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
 
 
 def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[Figure, dict]:
-    """Nets beside each other, each over noise: pixel maps with the 90 % square, a row for each condition; at
-    the right the scene with the target and the conditions once, and the scale. Returns numbers too (Fig. 10).
+    """Pixel maps with the 90 % square over noise, nets side by side, and a row for each condition; at the
+    right the scene with target and conditions, and the scale. Returns the figure and its numbers (Fig. 10).
     """
     rows, columns, numbers = [[] for _ in range(1 + len(view.cells))], [], {}
     for net in found.nets:
@@ -122,8 +122,8 @@ def _boxed(
 def fig12(
     first: Mapping[str, Profile | Look], sides: Mapping[str, Float[np.ndarray, "images sigmas"]]
 ) -> tuple[list, list[str], list[list[str]]]:
-    """Two rows per net, its first image over noise: denoised, where the middle looks, with the 90 % square;
-    row labels; captions: the square's side here, and its mean over all images (Fig. 12).
+    """Two rows per net, its first image over noise: denoised, and the middle's influence with the 90 %
+    square; row labels; captions: the square's side here, and its mean over all images (Fig. 12).
     """
     rows, labels, captions = [], [], []
     for net, look in first.items():
@@ -141,7 +141,7 @@ def fig12(
 def middle_profiles(
     denoise: Denoiser, images: Sequence[Tensor], sigmas: Sequence[float], seed: int = 0
 ) -> list[Profile]:
-    """What the middle pixel of each image looks at over noise, told nothing (Fig. 12)."""
+    """Profiles of the middle pixel of each image over noise, without conditions (Fig. 12)."""
     found = []
     for i, x0 in enumerate(images):
         eps = torch.randn(x0.shape, generator=torch.Generator().manual_seed(seed + i))

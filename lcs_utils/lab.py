@@ -1,4 +1,4 @@
-"""Notebooks saved in JupyterLab stay what `notebooks build` writes, so that Run All leaves no change behind:
+"""Keep notebooks saved in JupyterLab as `notebooks build` writes them, so that Run All changes nothing:
 `run.py lab` has the server call `before_saving`.
 """
 
@@ -10,12 +10,12 @@ from lcs_utils import paths
 from lcs_utils.notebook_outputs import settle
 
 FOLDER = paths.NOTEBOOKS.name
-KEPT = ("tags", "lines_to_next_cell")  # of a cell's metadata: ours, and jupytext's of the blank lines
+KEPT = ("tags", "lines_to_next_cell")  # cell metadata: ours, and jupytext's for blank lines
 DISPLAY_NAME = "Python 3"  # JupyterLab writes the kernel's: "Python 3 (ipykernel)"
 
 
 def is_bar(output: dict) -> bool:
-    """Whether an output is a progress bar, which batch runs do not draw: on stderr, or a widget's line."""
+    """Whether an output is a progress bar, which batch runs do not draw: on stderr, or a widget's text."""
     if output["output_type"] == "stream":
         return output["name"] == "stderr" and "\r" in "".join(output["text"])
     data = output.get("data", {})
@@ -40,7 +40,7 @@ def tidy(notebook: Any) -> None:
 
 
 def before_saving(model: dict[str, Any], path: str, **_: Any) -> None:
-    """The server's `pre_save_hook`: tidy what is saved in notebooks/, leave everything else alone.
+    """The server's `pre_save_hook`: tidy what is saved in notebooks/, leave everything else unchanged.
 
     `model` is what JupyterLab sends (a notebook) or jupytext makes of it (its paired text).
     """

@@ -1,8 +1,8 @@
 """Where a denoiser looks: in pixels, eq. (9), in conditions, eq. (10), and how near both are (App. F, Figs.
 2, 10, 12).
 
-It is D that is differentiated, not the score. A score (D - x_t) / sigma^2 has -1 / sigma^2 on the diagonal
-of its Jacobian, which at high noise outweighs all else: it would look perfectly local for every distribution.
+D is differentiated, not the score: the Jacobian of a score (D - x_t) / sigma^2 has -1 / sigma^2 on its
+diagonal, which at high noise outweighs all else: every score would look perfectly local.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ Targets = Sequence[tuple[int, int]]  # (row, column)
 
 def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "targets 2"]:
     """`targets` as a tensor of (row, column). Raises ValueError naming those outside the image, TypeError for
-    what are no pairs of whole numbers.
+    anything but pairs of whole numbers.
     """
     if torch.is_tensor(targets):
         targets = check_tensor("targets", targets, ("targets", 2), False, "whole").tolist()
@@ -92,7 +92,7 @@ def pixel_influence(
 
 
 def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
-    """seeds^T (d output / d x) for all seeds at once; ValueError when there is no path from x to the
+    """seeds^T (d output / d x) for all seeds at once. Raises ValueError when there is no path from x to the
     output.
     """
     pulled = None
@@ -108,7 +108,7 @@ def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
         except RuntimeError as error:
             if "vmap" not in str(error):
                 raise
-            # torch 2.13's group normalization: no vmap
+            # torch 2.13's group normalization supports no vmap
             pulled = torch.stack([pull(seed, False) for seed in seeds])
     if pulled is None:
         raise ValueError(
@@ -120,8 +120,8 @@ def _pull_back(output: Tensor, x: Tensor, seeds: Tensor) -> Tensor:
 def without_each(
     cond: Float[Tensor, "n"], removed: Sequence[int] | None = None
 ) -> dict[int, Float[Tensor, "n"]]:
-    """{k: cond without c_k} for counts `cond`, all active k or those of `removed`; ValueError if one is not
-    active.
+    """{k: cond without c_k} for counts `cond`, for all active k or those of `removed`. Raises ValueError if
+    one is not active.
     """
     check_tensor("cond", cond, ("n",), False)
     active = cond.nonzero().flatten().tolist()
@@ -224,10 +224,10 @@ def conditional_locality(
 ) -> float:
     """Share of the condition influence that comes from conditions within `reach` cells, in [0, 1] (Fig. 2).
 
-    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Counted are the
-    pixels within `around` cells of any of them, where objects are drawn, each weighing as much as it
-    responds. Distances are the larger of rows and columns. nan when nothing responds. Raises ValueError if
-    grid_size does not divide the image, and for cells outside the grid.
+    influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Only pixels within
+    `around` cells of any of them count, where objects are drawn, each weighted by its response. Distances are
+    the larger of rows and columns. NaN if nothing responds. Raises ValueError if grid_size does not divide
+    the image, and for cells outside the grid.
     """
     check_tensor("influence", influence, ("removed", "height", "width"), False, "float")
     check_count("grid_size", grid_size, 1)

@@ -13,9 +13,7 @@ from lcs_utils.locality import CHUNK, Targets, batched, condition_influence, loc
 
 
 class Profile(NamedTuple):
-    """One image over a grid of noise levels: what the denoiser sees, says, and where it looks; `removed`
-    are the k.
-    """
+    """One image over a grid of noise levels: input, denoised image, where it looks; `removed` are the k."""
 
     sigmas: tuple[float, ...]
     x_t: Float[Tensor, "sigmas channels height width"]
@@ -27,7 +25,7 @@ class Profile(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What Fig. 12 shows of a profile: the image denoised, where its middle looks, the 90 % square."""
+    """What Fig. 12 shows of a profile: the denoised image, where its middle looks, the 90 % square."""
 
     x0_hat: Float[Tensor, "sigmas 3 height width"]
     pixels: Float[Tensor, "sigmas 1 height width"]
@@ -44,8 +42,8 @@ def profile(
     targets: Targets,
     chunk: int = CHUNK,
 ) -> Profile:
-    """Eqs. (9), (10), the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may be
-    empty.
+    """Eqs. (9), (10) and the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may
+    be empty.
     """
     check_call("denoise", denoise)
     check_tensor("x0", x0, ("channels", "height", "width"), False, "float")

@@ -1,4 +1,4 @@
-"""A net as a value, its name, and what its files say about it; without torch."""
+"""A net as a value, its name, and what its files say about it; does not import torch."""
 
 import json
 import re
@@ -23,7 +23,7 @@ CHANGED = {  # what `evaluation.changes.CHANGES` does, in words
     "linear_one": "single-object scores added on one object anywhere",
     "linear_cluttered": "single-object scores added on one to three objects anywhere",
 }
-COST = {  # of `paper` an estimate from parameters and flops
+COST = {  # of training one net; for `paper` estimated from parameters and FLOPs
     "tiny": "about an hour on one CPU core",
     "small": "one to five hours of one CPU core",
     "paper": "an estimated 90 hours of an H200-class GPU, resumable, several through `accelerate launch`",
@@ -38,8 +38,8 @@ class CheckpointError(RuntimeError):
 
 @dataclass(frozen=True)
 class Net:
-    """A trained net: its preset, its experiment, the seed of its training, after how many images it was kept
-    (None: at the end), and what is changed when it is sampled (a key of `evaluation.changes.CHANGES`).
+    """A trained net: its preset, experiment and training seed, the images after which it was saved (None: at
+    the end), and what is changed when it is sampled (a key of `evaluation.changes.CHANGES`).
     """
 
     experiment: Experiment
@@ -50,20 +50,20 @@ class Net:
 
     @property
     def trained(self) -> "Net":
-        """The net whose training this is: without what is changed at sampling."""
+        """The net as it was trained, without a change at sampling."""
         return replace(self, change=None)
 
     @property
     def name(self) -> str:
-        """As rows and folders call it: EXPERIMENT_seed1@IMAGES/CHANGE, each part only where it is needed."""
+        """Its name in rows and folders: EXPERIMENT_seed1@IMAGES/CHANGE, each part only where it is needed."""
         seed = f"_seed{self.seed}" if self.seed else ""
         images = "" if self.images is None else f"@{self.images}"
         return f"{self.experiment.name}{seed}{images}" + (f"/{self.change}" if self.change else "")
 
     @property
     def plain(self) -> "Net | None":
-        """The net that this one is a control of: nothing changed at sampling, labels as they come, no longer
-        training; itself when it is no control, None when the paper has no such experiment.
+        """The net that this one is a control of: unchanged at sampling, labels as they are, no longer
+        training; itself if it is no control, None if the paper has no such experiment.
         """
         if self.change:
             return self.trained
@@ -75,7 +75,7 @@ class Net:
 def parts(name: str) -> tuple[str, int, int | None, str | None]:
     """(experiment's name, seed, images, change) of a net's name; a path to a checkpoint folder has no parts.
 
-    A path is told from NAME/CHANGE by its row.json. Raises TypeError or ValueError for what is no name.
+    A path is distinguished from NAME/CHANGE by its row.json. Raises TypeError or ValueError for other names.
     """
     check_text("the net's name", name)
     if "/" in name and (Path(name) / "row.json").exists():
@@ -88,7 +88,7 @@ def parts(name: str) -> tuple[str, int, int | None, str | None]:
 
 
 def parse(name: str, preset: str = "tiny") -> Net:
-    """The net of a name as rows and folders have it; of your own nets what their row says.
+    """The net that a name in rows or folders stands for; your own nets are as their row says.
 
     Raises ValueError for a net that is neither one of the paper's nor a checkpoint.
     """
@@ -118,7 +118,7 @@ def trained(name: str, preset: str = "tiny") -> Experiment:
 
 
 def seeds_of(measured: Iterable[str], name: str) -> list[str]:
-    """Those of `measured` that differ from `name` in nothing but the seed of their training, by seed."""
+    """Those of `measured` that differ from `name` only in their training seed, by seed."""
     base, _, *rest = parts(name)
     alike = {parts(n)[1]: n for n in measured if (parts(n)[0], *parts(n)[2:]) == (base, *rest)}
     return [alike[seed] for seed in sorted(alike)]
@@ -132,7 +132,7 @@ def along(measured: Iterable[str], name: str, preset: str = "tiny") -> dict[int,
 
 
 def check_name(name: str | Path, preset: str) -> None:
-    """Raise TypeError or ValueError unless these name a checkpoint (a path too) and a preset."""
+    """Raise TypeError or ValueError unless these name a checkpoint (or are its path) and a preset."""
     if not isinstance(name, Path):
         check_text("the checkpoint's name", name)
     if "@" in Path(name).name and not re.fullmatch(r"[^@]+@\d+(/\w+)?", Path(name).name):
@@ -143,11 +143,11 @@ def check_name(name: str | Path, preset: str) -> None:
 
 
 def folder(name: str, preset: str = "tiny") -> Path:
-    """Where checkpoint `name` lives: in data/ when it is shipped, otherwise under runs/; a path stands for
+    """Where checkpoint `name` is: in data/ when it is shipped, otherwise under runs/; a path stands for
     itself.
 
-    NAME@IMAGES is a snapshot along the training of NAME, kept beside its state under runs/. Raises TypeError
-    or ValueError for what names no checkpoint and no preset.
+    NAME@IMAGES is a snapshot along the training of NAME, stored beside its state under runs/. Raises
+    TypeError or ValueError for names of no checkpoint or preset.
     """
     check_name(name, preset)
     if "/" in str(name):
@@ -161,8 +161,8 @@ def folder(name: str, preset: str = "tiny") -> Path:
 
 
 def row_or_none(name: str, preset: str = "tiny") -> dict | None:
-    """The row beside the weights of checkpoint `name`, else the one that `checkpoints.record` keeps in data/;
-    None without either.
+    """The row beside the weights of checkpoint `name`, else its copy in data/ (`checkpoints.record`), else
+    None.
     """
     for place in (folder(name, preset), paths.CHECKPOINTS / preset / name):
         try:
@@ -173,14 +173,14 @@ def row_or_none(name: str, preset: str = "tiny") -> dict | None:
 
 
 def row(name: str, preset: str = "tiny") -> dict:
-    """How checkpoint `name` came about, whether or not its weights are here. Raises CheckpointError without
-    a row.
+    """How checkpoint `name` was made, whether or not its weights are here. Raises CheckpointError without a
+    row.
     """
     return row_or_none(name, preset) or verified_row(name, preset)
 
 
 def training_command(name: str, preset: str = "tiny") -> str:
-    """The command that trained checkpoint `name`, or would: its row's where one is kept; a snapshot's is
+    """The command that trained checkpoint `name`, or would: from its row if there is one; a snapshot's is
     that of its net.
     """
     check_name(name, preset)
@@ -194,7 +194,7 @@ def training_command(name: str, preset: str = "tiny") -> str:
 
 
 def verified_row(name: str, preset: str = "tiny") -> dict:
-    """How checkpoint `name` came about, its weights checked against it.
+    """How checkpoint `name` was made, after checking its weights against the row's SHA-256.
 
     Raises CheckpointError when it is missing, truncated or altered.
     """
@@ -228,7 +228,7 @@ def listed(preset: str = "tiny", also: Path | None = None) -> list[str]:
 
 
 def images_seen(name: str, preset: str = "tiny") -> int:
-    """How many training images checkpoint `name` had seen, snapshots too. Raises as `row`."""
+    """How many training images checkpoint `name`, or a snapshot, had seen. Raises as `row`."""
     check_name(name, preset)
     base, seed, images, change = parts(name)
     if images is not None:

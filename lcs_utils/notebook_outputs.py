@@ -1,6 +1,4 @@
-"""What an executed notebook leaves: outputs without what changes between equal runs, the hash of its code,
-and the claims that do not hold.
-"""
+"""Outputs of executed notebooks without what changes between equal runs, their code's hash, failed claims."""
 
 import ast
 import base64
@@ -11,12 +9,12 @@ from lcs_utils.compact_png import compact
 from lcs_utils.notebook_values import NotebookError
 
 INJECTED = "# Parameters"  # the first line of the cell that papermill adds
-TOLD = "does not hold: "  # what a claim that fails prints where claims are told
+TOLD = "does not hold: "  # printed by a failing claim where asserts do not raise
 
 
 def code_sha256(notebook) -> str:
-    """SHA-256 of the code cells, the injected one left out: equal hashes mean that the outputs belong to
-    this code.
+    """SHA-256 of the code cells without the injected one: equal hashes mean that the outputs belong to this
+    code.
     """
     return sources_sha256(cell.source for cell in notebook.cells if cell.cell_type == "code")
 
@@ -28,7 +26,7 @@ def sources_sha256(sources: Iterable[str]) -> str:
 
 
 class Told(ast.NodeTransformer):
-    """An assert prints what does not hold, or could not be decided, and the notebook goes on."""
+    """Makes an assert print what does not hold, or could not be decided, and lets the notebook go on."""
 
     def visit_Assert(self, node):
         say = f"print({TOLD!r} + {ast.unparse(node.test)!r} + (f' ({{_error!r}})' if str(_error) else ''))"
@@ -38,14 +36,14 @@ class Told(ast.NodeTransformer):
 
 
 def told(executed) -> list[str]:
-    """The claims that an executed notebook says do not hold, in order."""
+    """The claims that an executed notebook reports as not holding, in order."""
     texts = (o.text for cell in executed.cells for o in cell.get("outputs", ()) if o.output_type == "stream")
     return [line.removeprefix(TOLD) for text in texts for line in text.splitlines() if line.startswith(TOLD)]
 
 
 def settle(output, count: int) -> None:
     """Strip from an output of code cell `count`, in place, what changes between equal runs or from a batch
-    run to JupyterLab: widget views (their PNG stays), the HTML around a picture, metadata but alternative
+    run to JupyterLab: widget views (their PNG stays), the HTML around a picture, metadata except alternative
     texts. PNGs are made small (`compact_png`).
     """
     if "data" in output:
@@ -65,9 +63,9 @@ def settle(output, count: int) -> None:
 
 
 def clean(executed, source):
-    """`source` with the outputs of `executed`, free of all that changes between equal runs.
+    """`source` with the outputs of `executed`, without anything that changes between equal runs.
 
-    Stripped: times, papermill's marks, widget state and what `settle` strips. Stream pieces are joined,
+    Stripped are times, papermill's marks, widget state and what `settle` strips. Stream pieces are joined,
     since where they break depends on timing. Raises NotebookError when a cell writes to stderr.
     """
 

@@ -1,4 +1,4 @@
-"""What a notebook's parameters may be: defaults, their types, and text from a command line as values."""
+"""What a notebook's parameters may be: defaults, their types, and command-line text as values."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ PRESET_NAMES = ("tiny", "small", "paper")
 
 
 def known(preset: str) -> bool:
-    """Whether `preset` is one of ours, or a trial of one, as tiny_2000 (`presets.preset`)."""
+    """Whether `preset` is one of ours, or a trial of one, such as tiny_2000 (`presets.preset`)."""
     return re.fullmatch(rf"({'|'.join(PRESET_NAMES)})(_[1-9]\d*)?", preset) is not None
 
 
@@ -28,9 +28,7 @@ def assigned(source: str) -> dict[str, Any]:
 
 
 def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> None:
-    """Raise NotebookError unless every name is allowed, has its default's type, and `preset` is a known
-    preset.
-    """
+    """Raise NotebookError unless every name is allowed and has its default's type, and `preset` is known."""
     for key, value in given.items():
         if key not in allowed:
             raise NotebookError(f"{where} has no parameter {key!r}; allowed: {', '.join(allowed) or 'none'}")

@@ -1,5 +1,4 @@
-"""Notebooks as programs: find, build, run and check notebooks/NN_name.py (py:percent) and its executed
-.ipynb twin.
+"""Notebooks as programs: find, build, run and check notebooks/NN_name.py (py:percent) and its .ipynb twin.
 
     python -m lcs_utils.notebooks build [NAME ...]             with the defaults, into notebooks/NAME.ipynb
     python -m lcs_utils.notebooks run NAME [-p KEY VALUE ...]  into runs/<preset>/NAME.ipynb
@@ -43,7 +42,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 def fix_environment() -> None:
     """Set what kernels inherit so that a rerun gives the same bytes; thread counts already set are kept."""
     os.environ.update(FIXED_ENVIRONMENT)
-    os.environ.pop("JPY_SESSION_NAME", None)  # a batch run is no JupyterLab session, also when one starts it
+    os.environ.pop("JPY_SESSION_NAME", None)  # a batch run is no JupyterLab session, even if started from one
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
     # kernels use this checkout
@@ -70,9 +69,7 @@ def resolve(name: str) -> str:
 
 
 def read(name: str):
-    """The source notebooks/<name>.py as a notebook node: no outputs, cell ids fixed by position, kernel
-    python3.
-    """
+    """The source notebooks/<name>.py as a notebook node: no outputs, cell ids by position, kernel python3."""
     import jupytext
 
     path = paths.NOTEBOOKS / f"{name}.py"
@@ -89,8 +86,8 @@ def read(name: str):
 
 
 def code_cells(name: str) -> list[tuple[str, str]]:
-    """(what its marker says, source) of each code cell of notebooks/<name>.py, as `read` has them, but for
-    magics, which stay comments. Without jupytext, whose import takes longer than what asks for this.
+    """(marker's text, source) of each code cell of notebooks/<name>.py, as `read` has them, except that
+    magics stay comments. Does without jupytext, whose import takes longer than the callers.
     """
     text = (paths.NOTEBOOKS / f"{name}.py").read_text()
     _, *cells = re.split(r"^# %%(.*)$", text, flags=re.M)
@@ -113,7 +110,8 @@ def shell():
 
 def check_parameters(**given: Any) -> None:
     """For a notebook's setup cell, `check_parameters(preset=preset)`: refuse a wrong preset, and whatever
-    plain papermill injected that the parameters cell does not have (papermill itself only warns)."""
+    plain papermill injected that the parameters cell does not have (papermill itself only warns).
+    """
     check_values(given, {**given, "preset": "tiny"}, "this notebook")
     cells = shell().history_manager.input_hist_raw if shell() else []
     for before, cell in zip(cells, cells[1:]):
@@ -144,7 +142,7 @@ def current() -> tuple[str, str] | None:
 
 
 def tell_claims() -> None:
-    """From here on, asserts in this kernel's cells print TOLD and their claim instead of raising."""
+    """Make asserts in this kernel's later cells print TOLD and their claim instead of raising."""
     shell().ast_transformers.append(Told())
 
 
@@ -164,10 +162,10 @@ def dependencies(name: str) -> list[Path]:
 
 
 def data_files(name: str) -> list[Path]:
-    """What the notebook may read below data/, sorted: everything but a checkpoint's weights, which its row
-    has the hash of.
+    """What the notebook may read below data/, sorted; a checkpoint's weights are covered by the hash in its
+    row.
 
-    Choice: all or nothing, by whether the notebook's imports reach those that read data/; a rerun too many
+    Choice: all or nothing, by whether the notebook's imports reach modules that read data/; an unneeded rerun
     is cheap.
     """
     reads = re.compile(r"paths\.(CHECKPOINTS|COUNTS|SCENES|DATA)\b")
@@ -183,9 +181,7 @@ def data_files(name: str) -> list[Path]:
 
 
 def figures(name: str) -> list[str]:
-    """The names of the figures that the notebook saves: the literal second argument of each `save_figure`
-    call.
-    """
+    """Names of the figures that the notebook saves: the literal second argument of each `save_figure`."""
     calls = [node for node in ast.walk(ast.parse(code(name))) if isinstance(node, ast.Call)]
     calls = [
         call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "save_figure"
@@ -235,9 +231,7 @@ def execute(name: str, values: dict[str, Any], output: Path, tell: bool = False)
 
 
 def build(name: str) -> Path:
-    """Execute notebooks/<name>.py with its defaults and write the cleaned notebooks/<name>.ipynb; returns
-    its path.
-    """
+    """Execute notebooks/<name>.py with its defaults; returns the cleaned notebooks/<name>.ipynb it writes."""
     import nbformat
 
     executed = execute(name, {}, paths.RUNS / "build" / f"{name}.ipynb")
@@ -271,7 +265,7 @@ def main(arguments: list[str] | None = None) -> int:
         "-p", nargs=2, action="append", default=[], metavar=("KEY", "VALUE"), help="set a parameter"
     )
     runner.add_argument(
-        "--tell-claims", action="store_true", help="a claim that does not hold is printed and is no error"
+        "--tell-claims", action="store_true", help="print claims that do not hold instead of failing"
     )
     runner.add_argument(
         "--print",

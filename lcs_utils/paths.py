@@ -18,6 +18,6 @@ SHIPPED = ("tiny", "small")  # presets whose nets, rows, samples and figures are
 
 
 def shown(path):
-    """A path as people are told it: from the repository's root where it lies below it."""
+    """A path for messages: relative to the repository's root if it lies below it."""
     path = Path(path)
     return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()

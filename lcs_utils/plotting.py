@@ -1,6 +1,4 @@
-"""Figures that look alike: one style, labeled grids of images, and a PNG that never goes without its
-numbers.
-"""
+"""Figures in one style: labeled grids of images, and PNGs that are always saved with their numbers."""
 
 import io
 import os
@@ -39,7 +37,7 @@ DPI = 100
 
 
 def color_of(net: str) -> str:
-    """The color of a net by the labels and sight that it shares with Exp. 1, 2 or 3; another's is purple."""
+    """The color of a net: that of Exp. 1, 2 or 3 if it shares its labels and locality, else purple."""
     try:
         exp = trained(net)
     except ValueError:
@@ -70,7 +68,7 @@ STYLE = {
 
 
 def use_style() -> None:
-    """Set the style of all figures made after this call, which notebooks then show with alternative texts."""
+    """Set the style of all later figures, which notebooks then show with alternative texts."""
     plt.rcParams.update(STYLE)
     alt_text.enable()
 
@@ -83,7 +81,7 @@ def band(
     label: str = "",
     **line: Any,
 ) -> None:
-    """Draw values with their intervals against K, but for those that are None."""
+    """Plot values with their intervals against K, leaving out those that are None."""
     of = {k: value for k, value in of.items() if value is not None}
     if of:
         value, low, high = zip(*of.values(), strict=True)
@@ -146,11 +144,11 @@ def image_grid(
 ) -> Figure:
     """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
 
-    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels) to
-    dot, or with `rings` to circle, such as the conditioned locations; crossed where a third entry of its
-    point says False, dotted where it says None. `groups` are headings of as many equal groups of columns,
-    `captions[row][column]` stand below pictures, `beside` is room in inches at the right, for axes of the
-    caller's. Raises ValueError when labels and images disagree in number, or groups and columns.
+    `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels), such
+    as the conditioned locations, drawn as dots, or with `rings` as rings: then a third entry of a point makes
+    it a cross (False) or a dot (None). `groups` are headings of equally many columns, `captions[row][column]`
+    stand below pictures, `beside` is room in inches at the right, for axes of the caller's. Raises ValueError
+    when labels and images disagree in number, or groups and columns.
     """
     columns = max(len(row) for row in images)
     for what, labels, count in (("row", row_labels, len(images)), ("column", column_labels, columns)):
@@ -171,7 +169,7 @@ def image_grid(
     below = 0.17 if captions is not None else 0.0  # inches under each row, for its captions
     width = margin + columns * cell + (columns // per - 1) * between + 0.05 + beside
     height = top + len(images) * (cell + below) + 0.05
-    # "none" turns back into the style's
+    # "none" would fall back to the style's layout
     by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)
     figure = plt.figure(figsize=(width, height), layout=by_hand)
     for i, row in enumerate(images):
@@ -217,7 +215,8 @@ def figures_folder(preset: str, command: str) -> Path:
     """Where a figure belongs: figures/ for a shipped preset with default parameters, else
     runs/<preset>/figures.
 
-    So that another seed never replaces what the repository holds. LCS_FIGURES names another folder for all.
+    So another seed never replaces what the repository holds. LCS_FIGURES names another folder for all
+    figures.
     """
     if elsewhere := os.environ.get("LCS_FIGURES"):
         return Path(elsewhere) / preset
@@ -228,8 +227,8 @@ def figures_folder(preset: str, command: str) -> Path:
 
 
 def settle_layout(figure: Figure) -> None:
-    """Lay a figure out for good: a layout engine would move it a little with each drawing, and what a
-    notebook shows would depend on whether the file was written before.
+    """Fix a figure's layout: a layout engine would move it a little with each drawing, so what a notebook
+    shows would depend on whether the file was written before.
     """
     if figure.get_layout_engine() is not None:
         for _ in range(2):  # the second time it knows how large its texts are
@@ -249,7 +248,7 @@ def save_figure(
     """Write <name>.png and, beside it, <name>.json with `values` and the provenance, to `figures_folder`;
     returns the PNG.
 
-    Both appear whole or not at all, the same command gives the same bytes, and a figure whose numbers stand
+    Both appear whole or not at all, the same command gives the same bytes, and a figure whose numbers hold
     is left as it is. `values` are the numbers behind the figure: lists, dicts, arrays; finite. `alt` says in
     words what the figure shows, for those who do not see it: it stands in the JSON, in the PNG's metadata
     and on the web page; without it, what the function that drew the figure attached (`alt_text.attach`).
@@ -281,12 +280,12 @@ def save_figure(
     target = figures_folder(preset, record["provenance"]["command"]) / f"{name}.png"
     if stands(target.with_suffix(".json"), record):
         for kept in (target, target.with_suffix(".json")):
-            kept.touch()  # a rule that makes them sees that they were made
+            kept.touch()  # so that the Snakemake rule sees that they were made
         return target
     metadata = {"Software": None, **({"Description": alt} if alt else {})}
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=DPI, bbox_inches="tight", pad_inches=0.05, metadata=metadata)
-    # numbers come last: those that are there say that the picture is theirs (`stands`)
+    # numbers are written last: if they exist, the picture is theirs (`stands`)
     with store.atomic_path(target.with_suffix(".json")) as numbers, store.atomic_path(target) as picture:
         picture.write_bytes(compact(drawn.getvalue()))
         store.write_json(numbers, record, flat=True)

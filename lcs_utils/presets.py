@@ -9,8 +9,8 @@ from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
 
 @dataclass(frozen=True)
 class Preset:
-    """How large: pixels, nets, training length (`patch_images` for local nets). `per_count` images of each
-    object count.
+    """Sizes: pixels, nets, training length (`patch_images` for local nets), `per_count` images of each object
+    count.
 
     Choice: `sigma_data` of `tiny` and `small` is near the measured standard deviation of the images (0.16,
     CLEVR has little contrast); EDM2's 0.5, which `paper` keeps, makes short runs learn noise where they
@@ -39,12 +39,12 @@ class Preset:
             check_number(f"{self.name}: {name}", getattr(self, name), 0, above=True)
 
     def length(self, exp: Experiment) -> int:
-        """Training images of a net of this experiment."""
+        """The number of training images of a net of this experiment."""
         check_kind("exp", exp, Experiment, "an Experiment")
         return exp.times * (self.images if exp.radius is None else self.patch_images)
 
     def config(self, exp: Experiment) -> dict:
-        """The settings of an experiment's EDM2UNet, but for its condition. Raises ValueError for crops larger
+        """The settings of an experiment's EDM2UNet, except its condition. Raises ValueError for crops larger
         than the images.
         """
         check_kind("exp", exp, Experiment, "an Experiment")
@@ -65,7 +65,7 @@ PATCH_NET = {
     "attention_levels": [],
     "dtype_inside": "bfloat16",
 }
-# at full resolution, where no net of the whole image can afford to be
+# at full resolution, which no whole-image net can afford
 CROP_NET = {
     "channels": 32,
     "channel_mult": [1, 2],
@@ -131,12 +131,12 @@ PRESETS = {
     )
 }
 
-# narrow nets, for a trial tries the way and not the nets
+# narrow nets: a trial tests the pipeline, not the nets
 TRIAL_NET = {"channels": 16, "head_channels": 16}
 
 
 def is_trial(name: str) -> bool:
-    """Whether a preset's name is PRESET_IMAGES: a trial of the whole way on few images and narrow nets."""
+    """Whether a preset's name is PRESET_IMAGES: a trial of the pipeline on few images and narrow nets."""
     base, _, images = check_text("preset", name).rpartition("_")
     return base in PRESETS and re.fullmatch("[1-9][0-9]*", images) is not None
 
@@ -145,8 +145,8 @@ def preset(name: str) -> Preset:
     """The preset called `name`, or the trial PRESET_IMAGES of one. Raises ValueError listing the allowed
     names.
 
-    A trial has the preset's resolution, batch and schedule, narrow nets, a scene of each count for
-    every four images, and everything of it under runs/.
+    A trial has the preset's resolution, batch and schedule, narrow nets, and a scene of each count for every
+    four images; all of it stays under runs/.
     """
     if not is_trial(name):
         if name not in PRESETS:
@@ -161,11 +161,9 @@ def preset(name: str) -> Preset:
 
 
 def of_row(row: dict) -> tuple[Experiment, Preset]:
-    """The experiment and the preset that a checkpoint's row was written for. Raises ValueError where it
-    does not say.
+    """The experiment and preset that a checkpoint's row describes. Raises ValueError where it does not say.
 
-    Rows of before name some settings only; the others are those of today's experiment and preset of these
-    names.
+    Older rows name some settings only; the others are those of today's experiment and preset of these names.
     """
     check_kind("row", row, dict, "a checkpoint's row")
     try:

@@ -1,4 +1,4 @@
-"""Figures for print: one argument, `--print pdf`, beside what the repository keeps at 100 dpi."""
+"""Figures for print: one option, `--print pdf`, in addition to what the repository keeps at 100 dpi."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Progress bars: where somebody looks, and none where TQDM_DISABLE is set, as builds of notebooks do.
+"""Progress bars, except where TQDM_DISABLE is set, as in builds of notebooks.
 
-tqdm's notebook form does not look at that variable once `disable` is given.
+tqdm's notebook form ignores that variable once `disable` is given.
 """
 
 import os
@@ -10,12 +10,12 @@ from tqdm.auto import tqdm
 
 
 def quiet() -> bool | None:
-    """What tqdm takes as `disable`: True where no bars are wanted, else None, a bar on a terminal or in a
-    notebook only.
+    """Value for tqdm's `disable`: True if TQDM_DISABLE is set, else None, which shows a bar on a terminal or
+    in a notebook only.
     """
     return bool(os.environ.get("TQDM_DISABLE")) or None
 
 
 def progress(items: Iterable, words: str, total: int | None = None) -> tqdm:
-    """`items` with a bar called `words`, also where it goes to a file; none where none are wanted."""
+    """`items` with a bar called `words`, even if it goes to a file; none if TQDM_DISABLE is set."""
     return tqdm(items, words, total, disable=bool(quiet()))

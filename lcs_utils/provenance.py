@@ -14,7 +14,7 @@ VERSIONED = ("diffusers", "matplotlib", "numba", "numpy", "pillow", "safetensors
 
 
 def versions() -> dict[str, str]:
-    """Python's version and those of the packages that shape numbers and pictures."""
+    """The versions of Python and of the packages that affect numbers and pictures."""
     return {
         "python": platform.python_version(),
         **{package: metadata.version(package) for package in VERSIONED},
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def imported_modules(source: str) -> tuple[str, ...]:
-    """What Python `source` may import of lcs_utils: modules, and names in them, which may be modules."""
+    """What Python `source` may import from lcs_utils: modules, and names in them, which may be modules."""
     found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -54,19 +54,17 @@ def imported_files(source: str) -> set[Path]:
 
 
 def digest(files: Iterable[Path]) -> str:
-    """One SHA-256 for several files below the repository root: of their names and contents, in sorted
-    order.
-    """
+    """One SHA-256 for several files below the repository root: of their names and contents, sorted."""
     lines = [f"{store.sha256(path)}  {path.relative_to(paths.ROOT).as_posix()}\n" for path in sorted(files)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def file_hashes(places: Iterable[Path | str]) -> dict[str, str]:
-    """SHA-256 of each file, by its path from the repository root; a folder stands for its files, .md ones
-    left out.
+    """SHA-256 of each file by its path from the repository root; a folder stands for its files, without .md,
+    .pyc and hidden ones.
 
-    Relative places start at the root. Raises FileNotFoundError for a missing one, ValueError for one
-    outside the root.
+    Relative places start at the root. Raises FileNotFoundError for a missing one, ValueError for one outside
+    the root.
     """
     files: set[Path] = set()
     for place in places:

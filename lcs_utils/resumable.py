@@ -1,5 +1,5 @@
-"""A training run as one file, from which it goes on after a kill; a broken file is recognized, and what a
-kill leaves is removed.
+"""A training run as one file, from which it resumes after a kill; broken files are detected, leftovers
+removed.
 """
 
 import errno
@@ -19,11 +19,10 @@ from lcs_utils import store
 
 
 def read_state(path) -> dict:
-    """What `Resumable.save` wrote, every byte of it checked. Raises ValueError, with the remedy, for a
-    broken file, and as it is what keeps the machine from reading a whole one.
+    """What `Resumable.save` wrote, with every byte checked. Raises ValueError, with the remedy, for a broken
+    file; errors of the machine (no memory, no permission) are raised as they are.
 
-    torch stores a CRC-32 of each part inside the file, where it cannot come apart from what it is about,
-    but never looks at it.
+    torch stores a CRC-32 of each part inside the file but never checks it.
     """
     path = Path(path)
     try:
@@ -45,19 +44,19 @@ def read_state(path) -> dict:
 
 
 def _of_the_machine(error: Exception) -> bool:
-    """Whether it was no memory, handle, right or file that failed a reader: nothing is said of the bytes."""
+    """Whether a reader failed for lack of memory, handles, permission or the file: the bytes may be good."""
     if isinstance(error, OSError):
         return error.errno not in (None, errno.EINVAL)  # a broken file's parts may lie before its beginning
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate" in str(error)
 
 
 def remove_leftovers(folder, name: str = "") -> None:
-    """Remove the temporary files and folders (of `name` only, where given) that killed processes left in
-    `folder`; what one of them had put aside, and not yet replaced, returns to its place.
+    """Remove the temporary files and folders (only of `name`, if given) that killed processes left in
+    `folder`; a folder that was put aside and not yet replaced returns to its place.
     """
     for path in Path(folder).glob(f".{name}*"):
         process = re.match(r"\.(.+)\.(tmp|old)(\d+)", path.name)
-        if process is None or (name and process[1] != name):  # another's, whose name begins alike
+        if process is None or (name and process[1] != name):  # another's, with a longer name
             continue
         if int(process[3]) != os.getpid() and _is_alive(int(process[3])):
             continue
@@ -80,20 +79,19 @@ def _is_alive(process: int) -> bool:
 
 
 class DiskFull(ValueError):
-    """A state cannot be written: no other training could go on either."""
+    """A state cannot be written: no other training could continue either."""
 
 
 def fresh_draws(generator: torch.Generator, *key: int) -> None:
-    """Let a generator go on as no other one of another key does: whole numbers >= 0, as many in each."""
+    """Seed a generator by a key (whole numbers >= 0), so that it differs from those of other keys."""
     generator.manual_seed(int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resumable:
-    """What a training run consists of, saved and restored as one; `seen` counts images (or steps) and
-    seconds.
+    """The parts of a training run, saved and restored as one; `seen` counts images (or steps) and seconds.
 
-    Parts in ADDED are missing in states of before they existed, and then stay as they are.
+    Parts in ADDED are missing in older states, and then stay as they are.
     """
 
     ADDED: ClassVar[tuple[str, ...]] = ()
@@ -102,8 +100,8 @@ class Resumable:
     seen: Tensor
 
     def save(self, path) -> None:
-        """All parts in one file, which appears whole. Raises DiskFull when the disk is full; the old file
-        is then as it was.
+        """Save all parts in one file, whole or not at all. Raises DiskFull when the disk is full; the old
+        file then stays as it was.
         """
 
         def stored(part):
@@ -115,7 +113,7 @@ class Resumable:
                 torch.save(value, temporary)
         except (OSError, RuntimeError) as error:
             full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-            if not full and "inline_container" not in str(error):  # what torch says when it cannot write on
+            if not full and "inline_container" not in str(error):  # torch's message when it can write no more
                 raise
             free = shutil.disk_usage(Path(path).parent).free / 2**20
             raise DiskFull(
@@ -125,8 +123,8 @@ class Resumable:
             ) from None
 
     def load(self, path, key: tuple[int, ...] = ()) -> None:
-        """Take all parts from a file of `save`. A generator saved on another kind of device goes on with
-        fresh draws: of `key`, which tells one run and process from others, and what was seen.
+        """Restore all parts from a file of `save`. A generator saved on another kind of device continues with
+        fresh draws, seeded by `key`, which identifies the run and process, and by what was seen.
 
         Raises ValueError, with the remedy, when the file is broken or holds the state of something else.
         """

@@ -1,5 +1,5 @@
-"""Pictures of scenes and of what is told of them: annotations, other worlds, our renderer beside Cycles, the
-conditions of Fig. 9, and where objects stand (notebook 03).
+"""Pictures of scenes and their labels (notebook 03): annotations, other worlds, our renderer beside Cycles,
+the conditions of Fig. 9, and where objects are.
 """
 
 import json
@@ -45,7 +45,7 @@ def documented_world() -> World:
 
 
 def of_another_world(some: Sequence[scenes.Scene], size: tuple[int, int] = (240, 160)) -> Figure:
-    """Scenes of another world in pictures of another shape, and their masks below."""
+    """Scenes of another world in pictures of another shape, with their masks below."""
     pictures = render(some, size)
     masks = [SHADES[annotations.trace(scene, *size).ids + 1] for scene in some]
     figure, axes = plt.subplots(2, len(some), figsize=(2 * len(some), 2.75), layout="constrained")
@@ -56,8 +56,8 @@ def of_another_world(some: Sequence[scenes.Scene], size: tuple[int, int] = (240,
 
 
 def beside_cycles(found: Mapping[str, np.ndarray], number: int = 6) -> tuple[Figure, list[int]]:
-    """`number` reference scenes from the best to the worst match of `fidelity.compare()`, by both renderers
-    and their difference; and which they are.
+    """`number` reference scenes from best to worst match of `fidelity.compare()`, by both renderers, with
+    their difference; and the scenes' indices.
     """
     references, cycles, _ = fidelity.load_references()
     last = len(references) - 1
@@ -82,7 +82,7 @@ def speed(some: Sequence[scenes.Scene]) -> dict[int, float]:
 
 
 def fig09(some: Sequence[scenes.Scene], seed: int) -> tuple[Figure, dict[str, list[float]]]:
-    """Fig. 9: scenes of three objects, the grid of all labels, of one; and how many labels each policy
+    """Fig. 9: scenes of three objects, their grids of all labels and of one; and how many labels each policy
     gives each of them.
     """
     locations = torch.from_numpy(np.stack([scenes.project(scene) for scene in some])).float()
@@ -113,7 +113,7 @@ def share_of_centers(seed: int, per_count: int) -> Float[Tensor, "16 16"]:
 
 
 def plot_centers(share: Float[Tensor, "16 16"]) -> Figure:
-    """A map of where objects stand, with the paper's 12 test locations."""
+    """A map of where object centers are, with the paper's 12 test locations."""
     figure, axes = plt.subplots(figsize=(4.2, 3.6))
     picture = axes.imshow(100 * share, cmap="cividis", extent=(0, 1, 1, 0))
     frame = {"boxstyle": "circle,pad=0.15", "fc": "black", "ec": "white", "lw": 0.6}

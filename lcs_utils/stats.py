@@ -30,8 +30,8 @@ def as_dicts(value: Any) -> Any:
 
 @lru_cache(maxsize=128)
 def how_often(n: int, size: int, resamples: int, seed: int) -> UInt[np.ndarray, "resamples n"]:
-    """How often each of n values is among `size` drawn with replacement; kept, since every net and measure
-    asks for the same.
+    """How often each of n values is among `size` drawn with replacement; cached, since every net and measure
+    needs the same.
     """
     return (
         np.random.default_rng(seed)
@@ -45,7 +45,7 @@ def resampled(
 ) -> Float[np.ndarray, "resamples ..."]:
     """Means of `size` values (default: as many as there are) drawn with replacement, `resamples` times.
 
-    Raises ValueError without values, or for what are no numbers; nan, what is not defined, stays nan.
+    Raises ValueError without values or for anything but numbers; NaN (undefined) stays NaN.
     """
     values = np.asarray(values)
     if not values.ndim or not len(values) or values.dtype.kind not in "fiub":
@@ -61,8 +61,8 @@ def bounded(
 ) -> Interval:
     """`value` and the quantiles of its bootstrap `draws`.
 
-    Choice: values that are all the same resample to themselves; where all are 0, or all `most`, the exact
-    binomial bound (Clopper-Pearson) stands in, most (1 - ((1 - LEVEL) / 2)^(1/samples)) away.
+    Choice: equal values resample to themselves; where all are 0, or all `most`, the exact binomial bound
+    (Clopper-Pearson) is used instead, most (1 - ((1 - LEVEL) / 2)^(1/samples)) away.
     """
     value = float(as_array("value", value, (), finite=False))  # nan where nothing is defined
     draws = as_array("draws", draws, ("draws",), finite=False)
@@ -79,7 +79,7 @@ def bounded(
 
 
 def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool = False) -> Interval:
-    """The mean of groups of values, each group weighing the same, and its bootstrap interval; a `share`
+    """The mean over groups of values, each group with the same weight, and its bootstrap interval; a `share`
     lies in [0, 1].
 
     Raises ValueError without values.
@@ -99,8 +99,8 @@ def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool =
 
 
 def weights(conditions: Sequence[str], seed: int) -> Float[np.ndarray, "draws samples"]:
-    """How often each sample counts: first all once, then RESAMPLES bootstrap draws of conditions, and of
-    samples within each.
+    """How often each sample counts: in row 0 once each, then in RESAMPLES bootstrap draws of conditions, and
+    of samples within each.
     """
     n, rng = len(conditions), np.random.default_rng(seed)
     groups = [np.flatnonzero([c == name for c in conditions]) for name in dict.fromkeys(conditions)]
@@ -122,9 +122,9 @@ def drawn_mean(
 
 
 def over_trainings(each: Sequence[Float[np.ndarray, "draws"]], seed: int) -> Float[np.ndarray, "draws"]:
-    """The mean over training seeds: first of their values, then of as many seeds drawn with replacement.
+    """The mean over training seeds: in draw 0 of all seeds, then of as many drawn with replacement.
 
-    A draw is one and the same in all of them: trainings are asked for the same and start from the same noise.
+    Draw i is the same in all of them: trainings share their conditions and start from the same noise.
     """
     table = np.stack(each)
     picked = np.random.default_rng(seed).integers(len(table), size=(len(table), table.shape[1]))
@@ -133,8 +133,8 @@ def over_trainings(each: Sequence[Float[np.ndarray, "draws"]], seed: int) -> Flo
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's rank correlation in [-1, 1], ties at their mean rank. Raises ValueError unless both vary
-    over >= 3 points.
+    """Spearman's rank correlation in [-1, 1], ties at their mean rank. Raises ValueError unless both lists
+    vary over >= 3 points.
     """
     if len(a) != len(b) or len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
         raise ValueError(

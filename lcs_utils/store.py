@@ -1,4 +1,4 @@
-"""The one way in which files are written, whole or not at all, and read: text, JSON, CSV, folders, locks."""
+"""How all files are written, whole or not at all, and read: text, JSON, CSV, folders, locks."""
 
 import csv
 import fcntl
@@ -42,8 +42,8 @@ def write_text(path, text):
 
 
 def write_json(path, value, flat=False):
-    """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all; `flat`: what
-    holds no other list or object in one line, an interval for instance.
+    """Write `value` as JSON with sorted keys (same value, same bytes), whole or not at all; `flat` puts what
+    holds no other list or object, such as an interval, on one line.
     """
     text = json.dumps(value, indent=1, sort_keys=True)
     if flat:  # a string holds no line break in JSON, so that nothing but the layout can change
@@ -52,8 +52,8 @@ def write_json(path, value, flat=False):
 
 
 def write_rows(path, command, kind, rows):
-    """Write namedtuples of one `kind` as CSV, sorted, whole or not at all, below the command that makes
-    them and their number; compressed where `path` ends with .gz.
+    """Write namedtuples of one `kind` as CSV, sorted, whole or not at all, below the command that makes them
+    and their number; compressed if `path` ends with .gz.
     """
     rows = sorted(rows)
     text = io.StringIO()
@@ -68,10 +68,10 @@ def write_rows(path, command, kind, rows):
 
 
 def read_rows(path, kind):
-    """The rows of `kind` (a namedtuple) that `write_rows` stored; none when there is no file.
+    """The rows of `kind` (a namedtuple) that `write_rows` stored; none if there is no file.
 
-    Text that was cut off is read as far as it goes, without a half line, with a warning. Raises ValueError
-    when another line does not parse, or a compressed file was cut off.
+    Text that was cut off is read up to its last whole line, with a warning. Raises ValueError when another
+    line does not parse, or a compressed file was cut off.
     """
     path = Path(path)
     if not path.exists():
@@ -107,9 +107,7 @@ def sha256(path):
 
 @contextmanager
 def atomic_folder(path):
-    """Yield an empty temporary folder beside `path`; on success it takes the place of `path`, on failure it
-    is removed.
-    """
+    """Yield an empty temporary folder beside `path`, which replaces it on success, is removed on failure."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = (
@@ -132,9 +130,9 @@ def atomic_folder(path):
 
 @contextmanager
 def exclusive(path, wait=True):
-    """Hold the right to change `path`, for processes that read it, add and write it back; others wait.
+    """Hold an exclusive lock on `path`, for processes that read, extend and rewrite it; others wait.
 
-    The lock is a file under runs/, or beside a path that is elsewhere. Raises BlockingIOError, without
+    The lock is a file under runs/, or beside a path outside the repository. Raises BlockingIOError, without
     `wait`, when another process holds it.
     """
     path = Path(path).resolve()

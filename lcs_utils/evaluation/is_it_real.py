@@ -1,6 +1,4 @@
-"""What is measured, against its null and against the eye: one figure, one table, one dict of their numbers
-(App. E.2).
-"""
+"""Measured rates next to their null and to counts by eye: one figure, one table, one dict (App. E.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,12 +19,12 @@ from lcs_utils.stats import Interval, as_dicts, interval
 
 FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
 WHO = {"eye": "objects, by looking", "counter": "objects, by the counter"}
-SAID = 6  # K of which the words speak
+SAID = 6  # K that the alternative text describes
 STYLE = {1: (PALETTE["blue"], "o"), 0: (PALETTE["orange"], "s")}  # by tolerance
 
 
 class Counted(NamedTuple):
-    """Objects per sample, of the same samples: as counted by looking, as the counter says."""
+    """Objects per sample, counted by eye and by the counter, on the same samples."""
 
     eye: Interval
     counter: Interval
@@ -34,7 +32,7 @@ class Counted(NamedTuple):
 
 
 class Real(NamedTuple):
-    """All that the figure shows: {family: {label: {tolerance: Found}}}, and {label: {K: Counted}} at the
+    """Everything the figure shows: {family: {label: {tolerance: Found}}}, and {label: {K: Counted}} at the
     paper's locations.
     """
 
@@ -42,7 +40,7 @@ class Real(NamedTuple):
     counted: dict[str, dict[int, Counted]]
 
     def numbers(self) -> dict[str, Any]:
-        """The same as dicts by words, for JSON."""
+        """The same as nested dicts with words as keys, for JSON."""
         by_family = {
             family: {
                 label: {
@@ -59,7 +57,9 @@ class Real(NamedTuple):
 def by_eye(
     hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, Sequence[str]]
 ) -> dict[str, dict[int, Counted]]:
-    """{label: {K: Counted}} of the samples that were counted by looking and have a row; {} where none was."""
+    """{label: {K: Counted}} of samples that have both a count by eye and a row; labels without any are left
+    out.
+    """
     mine = [row for row in rows if row.family == "test"]
     found: dict[str, dict[int, Counted]] = {}
     for label, group in nets.items():
@@ -81,11 +81,11 @@ def by_eye(
 def is_it_real(
     rows: Sequence[Row], nets: Mapping[str, Sequence[str]], hands: Sequence[HandCount] = (), seed: int = 0
 ) -> Real:
-    """Number and places, looks, cells filled, K, objects that obey, each beside its null, for `nets`
-    {label: trainings} (App. E.2).
+    """Number and places, looks, cells filled, K and conditions obeyed of `nets` {label: trainings}, each with
+    its null (App. E.2).
 
-    Families that were not measured are left out. Raises ValueError when none was, or for rows that do not
-    say where objects are.
+    Families that were not measured are left out. Raises ValueError when none was measured, or for rows that
+    do not say where objects are.
     """
     measured = {family: against_null.along_k(rows, nets, family, seed=seed) for family in FAMILIES}
     measured = {family: found for family, found in measured.items() if found}
@@ -119,8 +119,8 @@ def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
 
 
 def plot(real: Real) -> Figure:
-    """A column per net: number and places beside their null, by family; cells filled minus the null;
-    objects by eye and by the counter.
+    """One column per net: number and places with their null, by family; cells filled minus the null; objects
+    counted by eye and by the counter.
     """
     labels = list(dict.fromkeys(label for found in real.measured.values() for label in found))
     height = len(real.measured) + 2 if real.counted else len(real.measured) + 1
@@ -194,7 +194,7 @@ def plot(real: Real) -> Figure:
 
 
 def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
-    """The numbers as a Markdown table, the null in brackets: a line per net, family and tolerance."""
+    """The numbers as a Markdown table, the null in parentheses: one line per net, family and tolerance."""
     heads = [
         f"number and places right, K = {' / '.join(map(str, ks))} (null)",
         "looks right",

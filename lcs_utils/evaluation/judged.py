@@ -1,6 +1,4 @@
-"""A net's rows judged at their own conditions and, as a null, its pictures that were asked for something else
-(App. E.2).
-"""
+"""A net's rows judged at their own conditions and, as a null, its pictures of other conditions (App. E.2)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -11,17 +9,16 @@ from jaxtyping import Float
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.rows import Row, of_net
 
-# whose pictures stand for a net that was asked for something else, the first there is
+# families whose pictures serve as the null, in order of preference
 MAPS = ("spread", "crowded", "orders")
 KS = range(1, 10)
 
 
 def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str) -> list[Row]:
-    """The net's samples that tell what it draws when it is asked for something else: of the family itself
-    where conditions differ.
+    """The net's samples drawn for other conditions, from which the null is computed.
 
-    Choice: at the paper's locations, in whatever order, those of another family, since orders share most of
-    their cells.
+    They come from the family itself if its conditions differ. Choice: for the paper's locations, in any
+    order, they come from another family, since orders share most of their cells.
     """
     rows = list(rows)
     for name in MAPS if family in ("test", "orders") else (family, *MAPS):
@@ -32,8 +29,8 @@ def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str)
 
 
 class Judged(NamedTuple):
-    """One net's rows at one K: at their own conditions, its pictures asked for something else, at cells
-    never asked for.
+    """One net's rows at one K: judged at their own conditions, its pictures of other conditions (the null),
+    at cells never requested, and at the rest of the paper's list.
     """
 
     own: list[Row]
@@ -49,8 +46,8 @@ class Judged(NamedTuple):
 
 
 def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) -> Judged:
-    """A net's rows at K and all that stands beside them. Raises ValueError when there are none, or as
-    `placement.check`.
+    """A net's rows at one K with everything they are compared to. Raises ValueError when there are none, or
+    as `placement.check`.
     """
     mine = sorted((row for row in of_net(rows, net, family) if row.k == k), key=lambda row: row.sample)
     if not mine:
@@ -76,11 +73,11 @@ def over_pairs(
     drawn: Float[np.ndarray, "draws conditions"],
     pictures: Float[np.ndarray, "draws pictures"],
 ) -> Float[np.ndarray, "draws"]:
-    """The null's mean in each draw: pictures count as often as they are in `pictures`, and the conditions of
-    `own`, which they are judged at, as often as in `drawn`.
+    """The null's mean in each draw, weighting pictures by `pictures` and the conditions they are judged at by
+    `drawn`.
 
-    Weighing pictures alone would leave out what the choice of conditions varies. In a draw without any pair
-    it is as if all conditions had been drawn.
+    `drawn` counts the conditions of `own`. Weighting pictures alone would ignore the variation from the
+    choice of conditions. A draw without any pair weights all conditions equally.
     """
     samples, picture = np.unique([row.sample for row in null], return_inverse=True)
     asked = list(dict.fromkeys(row.asked for row in own))
@@ -96,6 +93,6 @@ def over_pairs(
 
 
 def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:
-    """The mean of the values of each picture, in the order of its sample number."""
+    """The mean of the values of each picture, in the order of sample numbers."""
     samples, picture = np.unique([row.sample for row in rows], return_inverse=True)
     return np.bincount(picture, values, len(samples)) / np.bincount(picture, minlength=len(samples))

@@ -1,13 +1,11 @@
-"""Length generalization as a number: sample a net at K locations, count objects, store one row per sample
-(App. E.2).
+"""Length generalization: sample a net at K locations, count objects, store one row per sample (App. E.2).
 
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows live in data/counts/<preset>/length_generalization.csv.gz; figures and tables are drawn from them,
-intervals by `evaluation.rates` and K by `evaluation.rules`. Rows of the same weights, counter, seed and
-sampler are kept, and so are samples (under runs/), so that a stopped run goes on where it was and a new
-counter counts the old samples.
-NET/CHANGE is a net sampled another way.
+Rows are stored in data/counts/<preset>/length_generalization.csv.gz. Figures and tables are drawn from them;
+`evaluation.rates` computes intervals, `evaluation.rules` K. Rows with the same weights, counter, seed and
+sampler are kept, and so are samples (under runs/): a stopped run resumes where it was, and a new counter
+recounts the old samples. NET/CHANGE is a net sampled another way (`evaluation.changes`).
 """
 
 import argparse
@@ -31,7 +29,7 @@ from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
 from lcs_utils.presets import PRESETS
 
-BATCH = 8  # samples drawn together, and kept together when a run stops
+BATCH = 8  # samples drawn, and saved, together
 
 
 @torch.no_grad()
@@ -48,11 +46,10 @@ def draw_samples(
     first: int = 0,
     cond: Tensor | None = None,
 ) -> Tensor:
-    """Samples `first`..n-1 as [n-first 3 resolution resolution] in [-1, 1], conditioned on k locations
-    (App. E.2).
+    """Samples `first`..n-1 at k locations, [n-first 3 resolution resolution] in [-1, 1] (App. E.2).
 
-    `cond` [n ...] are conditions of your own, in place of the family's. A function of (seed, k, condition)
-    and the sample's number: more samples begin with the same ones.
+    `cond` [n ...] replaces the family's conditions. A sample is a function of (seed, k, condition) and its
+    number: drawing more samples begins with the same ones.
     """
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
     noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
@@ -66,7 +63,7 @@ def draw_samples(
 
 
 def samples_path(net: str, preset: str = "tiny", **key) -> Path:
-    """Where samples of one net and one K are kept: runs/<preset>/samples, not in the repository."""
+    """Where samples of one net and one K are saved: runs/<preset>/samples, not in the repository."""
     name = "-".join([net.strip("/").replace("/", "_"), *(f"{value}" for _, value in sorted(key.items()))])
     return paths.RUNS / preset / "samples" / f"{name}.npy"
 
@@ -83,10 +80,9 @@ def keep_drawing(
     family: str = "test",
     cond: Tensor | None = None,
 ) -> Iterator[Tensor]:
-    """The first `n` samples as `draw_samples`, batch by batch: those kept in `path` first, then new ones,
-    kept as they come.
+    """Yield the first `n` samples of `draw_samples` in batches: first those saved in `path`, then new ones.
 
-    A file at `path` that cannot be read is drawn again.
+    New samples are saved as they come. A file at `path` that cannot be read is drawn again.
     """
     kept = torch.empty(0, 3, resolution, resolution)
     try:
@@ -107,8 +103,8 @@ def keep_drawing(
 
 
 def on(device: str, denoise: Denoiser) -> Denoiser:
-    """`denoise`, whose net is on `device`, for images and conditions on the processor: noise is drawn there
-    on every machine.
+    """Wrap `denoise`, whose net is on `device`, to take and return CPU tensors: noise is drawn on the CPU on
+    every machine.
     """
     if device == "cpu":
         return denoise
@@ -116,7 +112,7 @@ def on(device: str, denoise: Denoiser) -> Denoiser:
 
 
 def kept_samples(path: Path) -> int:
-    """How many samples a file keeps; none when it cannot be read."""
+    """The number of samples saved in a file; 0 when it cannot be read."""
     try:
         return len(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError):
@@ -124,9 +120,7 @@ def kept_samples(path: Path) -> int:
 
 
 def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver: str) -> float:
-    """About how long drawing one sample takes, from one evaluation at the smallest and at the largest of
-    `ks`.
-    """
+    """Estimated seconds to draw one sample, from one evaluation at the smallest and the largest `ks`."""
     evaluations = steps if solver == "dpmpp_2m" else 2 * steps - 1
     cost = []
     for k in {min(ks), max(ks)}:
@@ -152,14 +146,13 @@ def measure(
     rows_file: str | Path | None = None,
     counter_folder: str | Path | None = None,
 ) -> None:
-    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to those of `rows_file`)
-    after each K.
+    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to `rows_file`) after each K.
 
-    Says how long it takes before it starts. `counter_folder`: another counter than the shipped one, whose
-    rows are a file of their own. Raises ValueError before any sampling when the net does not fit the counter
-    or the locations, CheckpointError when it is missing or altered.
+    Prints the expected time before it starts. `counter_folder` is another counter than the shipped one, whose
+    rows belong in a file of their own. Raises ValueError before any sampling when the net does not fit the
+    counter or the locations, CheckpointError when it is missing or altered.
     """
-    from lcs_utils.models.fused import fuse_  # with diffusers, which those who read rows do without
+    from lcs_utils.models.fused import fuse_  # imports diffusers, which readers of rows do not need
 
     base, change = changes.split(net)
     pipeline = checkpoints.load(base, preset, device)
@@ -167,7 +160,7 @@ def measure(
     check_fit(net, pipeline, counter)
     for name in change.also if change else ():
         check_fit(name, checkpoints.load(name, preset, device), counter, told=False)
-    fuse_(pipeline.net)  # the same bits, a third sooner
+    fuse_(pipeline.net)  # bit-identical, a third faster
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
     hashes = {
@@ -182,7 +175,7 @@ def measure(
     def same(row, k):
         return all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
 
-    # what one kind of device drew is not gone on with on another
+    # samples begun on one kind of device are not continued on another
     where = {} if device == "cpu" else {"device": device}
 
     def place(k):
@@ -201,7 +194,7 @@ def measure(
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
     standard = family == "test" and (seed, solver, steps) == STANDARD
-    shown = standard and not rows_file and nets.parts(net)[2] is None  # nets along a training are too many
+    shown = standard and not rows_file and nets.parts(net)[2] is None  # snapshots are too many
     if not missing:
         print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
         return keep_sheet(net, preset, place, key) if shown else None
@@ -232,9 +225,7 @@ def measure(
 
 
 def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
-    """Show the first samples of every K that are kept at `place(k)` (App. E.2), the ones that were
-    counted.
-    """
+    """Write the net's sheet: the first samples, as counted, of every K saved at `place(k)` (App. E.2)."""
     ks = [k for k in range(LARGEST_K + 1) if kept_samples(place(k)) >= ACROSS]
     about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
     samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
@@ -247,9 +238,9 @@ def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.evaluation.length_generalization")
     known = ", ".join(changes.CHANGES)
-    parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, changes being {known}")
+    parser.add_argument("nets", nargs="+", help=f"checkpoints, or CHECKPOINT/CHANGE, CHANGE one of {known}")
     parser.add_argument(
-        "--k", type=parse_counts, help="numbers of locations, as 4, 0-12 or 1,4 (default: all)"
+        "--k", type=parse_counts, help="numbers of locations, such as 4, 0-12 or 1,4 (default: all)"
     )
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
@@ -257,7 +248,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--solver", default=STANDARD.solver, choices=SOLVERS)
     parser.add_argument("--seed", type=int, default=STANDARD.seed)
     parser.add_argument(
-        "--device", default="cpu", help="where the net runs: cpu, or cuda (where a few counts may differ)"
+        "--device", default="cpu", help="device of the net: cpu, or cuda (where a few counts may differ)"
     )
     parser.add_argument(
         "--family", default="test", choices=tuple(FAMILIES), help="; ".join(map(": ".join, FAMILIES.items()))
@@ -269,9 +260,9 @@ def main(arguments=None) -> None:
     )
     parser.add_argument(
         "--rows",
-        help="a CSV of your own (default: the shipped rows; then eight samples are shown in data/samples)",
+        help="CSV to store rows in (default: the shipped one, which also updates the sheet in data/samples)",
     )
-    parser.add_argument("--counter", help="folder of another counter; its rows need a file, --rows")
+    parser.add_argument("--counter", help="folder of another counter; requires --rows")
     args = parser.parse_args(arguments)
     try:
         if args.counter and not args.rows:

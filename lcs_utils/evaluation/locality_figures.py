@@ -1,4 +1,4 @@
-"""Locality against composition as one picture: a point per trained net, named where it stands."""
+"""Locality against composition as one plot: a named point per trained net."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ NONE: Mapping[str, float] = {}
 
 
 class Point(NamedTuple):
-    """How a net is drawn: the kind that its color stands for ("" where neutral), color, marker, its words."""
+    """How a net is drawn: the kind its color stands for ("" if neutral), its color, marker and words."""
 
     kind: str
     color: str
@@ -39,8 +39,8 @@ class Point(NamedTuple):
 def point_style(net: str) -> Point:
     """A net's point: colored by its labels, named by the objects in its training images.
 
-    Other seeds of a training are gray and have no name; a net that is none of ours, or is changed at
-    sampling, is a neutral diamond with its own name.
+    Other training seeds are gray and unnamed. Nets that are not ours, snapshots and nets changed at sampling
+    are neutral diamonds with their own name.
     """
     base, _, images, change = parts(net)
     exp = KNOWN.get(base)
@@ -88,8 +88,8 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
 def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     """Cells filled at K = 4 to 6 against conditional locality at high noise, one point per net: the thesis.
 
-    `rho`, rank correlations over the nets that see the whole image (`rank_correlations`), stand in the title.
-    Any net is drawn; what is not one of ours by a neutral marker and its name.
+    `rho`, the rank correlations over nets that see the whole image (`rank_correlations`), are in the title.
+    Any net can be drawn; one that is not ours gets a neutral marker and its name.
     """
     figure, axes = plt.subplots(figsize=SIZE)
     shares = [share.value for share in found.locality.values()]

@@ -1,6 +1,4 @@
-"""What the rows of `net_locality` say: locality against noise, against K, along training, beside a Gaussian
-in closed form.
-"""
+"""Statistics of `net_locality` rows: locality against noise, K and training, and a closed-form Gaussian."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -37,13 +35,13 @@ HIGH = 1.0  # Choice: "high noise" is sigma >= 1, six times the standard deviati
 def gaussian_twin(
     images: Float[Tensor, "count height width"], floor: float = 0.01
 ) -> tuple[GaussianMixture, float]:
-    """A Gaussian field like these images, and its correlation length in pixels: how far a linear denoiser
-    looks.
+    """A Gaussian field fitted to the images, and its correlation length in pixels (how far a linear denoiser
+    looks).
 
-    Mean, variance and the correlation of neighboring pixels are the images'; correlations fall as
+    Mean, variance and the correlation of neighboring pixels are the images'; correlations decay as
     exp(-distance / length).
-    Choice: gray images, and pixel noise of standard deviation `floor` on top. The images' full covariance,
-    estimated from a few hundred of them, would see distant pixels by chance.
+    Choice: gray images, plus pixel noise of standard deviation `floor`. The images' full covariance,
+    estimated from a few hundred of them, would correlate distant pixels by chance.
     """
     x = images.double() - images.double().mean(0)
     variance = float(x.square().mean())
@@ -58,14 +56,14 @@ def gaussian_twin(
 
 
 def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tensor, "count height width"]:
-    """Gray images in [-1, 1] of scenes of 1-3 objects, as the nets were trained on, for `gaussian_twin`."""
+    """Gray images in [-1, 1] of scenes of 1-3 objects, like the training images, for `gaussian_twin`."""
     shown = render([sample_scene(seed, i, 1 + i % 3, visibility=False) for i in range(count)], resolution)
     return from_uint8(shown).mean(-1)
 
 
 class GaussianSides(NamedTuple):
-    """Mean sides (px) of the 90 % square of a Gaussian field, of its denoiser and of its score, at SIGMAS;
-    its correlation length in pixels.
+    """Mean sides (px) of the 90 % square of a Gaussian field's denoiser and score at SIGMAS, and its
+    correlation length (px).
     """
 
     denoiser: list[float]
@@ -109,9 +107,7 @@ def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Inter
 def along_training(
     rows: Sequence[LocalityRow], net: str, field: str = "within_2", preset: str = "tiny"
 ) -> dict[int, Interval]:
-    """{training images: `at_high_noise`} of the snapshots of `net` that were measured, and of the finished
-    net.
-    """
+    """{training images: `at_high_noise`} of the measured snapshots of `net` and of the finished net."""
     measured = {
         n: [row for row in rows if row.net == stage]
         for n, stage in nets.along({row.net for row in rows}, net, preset).items()
@@ -124,8 +120,9 @@ def along_training(
 def beside_composition(
     rows: Sequence[LocalityRow], counted: Sequence[Row], net: str
 ) -> dict[str, dict[int, Interval]]:
-    """{what: {training images: mean}} along the training of `net`: conditional locality at high noise, and
-    the cells filled at K = 4 to 6."""
+    """{quantity: {training images: mean}} along the training of `net`: conditional locality at high noise,
+    and cells filled at K = 4 to 6.
+    """
     filled = rates_along_training(counted, net, {"filled": [4, 5, 6]})
     return {
         "conditional locality at σ ≥ 1": along_training(rows, net, preset=preset_of(counted)),
@@ -136,7 +133,7 @@ def beside_composition(
 def by_images(
     found: dict[str, dict[str, dict[int, Interval]]],
 ) -> dict[str, dict[int, dict[str, Interval]]]:
-    """{net: {images: {what: mean}}} of {net: {what: {images: mean}}}, at images where all were measured."""
+    """{net: {what: {images: mean}}} as {net: {images: {what: mean}}}, at images where all were measured."""
     turned = {}
     for net, of in found.items():
         common = [n for n in next(iter(of.values())) if all(n in curve for curve in of.values())]
@@ -148,15 +145,15 @@ def filled_k(rows: Iterable[Row], net: str, share: float = 0.75) -> int:
     """The largest K with at least `share` of the conditioned cells filled, on average, at every k = 1..K
     (App. E.2).
 
-    Choice: extras and looks do not count, so that it measures placing what was asked for and nothing else.
+    Choice: extras and looks do not count, so this measures only whether requested objects are placed.
     """
     filled = Rule(lambda row, _: row.placed / row.k, None, share - 1e-9, "cells filled")
     return largest_k(rows, net, filled).value
 
 
 def chance_locality(radius: int | None, reach: int = 2, k: int = K, grid_size: int = GRID_SIZE) -> float:
-    """Conditional locality of a net that hears all conditions within `radius` cells (None: all) alike: what
-    its window alone gives.
+    """Conditional locality of a net that responds equally to all conditions within `radius` cells (None: to
+    all): what its window alone gives.
     """
     cells = test_condition(k).nonzero()[:, 0]
     apart = (torch.arange(grid_size**2)[None] // grid_size - cells[:, None] // grid_size).abs()
@@ -168,8 +165,8 @@ def chance_locality(radius: int | None, reach: int = 2, k: int = K, grid_size: i
 
 
 class AgainstK(NamedTuple):
-    """Of each net: conditional locality at high noise, that of its window alone, cells filled (mean over
-    K = 4 to 6), K by rule.
+    """Per net: conditional locality at high noise, that of its window alone (`chance`), cells filled (mean
+    over K = 4 to 6), and K by rule.
     """
 
     locality: dict[str, Interval]
@@ -179,16 +176,16 @@ class AgainstK(NamedTuple):
     preset: str = "tiny"
 
     def numbers(self) -> dict:
-        """All that could be measured of it, for the figure's JSON."""
+        """All values as a dict, for the figure's JSON."""
         filled, local = ({net: list(i) for net, i in of.items()} for of in (self.filled, self.locality))
         return {"locality": local, "chance": self.chance, "filled": filled, "K": self.k}
 
     def rank_correlations(self) -> dict[str, float]:
-        """Spearman's, of locality with the share of cells and K by each rule, over the nets that see the
+        """Spearman correlations of locality with cells filled and with K by each rule, over nets that see the
         whole image.
 
-        Of local nets most of the number is their window's (`chance`), so that they cannot be ranked among
-        the others. A rule by which all have the same K ranks nothing and is left out.
+        The locality of local nets is mostly that of their window (`chance`), so they cannot be ranked among
+        the others. A rule that gives all nets the same K ranks nothing and is left out.
         """
         whole = [net for net in self.locality if trained(net, self.preset).radius is None]
         shares_filled = {net: share.value for net, share in self.filled.items()}
@@ -199,8 +196,8 @@ class AgainstK(NamedTuple):
 
 
 def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny") -> AgainstK:
-    """The paper's thesis in numbers. Raises ValueError for a net whose locality was not measured with its
-    present weights.
+    """Locality, cells filled and K of each net: the paper's thesis in numbers. Raises ValueError for a net
+    whose locality was not measured with its present weights.
     """
     found = current(read(preset), list(nets), preset)
     rules = {
@@ -218,8 +215,8 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny")
 
 
 def measured_nets(counted: Sequence[Row], preset: str = "tiny", whole: bool = True) -> list[str]:
-    """The finished nets told of locations, sampled as they are, that were counted and whose locality was
-    measured; `whole`: those that see the whole image.
+    """The finished, unchanged nets with location labels that have both counts and locality rows; `whole`:
+    only those that see the whole image.
     """
     counts, located = {row.net for row in counted if row.k == BEYOND[-1]}, {row.net for row in read(preset)}
     found = [nets.parse(name, preset) for name in sorted(counts & located)]
@@ -229,8 +226,8 @@ def measured_nets(counted: Sequence[Row], preset: str = "tiny", whole: bool = Tr
 
 
 def by_noise(counted: Sequence[Row], nets: Sequence[str], preset: str = "tiny") -> dict[float, float]:
-    """{sigma: rank correlation over `nets` of conditional locality at that noise with the share of cells
-    filled, K = 4 to 6}.
+    """{sigma: rank correlation over `nets` of conditional locality at that noise with cells filled, K = 4 to
+    6}.
     """
     found, filled = (
         current(read(preset), nets, preset),
@@ -245,11 +242,10 @@ def plot_against_noise(
     labels: dict[str, str],
     references: dict[str, Sequence[float]] | None = None,
 ) -> Figure:
-    """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10), `curves`
-    {net: {field: against_noise}}.
+    """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10).
 
-    `references` are sides of the square in closed form, at SIGMAS. Dotted: what a net that hears all alike
-    has, in the whole image or in its window.
+    `curves` is {net: {field: against_noise}}, `references` {label: sides in closed form, at SIGMAS}. Dotted:
+    a net that responds equally to all conditions, in the whole image or in its window.
     """
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.4))
     for axes, field in zip(panels, ("window", "within_2"), strict=True):
@@ -290,8 +286,8 @@ def plot_against_noise(
 
 
 def plot_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
-    """One panel per number, one line per net against the training images it had seen; `found` is {net:
-    {number: {images: ...}}}.
+    """One panel per quantity, one line per net against training images; `found` is {net: {quantity: {images:
+    mean}}}.
     """
     numbers = list(next(iter(found.values())))
     figure, panels = plt.subplots(1, len(numbers), figsize=(4.3 * len(numbers), 3.2), squeeze=False)

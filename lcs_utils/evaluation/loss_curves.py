@@ -1,4 +1,4 @@
-"""The denoising error along training, a panel for each size of net (App. E.1)."""
+"""The denoising error along training, one panel per net size (App. E.1)."""
 
 from collections.abc import Mapping
 
@@ -15,16 +15,16 @@ from lcs_utils.experiments import FIGURE_1, FIGURE_4
 
 NETS = (*(e.name for e in FIGURE_1 + FIGURE_4), "exp3_r2")
 SEEDS = range(3)  # of training
-SMOOTH = 9  # entries of a log that a point is the mean of
+SMOOTH = 9  # log entries averaged for one point
 TICKS = {30_000: "30,000", 100_000: "100,000", 300_000: "300,000", 1_000_000: "1 million"}
-APART = 1.13  # ratio of two names' places
+APART = 1.13  # smallest ratio of the heights of two names
 
 Curve = dict[str, list[float]]  # as `checkpoints.loss_curve`
 
 
 def read(preset: str) -> dict[str, Curve]:
-    """{net: its training log} of NETS, in each training of the preset that left one. Raises
-    CheckpointError where none did.
+    """{net: training log} of the nets of NETS that have one in this preset. Raises CheckpointError if none
+    has.
     """
     names = [name + f"_seed{seed}" * (seed > 0) for name in NETS for seed in SEEDS]
     found = {}
@@ -34,7 +34,7 @@ def read(preset: str) -> dict[str, Curve]:
         except nets.CheckpointError:
             continue
     if not found:
-        checkpoints.kept(NETS[0], preset)  # says what is missing
+        checkpoints.kept(NETS[0], preset)  # raises, naming what is missing
     return found
 
 
@@ -51,12 +51,12 @@ def said(name: str) -> str:
 
 
 def rounded(curve: Curve) -> Curve:
-    """What is drawn of a log, to four digits, for JSON: images seen and the error."""
+    """The plotted columns of a log, images seen and error, rounded to four digits, for JSON."""
     return {key: [float(f"{v:.4g}") for v in curve[key]] for key in ("images", "error")}
 
 
 def _smooth(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
-    """What is drawn: images seen, and the mean error of the last SMOOTH entries, of fewer in a short log."""
+    """What is drawn: images seen, and the mean error of the last SMOOTH entries (fewer in a short log)."""
     width = min(SMOOTH, len(curve["error"]))
     error = np.convolve(curve["error"], np.ones(width) / width, mode="valid")
     return np.array(curve["images"][width - 1 :]), error
@@ -84,9 +84,9 @@ def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
 
 
 def plot(curves: Mapping[str, Mapping[str, Curve]]) -> Figure:
-    """A panel per preset, a line per training, named at its end; dashed: trained on one object.
+    """One panel per preset, one line per training, named at its end; dashed: trained on one object.
 
-    Errors of patch nets (Exp. 3) are per patch and compare only with each other.
+    Errors of patch nets (Exp. 3) are per patch and comparable only with each other.
     """
     figure, panels = plt.subplots(1, len(curves), figsize=(4.6 * len(curves) + 0.6, 3.6), squeeze=False)
     for axes, (preset, of) in zip(panels[0], curves.items(), strict=True):

@@ -1,12 +1,12 @@
-"""Are samples copies? Each sample's two nearest training images, and how many samples are near to one of
-them alone.
+"""Are samples copies? Compare each sample with its two nearest training images.
 
     python -m lcs_utils.evaluation.memorization exp1 exp2 exp3 --k 1-3
 
-A sample is a copy when it lies half as far from a training image as from the next one: an empty image is
-near to many, a copy to one. Held-out renders are looked at in the same way, and copies as the first net would
-draw them, with its own grain, which must be found. Needs the training images under runs/data; the rows in
-data/counts/memorization.csv and the scenes they name do not.
+A sample is a copy when it is less than half as far from its nearest training image as from the next one: an
+empty image is near many, a copy near one. Held-out renders are compared in the same way, and so are planted
+copies, drawn with the first net's own grain, which must be detected. Measuring needs the training images
+under runs/data; reading the rows in data/counts/memorization.csv, and rendering the scenes they name, does
+not.
 """
 
 import argparse
@@ -38,16 +38,16 @@ from lcs_utils.evaluation.sheets import ACROSS, read_sheet
 from lcs_utils.nets import trained
 
 ROWS = paths.COUNTS / "memorization.csv"
-RATIO = 0.5  # a copy's distance from its original, as a share of that from the second nearest image
+RATIO = 0.5  # a copy is nearer to its original than this share of the second distance
 CHUNK = 4096  # training images compared at a time
 REAL = "held-out renders"
-PLANTED = "planted copies"  # training images, drawn again from a little noise
-PLANTED_SIGMA = 0.3  # objects stay, the net's own grain comes in
+PLANTED = "planted copies"  # training images, noised a little and sampled again
+PLANTED_SIGMA = 0.3  # keeps the objects, adds the net's own grain
 
 
 class Near(NamedTuple):
-    """One image and its nearest training image: scene `index` with `objects` objects; RMS distances over
-    pixels in [-1, 1].
+    """One image and its nearest training image, scene `index` with `objects` objects; RMS distances of pixels
+    in [-1, 1].
     """
 
     net: str  # or REAL, or PLANTED
@@ -97,8 +97,8 @@ def planted(
     cond: Float[Tensor, "n cells"],
     seed: int = HELD_OUT,
 ) -> Float[Tensor, "n 3 height width"]:
-    """What a net that remembers `images` would draw of them, grain and all: each sampled to the end from
-    itself with noise of PLANTED_SIGMA.
+    """What a net that memorized `images` would draw, grain and all: each is noised to the highest level up to
+    PLANTED_SIGMA and sampled to the end.
     """
     levels = karras_sigmas(STANDARD.steps)
     levels = levels[levels <= PLANTED_SIGMA]
@@ -107,9 +107,7 @@ def planted(
 
 
 def training_image(near: Near, resolution: int) -> Tensor:
-    """The nearest training image [3 resolution resolution] in [-1, 1], rendered again from its scene's
-    number.
-    """
+    """The nearest training image [3 resolution resolution] in [-1, 1], rendered from its scene number."""
     scene = sample_scene(0, near.objects * dataset.INDEX_STRIDE + near.index, near.objects)
     return from_uint8(render([scene], resolution)[0].transpose(2, 0, 1).copy())
 
@@ -122,7 +120,7 @@ class Memorized(NamedTuple):
 
 
 def memorized(rows: Iterable[Near], ratio: float = RATIO) -> dict[tuple[str, int], Memorized]:
-    """{(net, K): Memorized}, held-out renders and planted copies among them."""
+    """{(net, K): Memorized}, including held-out renders and planted copies."""
     found: dict[tuple[str, int], list[bool]] = {}
     for row in sorted(rows):
         found.setdefault((row.net, row.k), []).append(row.distance < ratio * row.second)
@@ -140,8 +138,8 @@ def write_near(rows: Iterable[Near], path: Path = ROWS) -> None:
 
 
 def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = ROWS) -> None:
-    """Nearest training images of the first `samples` samples of each net at each K, and of at least 100
-    held-out renders and as many copies planted with the first net.
+    """Store the two nearest training images of the first `samples` samples of each net at each K, of at least
+    100 held-out renders per K, and of as many copies planted with the first net.
     """
     if samples < 1 or not ks or not 0 <= min(ks) <= max(ks) <= LARGEST_K:
         raise ValueError(f"need --samples >= 1 and --k within 0-{LARGEST_K}; got {samples} and {list(ks)}")
@@ -182,9 +180,9 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
 
 
 def shown_rows(rows: Sequence[Near], nets: Iterable[str], preset: str = "tiny") -> list[Near]:
-    """The rows of all kept samples (`sheets`) of `nets`, the most copy-like first.
+    """The rows of all stored samples (`sheets`) of `nets`, the most copy-like first.
 
-    Raises ValueError when a net has no rows of the weights that its kept samples are of.
+    Raises ValueError when a net has no rows for the weights of its stored samples.
     """
     found = []
     for net in nets:
@@ -200,16 +198,15 @@ def shown_rows(rows: Sequence[Near], nets: Iterable[str], preset: str = "tiny") 
 
 
 def likeness(row: Near) -> float:
-    """Distance from the nearest training image as a share of that from the next nearest: RATIO and less is a
-    copy, 1 is as near to either."""
+    """Nearest training image's distance over the next one's: below RATIO is a copy, 1 is near to both."""
     return row.distance / row.second
 
 
 def plot(
     rows: Sequence[Near], nets: dict[str, str], preset: str = "tiny", shown: int = 12, across: int = 6
 ) -> Figure:
-    """The `shown` most copy-like kept samples of `nets` (with their labels), each above its nearest training
-    image, and beside them the `likeness` of all samples and of held-out renders with the threshold of a copy.
+    """The `shown` most copy-like stored samples of `nets` {net: label}, each above its nearest training
+    image, beside the `likeness` of all samples and held-out renders with the threshold of a copy.
 
     Raises ValueError as `shown_rows`.
     """
@@ -232,8 +229,8 @@ def plot(
 
 
 def plot_histogram(axes: Axes, rows: Iterable[Near], nets: Iterable[str]) -> None:
-    """Shares of all samples of `nets`, of held-out renders and of planted copies by `likeness`, with the
-    threshold of a copy.
+    """Histogram of `likeness` for all samples of `nets`, held-out renders and planted copies, with the copy
+    threshold.
     """
     rows = list(rows)
     groups = {
@@ -262,7 +259,7 @@ def main(arguments=None) -> None:
     )
     parser.add_argument("nets", nargs="+")
     parser.add_argument(
-        "--k", type=parse_counts, default=(1, 2, 3), help="numbers of locations, as 2, 1-3 or 1,3"
+        "--k", type=parse_counts, default=(1, 2, 3), help="numbers of locations, such as 2, 1-3 or 1,3"
     )
     parser.add_argument("--samples", type=int, default=16, help="samples of each net and K")
     args = parser.parse_args(arguments)

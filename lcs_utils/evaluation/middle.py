@@ -1,4 +1,4 @@
-"""How far the nets of Fig. 12 look from the middle pixel, as rows: `python -m lcs_utils.centered sides`."""
+"""Stored rows of how far Fig. 12's nets look from the middle pixel: `python -m lcs_utils.centered sides`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,8 +29,8 @@ class MiddleRow(NamedTuple):
 
 
 class MapRow(NamedTuple):
-    """One pixel of a net's first image at one noise level: denoised, and its influence on the middle pixel,
-    as a share of the largest.
+    """One pixel of a net's first image at one noise level: its denoised color, and its influence on the
+    middle pixel as a share of the largest.
     """
 
     net: str
@@ -59,7 +59,7 @@ def write(
     first: Mapping[str, Profile],
     preset: str = "tiny",
 ) -> None:
-    """Store the sides {net: sides} at SIGMAS, and what each net's first image shows."""
+    """Store the sides {net: sides} at SIGMAS, and the maps of each net's first image."""
     weights = {net: nets.row(net, preset)["sha256"][:12] for net in sides}
     rows = [
         MiddleRow(net, weights[net], image, sigma, float(side))
@@ -79,7 +79,7 @@ def write(
 
 
 def _read(place, kind, preset):
-    """{net: its rows}; ValueError, with the command, where they belong to other weights."""
+    """{net: its rows}. Raises ValueError, with the command, if they belong to other weights."""
     found: dict[str, list] = {}
     for row in store.read_rows(place, kind):
         found.setdefault(row.net, []).append(row)
@@ -90,7 +90,7 @@ def _read(place, kind, preset):
 
 
 def sides(preset: str = "tiny") -> dict[str, Float[np.ndarray, "images sigmas"]] | None:
-    """{net: the stored sides}; None without rows. Raises ValueError, with the command, where they belong to
+    """{net: the stored sides}, or None without rows. Raises ValueError, with the command, if they belong to
     other weights.
     """
     found = {}
@@ -103,7 +103,7 @@ def sides(preset: str = "tiny") -> dict[str, Float[np.ndarray, "images sigmas"]]
 
 
 def looks(preset: str = "tiny") -> dict[str, Look]:
-    """{net: what Fig. 12 shows of it}, from rows. Raises ValueError as `sides`."""
+    """{net: what Fig. 12 shows of it}, from the stored rows. Raises ValueError as `sides`."""
     of_side, found = sides(preset), {}
     for net, rows in _read(maps_path(preset), MapRow, preset).items():
         height, width = max(row.row for row in rows) + 1, max(row.column for row in rows) + 1

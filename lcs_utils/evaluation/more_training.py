@@ -1,5 +1,5 @@
-"""What training buys: number and places, looks, cleanness, locality and K against the training images seen,
-each over its null (App. E.2).
+"""What more training buys: number and places, looks, cleanness, locality and K against training images, each
+with its null (App. E.2).
 
     found = along_training(read_rows(rows_path("small")), "exp1", "small", heard=net_locality.read("small"))
     plot({"64 px": found})
@@ -27,13 +27,13 @@ from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
 SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"]}
-SEEN = 3  # the most objects in training, where a net has no excuse for another
+SEEN = 3  # the most objects in training, so nothing is extrapolated
 
 
 class Stage(NamedTuple):
-    """A net after so many images: `at` and `k` as `against_null.Found`; `clean`, the share of its objects'
-    pixels in their own hue, asked for SEEN; `local`, of what is heard near a condition at high noise the
-    share from conditions at most two cells away. None: not measured.
+    """A net after some number of images: `at` and `k` as in `against_null.Found`; `clean`, its objects' share
+    of pixels in their own hue at K = SEEN; `local`, the share of the condition influence at high noise that
+    comes from within two cells. None: not measured.
     """
 
     at: dict[int, At]
@@ -43,7 +43,7 @@ class Stage(NamedTuple):
 
 
 def without_extras(rows: Iterable[Row], net: str) -> list[Row]:
-    """Rows of `net` as if of Exp. 1: judged by its rule, no object may stand that was not asked for."""
+    """Rows of `net` relabeled as Exp. 1, whose rule allows no extra objects up to the trained maximum."""
     return [row._replace(net="exp1") for row in rows if row.net == net]
 
 
@@ -56,9 +56,9 @@ def along_training(
     seed: int = 0,
     heard: Sequence[LocalityRow] = (),
 ) -> dict[int, Stage]:
-    """{training images: Stage} of `net` and its snapshots, of those measured at all LOOKED K (App. E.2).
+    """{training images: Stage} of `net` and its snapshots that were measured at every K of LOOKED (App. E.2).
 
-    `heard` are rows of `net_locality`. Raises ValueError where none was measured, or for rows that do not
+    `heard` are rows of `net_locality`. Raises ValueError when nothing was measured, or for rows that do not
     say where objects are.
     """
     rows = [row for row in check_rows(rows) if row.family == family and row.k > 0]
@@ -86,12 +86,12 @@ def along_training(
 
 
 def cleanness_of(control: str) -> float:
-    """Mean cleanness of the renders of `controls.CONTROLS` with SEEN objects, clean or spoiled, at 64 px."""
+    """Mean cleanness of 64 px renders with SEEN objects of one of `controls.CONTROLS`, clean or spoiled."""
     return mean(row.cleanness for row in controls.read() if row.net == f"{control}, 64 px" and row.k == SEEN)
 
 
 def numbers(found: Mapping[str, Mapping[int, Stage]]) -> dict[str, Any]:
-    """All that the figure shows, {size: {training images: {...}}}, for JSON."""
+    """All values of the figure, {size: {training images: {...}}}, for JSON."""
     return {
         size: {
             images: {
@@ -131,10 +131,10 @@ def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -
 
 
 def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
-    """Number and places at three K over their null (dotted), and K; where nothing is new, objects drawn,
-    looks and cleanness; locality.
+    """Number and places at three K over their null (dotted), and K; at K = SEEN objects drawn, looks and
+    cleanness; locality.
 
-    `found` is {size: along_training(...)}; one net is a point. Bars: 95 % over noise and conditions.
+    `found` is {size: along_training(...)}; a single net is a point. Bars: 95 % over noise and conditions.
     """
     figure, panels = plt.subplots(2, len(LOOKED) + 1, figsize=(9.6, 5.6))
     (*placed, largest), (drawn, looks, clean, local) = panels
@@ -184,7 +184,7 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
 
 
 def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = LOOKED) -> str:
-    """The numbers as a Markdown table, the null in brackets."""
+    """The numbers as a Markdown table, the null in parentheses."""
     told = " / ".join(map(str, ks))
     lines = [
         f"| size | training images | number and places right, K = {told} (null) "
@@ -204,7 +204,7 @@ def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = LOOKE
 
 
 def cleanness(rows: Iterable[Row], net: str, ks: Sequence[int], family: str = "spread") -> Interval:
-    """Mean cleanness of a net's samples at some K. Raises ValueError where none was measured."""
+    """Mean cleanness of a net's samples over `ks`. Raises ValueError if none was measured."""
     found = [
         row.cleanness
         for row in check_rows(rows)
@@ -216,8 +216,8 @@ def cleanness(rows: Iterable[Row], net: str, ks: Sequence[int], family: str = "s
 
 
 def ends(rows: Sequence[Row], nets: Mapping[str, str]) -> str:
-    """Cleanness of nets {name: words} at random cells, and the share that looks right to the counter, in
-    Markdown, beside clean and spoiled renders.
+    """A Markdown table of cleanness, and of the share that looks right to the counter, of nets {name: words}
+    at random cells, with clean and spoiled renders for comparison.
     """
     spans = ((1, 2, 3), (4, 5, 6), (7, 8, 9))
     heads = [f"{what}, K = {ks[0]} to {ks[-1]}" for what in ("cleanness", "to the counter") for ks in spans]

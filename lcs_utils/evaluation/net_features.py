@@ -1,11 +1,10 @@
-"""How separately conditions act in every layer of a trained net, and in its denoiser, as rows (section 4,
-Figs. 5, 11, App. E.4).
+"""How separately conditions act in a net's layers and denoiser, as rows (section 4, Figs. 5, 11, App. E.4).
 
     python -m lcs_utils.evaluation.net_features exp1 exp2 exp2/unit exp1_1
 
-Rows live in data/counts/tiny/features.csv.gz. Each net's untrained twin, its gains set to 1, is measured
-beside it. Rows of the same weights and settings are kept, so that a stopped run goes on where it was; those
-of other weights are replaced.
+Rows are stored in data/counts/tiny/features.csv.gz. Each net's untrained twin, with its gains set to 1, is
+measured too. Rows of the same weights and settings are kept, so a stopped run resumes where it was; rows of
+other weights are replaced.
 """
 
 import argparse
@@ -39,8 +38,8 @@ ORDERS = {
     "first": "the first K conditions of the paper's list",
     "random": "a random K of the eight, another for each draw",
 }
-# Choice: which measures are stored of which reading. Additivity, removals and supports are about channels
-# and places; a probe needs few features; of eq. (3) nobody knows the reading.
+# Choice: which measures are stored for which reading. Additivity, removals and supports need channels and
+# places; a probe needs few features; the paper does not say which reading eq. (3) uses.
 MEASURES = {
     "flat": ("cosines", "additivity", "own_share", "basis"),
     "mean": ("cosines", "probe"),
@@ -50,8 +49,8 @@ COMMAND = "python -m lcs_utils.evaluation.net_features NET ..."
 
 
 class FeatureRow(NamedTuple):
-    """One `features.measures.Measured` of one layer (or "denoiser"), and how it was read; `control` is empty
-    for the net itself.
+    """One `features.measures.Measured` of one layer (or "denoiser") and its settings; `control` is empty for
+    the net itself.
     """
 
     preset: str
@@ -72,8 +71,8 @@ class FeatureRow(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """How a net is measured: the noise level, what noise is added to (INPUTS), which K conditions (ORDERS),
-    and draws.
+    """How a net is measured: the noise level, the images that noise is added to (INPUTS), the choice of K
+    conditions (ORDERS), and the number of draws.
     """
 
     sigma: float
@@ -90,9 +89,7 @@ def scene_images(count: int, resolution: int) -> Float[Tensor, "count 3 height w
 
 
 def check_setting(setting: Setting) -> None:
-    """Raise ValueError, with what is allowed, for unknown inputs or orders, a sigma that is not > 0, or too
-    few draws.
-    """
+    """Raise ValueError, listing what is allowed, for unknown inputs or order, sigma <= 0, too few draws."""
     for name, value, allowed in (("inputs", setting.inputs, INPUTS), ("order", setting.order, ORDERS)):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
@@ -104,7 +101,7 @@ def check_setting(setting: Setting) -> None:
 def draws_of(
     setting: Setting, resolution: int, seed: int = 0
 ) -> Callable[[int], Float[Tensor, "3 height width"]]:
-    """x_t of draw i, for every net the same. Raises as `check_setting`."""
+    """A function from i to x_t of draw i, the same for every net. Raises as `check_setting`."""
     check_setting(setting)
     x0 = scene_images(setting.draws, resolution) if setting.inputs == "renders" else None
 
@@ -122,7 +119,7 @@ def sums(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[Space, Sums]:
-    """One pass of a net at one setting: `features.contexts.gather` over its layers and its denoiser."""
+    """Run `features.contexts.gather` over a net's layers and its denoiser at one setting."""
     respond = NetResponse(of.denoise, of.module, singles(of.module.config.cond_dim), LAYERS)
     draw = draws_of(setting, of.resolution, seed)
     return gather(
@@ -133,7 +130,7 @@ def sums(
 def rows_of(
     of: Subject, preset: str, setting: Setting, found: Iterable[tuple[Space, Measured]]
 ) -> list[FeatureRow]:
-    """Rows, their numbers rounded to four digits after the point."""
+    """The measures as rows, with values rounded to four decimals."""
     how = (setting.sigma, setting.inputs, setting.order, setting.draws)
     return [
         FeatureRow(preset, of.net, of.weights, *space, *how, *m[:3], *(round(v, 4) for v in m[3:]))
@@ -180,9 +177,7 @@ def measure(
     device: str = "cpu",
     file: Path | None = None,
 ) -> None:
-    """Add the rows of a net and of its untrained twin at every setting, unless those of the same weights are
-    there.
-    """
+    """Add the rows of a net and its untrained twin at every setting, unless those of its weights exist."""
     settings = (
         [Setting(sigma, inputs) for sigma in SIGMAS for inputs in INPUTS]
         if settings is None
@@ -221,7 +216,7 @@ def main(arguments=None) -> None:
     parser.add_argument("nets", nargs="+", help="checkpoints, or CHECKPOINT/unit")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument(
-        "--draws", type=int, default=DRAWS, help="of x_t, half to fit and half to test (default: %(default)s)"
+        "--draws", type=int, default=DRAWS, help="draws of x_t, half for fitting (default: %(default)s)"
     )
     parser.add_argument(
         "--sigmas", type=float, nargs="+", default=SIGMAS, help="noise levels (default: 0.5 2 10 40)"
@@ -236,8 +231,8 @@ def main(arguments=None) -> None:
     parser.add_argument(
         "--order", default="random", choices=tuple(ORDERS), help="; ".join(map(": ".join, ORDERS.items()))
     )
-    parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
-    parser.add_argument("--rows", type=Path, help="a CSV of your own (default: the preset's)")
+    parser.add_argument("--device", default="cpu", help="device of the net: cpu or cuda")
+    parser.add_argument("--rows", type=Path, help="CSV to store rows in (default: the preset's)")
     args = parser.parse_args(arguments)
     try:
         settings = [

@@ -1,10 +1,9 @@
-"""How local each trained net is, as rows: 90 % squares and conditional locality against noise (Figs. 2 and
-10 as numbers).
+"""How local each trained net is: 90 % squares and conditional locality against noise (Figs. 2, 10).
 
     python -m lcs_utils.evaluation.net_locality exp1 exp2 exp3 exp1_1 exp3_1
 
-Rows live in data/counts/tiny/locality.csv.gz; those of the same weights are kept, those of other weights are
-replaced.
+Rows are stored in data/counts/tiny/locality.csv.gz; rows of the same weights are kept, rows of other weights
+are replaced.
 """
 
 import argparse
@@ -57,9 +56,7 @@ class LocalityRow(NamedTuple):
 def test_scenes(
     k: int, count: int, resolution: int = 32, seed: int = 0
 ) -> Float[Tensor, "count 3 height width"]:
-    """Rendered images in [-1, 1] with an object at each of the first `k` test locations, for every net the
-    same.
-    """
+    """Renders in [-1, 1] with an object at each of the first `k` test locations, the same for every net."""
     shown = render([scene_at(TEST_LOCATIONS[:k], seed, i) for i in range(count)], resolution)
     return from_uint8(shown).permute(0, 3, 1, 2)
 
@@ -68,7 +65,7 @@ test_scenes.__test__ = False  # a name from the paper, not a test
 
 
 def cell_targets(cells: Iterable[int], resolution: int, grid_size: int = GRID_SIZE) -> list[tuple[int, int]]:
-    """The pixel (row, column) in the middle of each cell, the lower right one where four share it."""
+    """The pixel (row, column) at the middle of each cell; the lower right one of the four in an even cell."""
     m = resolution // grid_size
     return [(c // grid_size * m + m // 2, c % grid_size * m + m // 2) for c in cells]
 
@@ -83,11 +80,11 @@ def net_rows(
     device: str = "cpu",
     color: bool = False,
 ):
-    """Yield the LocalityRow of every image and noise level, x_t = image + sigma * eps, eps one draw per
+    """Yield the LocalityRow of every image and noise level, with x_t = image + sigma * eps and one eps per
     image.
 
-    A net told of colors (`color`) is asked for one object each of the first `k`; its conditions have no
-    place, so that their locality is NaN.
+    A net with color labels (`color`) is conditioned on one object each of the first `k` colors; its
+    conditions have no location, so their locality is NaN.
     """
     cond = (torch.arange(len(COLORS)) < k).float() if color else test_condition(k)
     without = locality.without_each(cond)
@@ -129,9 +126,7 @@ def write(rows: Iterable[LocalityRow], preset: str = "tiny") -> None:
 def current(
     rows: Sequence[LocalityRow], nets: Iterable[str], preset: str = "tiny"
 ) -> dict[str, list[LocalityRow]]:
-    """The rows of each net. Raises ValueError, with the command, where they belong to other weights or are
-    missing.
-    """
+    """The rows of each net. Raises ValueError, with the command, if they are missing or of other weights."""
     found = {}
     for net in nets:
         weights = changes.weights(net, preset)
@@ -145,9 +140,9 @@ def current(
 
 
 def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
-    """Add the rows of a net (or NET/CHANGE), unless those of the same weights are there.
+    """Measure a net (or NET/CHANGE) and add its rows, unless rows of the same weights exist.
 
-    Choice: in float32 everywhere, since half precision is coarse beside the small differences of low noise.
+    Choice: float32 everywhere, since half precision is coarse next to the small differences at low noise.
     """
     denoise, resolution = changes.denoiser(net, preset, device, "float32")
     weights = changes.weights(net, preset)
@@ -172,7 +167,7 @@ def main(arguments=None) -> None:
     )
     parser.add_argument("nets", nargs="+", help="checkpoints, or NET/CHANGE")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
-    parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
+    parser.add_argument("--device", default="cpu", help="device of the net: cpu or cuda")
     args = parser.parse_args(arguments)
     try:
         for net in args.nets:

@@ -1,7 +1,7 @@
-"""Claims of the paper that a notebook shows in a figure: the functions that it draws from decide them.
+"""Claims that a notebook shows in a figure, decided by the functions that the figure is drawn from.
 
-What is said of nets comes from stored rows; no figure is read. Section 3's claims stand in `claims_theory`,
-those of number and places in `claims_64`.
+Claims about nets are decided from stored rows; no figure is read. Those of section 3 are in `claims_theory`,
+those on number and places in `claims_64`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ from lcs_utils.stats import Interval, interval
 from lcs_utils.text_to_image import truth
 from lcs_utils.text_to_image.truth import Row
 
-Judged = tuple[str, str]  # what ours says, and the verdict
+Judged = tuple[str, str]  # our result in words, and the verdict
 
 
 def _located(preset: str) -> dict[str, list[LocalityRow]] | None:
@@ -82,7 +82,7 @@ def _told_colors(preset: str) -> dict[str, ColorFound] | None:
 
 
 def _largest(found: Mapping[str, Any], net: str) -> str | None:
-    """The net's name in a figure at the largest size that it has."""
+    """The net's name in a figure at the largest size it was trained at; None if at none."""
     return next((name for name in (f"{net}, 64 px", net) if name in found), None)
 
 
@@ -104,7 +104,7 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
 
 
 def _cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
-    """Of each net of 64 px, in each of its trainings."""
+    """{net: cosines by part, for each of its trainings} of the 64 px nets; None without rows."""
     rows = sizes.of_both(net_features.read) if preset in sizes.SIZES else []
     measured = {sizes.bare(row.net) for row in rows if sizes.size_of(row.net) == sizes.SIZES["small"]}
     found = {
@@ -119,8 +119,8 @@ def _cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
 
 
 def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Sequence]], Judged]:
-    """Whether in these parts of a net of 64 px, in all of its trainings, its directions are nearer to
-    orthogonal than untrained.
+    """Judge whether, in `parts` of a 64 px net and in all its trainings, directions are nearer to orthogonal
+    than in an untrained net.
     """
 
     def judge(found: Mapping[str, Sequence[Sequence[Cosines]]]) -> Judged:
@@ -165,7 +165,7 @@ def _heard(rows: Sequence[Row]) -> tuple[str, str]:
     found = [
         [_row(rows, net, "own part", f"eq. (10), {way}") for net in ("t1", "t2", "untrained")] for way in ways
     ]
-    # Choice: mostly absent is nearer to chance, one half, than to all of it
+    # Choice: mostly absent means nearer to chance, one half, than to one
     verdict, held = judged([own.high < 0.75 for own, *_ in found], "ways to take a word away")
     said = "; ".join(f"{words}: {_say(row)}" for words, row in zip(ways.values(), found, strict=True))
     words = "share of a word's influence on two objects that falls on its own (chance .5, all of it 1)"
@@ -259,7 +259,7 @@ def of_nets_and_exact(found: Sequence[Verdict]) -> tuple[list[Verdict], list[Ver
 
 
 def decided(preset: str = "tiny") -> list[Verdict]:
-    """The verdict on each of CLAIMS and of `claims_64`, by a preset's rows; untested where there are none."""
+    """The verdict on each claim of CLAIMS and `claims_64`, by a preset's rows; untested without rows."""
     claims = (*claims_64.CLAIMS, *claims_64.entries(preset), *CLAIMS)
     found, measured = [], {of: of(preset) for of in dict.fromkeys(claim.numbers for claim in claims)}
     for claim in claims:

@@ -1,4 +1,4 @@
-"""Rates along K as curves beside their null, and as a table (App. E.2)."""
+"""Rates along K as curves with their null, and as a table (App. E.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,16 +15,16 @@ from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
 from lcs_utils.stats import Interval
 
-# of `against_null.At`, in the order of the panels; the first two are shares, beside their null
+# fields of `against_null.At`, in panel order; the first two are shares with a null
 MEASURES = {
     "placed": "pictures right in number and places",
     "filled": "asked cells that hold an object",
     "obeyed": "conditions obeyed",
     "drawn": "objects drawn",
 }
-APART = 0.075  # of an axis' height, between two names at the ends of lines
-LOOKED = (3, 5, 7)  # K in a figure: in training, and twice beyond
-TOLD = (3, 5, 6, 7)  # in a table
+APART = 0.075  # of an axis' height, the smallest distance of two names
+LOOKED = (3, 5, 7)  # K in a figure: one in training, two beyond
+TOLD = (3, 5, 6, 7)  # K in a table
 QUARTER = PLACES_RULE.threshold
 
 
@@ -35,8 +35,8 @@ def lines(
     named: bool = True,
     trained: int = 0,
 ) -> None:
-    """Values against K, a line per label with its 95 % band, and its name at the end; no line leads from
-    `trained` to one more, where what is asked for changes.
+    """Plot values against K, one line per label with its 95 % band and its name at the end; no line leads
+    from K = `trained` to one more, where the criterion changes.
     """
     ends = []
     for label, of in own.items():
@@ -55,7 +55,7 @@ def lines(
 
 
 def apart(of: Mapping[int, Any], trained: int) -> list[dict[int, Any]]:
-    """Values by K up to `trained`, and those beyond; parts without any are left out."""
+    """Split values by K into those up to `trained` and those beyond, without empty parts."""
     parts = [{k: v for k, v in of.items() if (k > trained) is beyond} for beyond in (False, True)]
     return [part for part in parts if part]
 
@@ -67,7 +67,7 @@ def beside(
     named: bool = True,
     trained: int = 0,
 ) -> None:
-    """Shares against K, a line per label, its null dotted; parted as `lines`."""
+    """Plot shares against K, one line per label with its null dotted; split at `trained` as in `lines`."""
     axes.set_ylim(0, 1.02)
     own = {label: {k: at.own for k, at in of.items()} for label, of in curves.items()}
     lines(axes, own, colors, named, trained)
@@ -77,10 +77,11 @@ def beside(
 
 
 def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, title: str = "") -> Figure:
-    """MEASURES against K, a line per label: shares over their null (dotted), numbers beside K (dashed).
+    """Plot MEASURES against K, one line per label: shares with their null (dotted), numbers next to K
+    (dashed).
 
-    Gray: as many objects as training images had, up to `trained`; thin, the share from which on K counts;
-    `title` stands above all. Raises ValueError without a net.
+    Gray: as many objects as in training images, up to `trained`; thin line: the share above which K counts;
+    `title` stands above all panels. Raises ValueError without a net.
     """
     if not found:
         raise ValueError("there is no net to draw")
@@ -134,9 +135,7 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
 
 
 def in_words(found: Mapping[str, Found], k: int) -> str:
-    """Rates at one K as a sentence, the null in brackets, of the nets that were asked for so many; "" for
-    none.
-    """
+    """Rates at one K as a sentence, the null in parentheses, for nets with rows there; "" for none."""
     at = {label: of.at[k] for label, of in found.items() if k in of.at}
     if not at:
         return ""
@@ -148,12 +147,12 @@ def in_words(found: Mapping[str, Found], k: int) -> str:
 
 
 def said(of: Beside) -> str:
-    """`0.81 (0.04)`: the null in brackets."""
+    """`0.81 (0.04)`: the null in parentheses."""
     return f"{of.own.value:.2f} ({'–' if of.null is None else f'{of.null.value:.2f}'})"
 
 
 def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = TOLD) -> str:
-    """{net: {tolerance: Found}} in Markdown: K, number and places, cells filled, beside their nulls;
+    """{net: {tolerance: Found}} as a Markdown table: K, number and places, cells filled, each with its null;
     conditions obeyed.
     """
     told = " / ".join(map(str, ks))

@@ -1,14 +1,13 @@
-"""Objects assigned to the cells they were asked for, and the same objects to cells they were not: what
-chance places.
+"""Assign objects to the cells where they were requested and, as a null, to cells where they were not.
 
-A net that listens to nothing fills cells too, the more the more it draws and the closer the cells lie. So
-whatever is said of `own` rows is said of `permuted` rows beside it: the same net's pictures that were asked
-for something else, judged at these conditions. For a net that does not listen, both are the same by
-construction, wherever its objects stand. `elsewhere` judges the same pictures at cells that they were not
-asked for. All are lists of Rows, on which every rule of `rules` works.
+A net that ignores its conditions fills cells too: more of them the more it draws and the closer the cells
+lie. So every statistic of `own` rows is reported with that of `permuted` rows: pictures of the same net that
+were drawn for other conditions, judged at these. For a net that ignores its conditions the two are equal by
+construction, wherever its objects are. `elsewhere` judges the same pictures at cells that were not requested.
+All return lists of Rows, to which every rule of `rules` applies.
 
-Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev): 0 is the asked
-cell itself.
+Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev distance): 0 is the
+requested cell itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,16 +22,16 @@ from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import families
 from lcs_utils.evaluation.rows import Row, decode, encode
 
-TOLERANCES = (1, 0)  # within one cell, as App. E.2 is best read; the asked cell itself
-TIMES = 8  # Choice: at so many other conditions each picture is judged
+TOLERANCES = (1, 0)  # within one cell, our best reading of App. E.2; the requested cell itself
+TIMES = 8  # Choice: each picture is judged at this many other conditions
 OUTSIDE = 1_000_000  # the first sample number of conditions that no sample was drawn with
 POOL = 64  # random conditions among which `elsewhere` looks for those that share no cell with a picture's own
-FAR = 1e3  # what a pair out of reach costs: more than all pairs within reach together
+FAR = 1e3  # cost of a pair out of reach: more than that of all pairs within reach together
 
 
 @lru_cache(maxsize=100_000)  # the same few conditions and pictures are judged many times
 def _read(text: str) -> tuple[Float[np.ndarray, "points 2"], Int[np.ndarray, "points 2"], frozenset]:
-    """The points of a text, their cells, and those cells as a set."""
+    """The points in a text, their cells, and those cells as a set."""
     points = decode(text)
     where = cells(points)
     return points, where, frozenset(map(tuple, where.tolist()))
@@ -51,8 +50,8 @@ def _pairs(asked, asked_cells, centers, center_cells, tolerance: int) -> tuple[n
 def assigned(
     asked: Float[np.ndarray, "k 2"], centers: Float[np.ndarray, "n 2"], tolerance: int = 1
 ) -> Int[np.ndarray, "pairs 2"]:
-    """Pairs (location, object), one to one and within `tolerance` cells: as many as can be, of those the
-    least distance.
+    """One-to-one pairs (location, object) within `tolerance` cells: as many as possible and, of those, the
+    closest.
     """
     check_count("tolerance", tolerance)
     asked = as_array("asked", asked, ("k", 2)).reshape(-1, 2)
@@ -61,8 +60,8 @@ def assigned(
 
 
 def judged(row: Row, asked: str, tolerance: int) -> Row:
-    """The row as if it had been asked for the locations `asked` (as `encode` writes them): `placed` counts
-    its pairs there. Raises ValueError for a text that `decode` does not read.
+    """The row judged at the locations `asked` (as `encode` writes them) instead: `placed` counts pairs there.
+    Raises ValueError for a text that `decode` does not read.
     """
     check_kind("row", row, Row, "a Row")
     check_kind("asked", asked, str, "text")  # what is unhashable, the cache below would not take
@@ -76,7 +75,7 @@ def _placed(asked: str, centers: str, tolerance: int) -> int:
 
 
 def check(rows: Sequence[Row]) -> None:
-    """Raise ValueError unless all rows say where objects were asked for and found, TypeError for others."""
+    """Raise ValueError unless all rows hold requested and found locations, TypeError for other items."""
     for row in check_items("rows", rows, Row, "Rows"):
         asked, centers = len(row.asked.split()) // 2, len(row.centers.split()) // 2
         if asked != row.k or centers != row.count:
@@ -97,17 +96,17 @@ def own(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
 
 
 def differ(a: str, b: str) -> bool:
-    """Whether two conditions ask for different cells, in whatever order."""
+    """Whether two conditions request different cells, regardless of order."""
     for text in (a, b):
         check_kind("a condition", text, str, "text")
     return _read(a)[2] != _read(b)[2]
 
 
 def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = TIMES) -> list[Row]:
-    """`pictures` with the conditions of `rows` in place of their own, each with up to `times` that differ
-    from its own.
+    """`pictures` with conditions of `rows` in place of their own, each with up to `times` that differ from
+    its own.
 
-    Picture i gets the conditions that follow the i-th one. `placed` is left as it was. Raises ValueError as
+    Picture i gets the conditions that follow the i-th one. `placed` is not recomputed. Raises ValueError as
     `check`.
     """
     rows, pictures = check_list("rows", rows), check_list("pictures", pictures)
@@ -127,8 +126,8 @@ def permuted(
 ) -> list[Row]:
     """`pictures` judged at the conditions of `rows` in place of their own: the null.
 
-    Of one net, K and way of sampling each; `pictures` may be `rows`, or the same net's samples of another
-    family. None where all conditions are the same. Raises ValueError as `check`.
+    Both are of one net, one K and one way of sampling; `pictures` may be `rows`, or samples of another
+    family. Empty if all conditions are the same. Raises ValueError as `check`.
     """
     check_count("tolerance", tolerance)
     return [judged(row, row.asked, tolerance) for row in other_conditions(rows, pictures, times)]
@@ -140,12 +139,11 @@ def _never_asked(k: int, index: int) -> str:
 
 
 def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> list[Row]:
-    """The rows judged at K cells never asked of them: conditions of family `spread`, up to `times` that
-    share no cell with theirs.
+    """The rows judged at up to `times` conditions of family `spread` that share no cell with their own.
 
-    Of a net that does not listen this is less than it fills of its own cells where those are the ones it
-    likes, as the paper's, which crowd in the middle: `permuted` is the null, this says how much the choice
-    of cells matters. Raises ValueError as `check`, and for K beyond 9.
+    A net that ignores its conditions fills fewer of these cells than of its own if its own are cells it
+    likes, as the paper's are, which crowd in the middle. So `permuted` is the null; this shows how much the
+    choice of cells matters. Raises ValueError as `check`, and for K beyond 9.
     """
     check_count("tolerance", tolerance)
     check_count("times", times)
@@ -161,8 +159,8 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
 
 
 def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
-    """The rows judged at those of the paper's 12 test locations that were not asked of them; their `k` is
-    how many those are.
+    """The rows judged at those of the paper's 12 test locations that were not requested; `k` is the number of
+    these.
     """
     check_count("tolerance", tolerance)
     rows = check_list("rows", rows)
@@ -187,13 +185,13 @@ def _within(asked: str, points: str, tolerance: int) -> int:
 
 
 def near(row: Row, asked: str, tolerance: int) -> int:
-    """How many of the row's objects stand within `tolerance` cells of any of the locations `asked`."""
+    """The number of the row's objects that are within `tolerance` cells of any of the locations `asked`."""
     check_kind("row", row, Row, "a Row")
     return _within(asked, row.centers, tolerance)
 
 
 def overlap(a: str, b: str, tolerance: int) -> int:
-    """How many of the locations `a` lie within `tolerance` cells of any of `b`: objects at all of `a` would
-    stand near these.
+    """The number of locations of `a` within `tolerance` cells of any of `b`: objects at all of `a` would be
+    near `b`.
     """
     return _within(b, a, tolerance)

@@ -20,7 +20,7 @@ def plot_rates(
     """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
 
     `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net;
-    `said` follows a measure's title. Raises KeyError for an unknown measure.
+    `said` is appended to a measure's title. Raises KeyError for an unknown measure.
     """
     words = {
         "exact": "exactly K objects",

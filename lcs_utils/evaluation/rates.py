@@ -1,4 +1,4 @@
-"""Rates with bootstrap intervals: what samples say at each K, over several, along training (App. E.2)."""
+"""Rates with bootstrap intervals: at each K, over several K, and along training (App. E.2)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,12 +18,11 @@ NUMBERS = ("count", "extras")  # measures in objects; all others are shares
 
 
 def measures(rows: list[Row], trained_on: Experiment) -> dict[str, Float[np.ndarray, "samples"]]:
-    """What each sample of one K says (App. E.2): 0 or 1, but `count`, `extras` (objects) and `filled`
-    (share of the K cells).
+    """The measures of each sample of one K (App. E.2): 0 or 1, except `count`, `extras` (objects) and
+    `filled` (share of the K cells).
 
     exact: K objects; within_one: K-1 to K+1; at_places: every conditioned cell holds an object within one
-    cell; plausible;
-    success: as `success` says.
+    cell; plausible: to the counter; success: as `rules.success`.
     """
     check_kind("trained_on", trained_on, Experiment, "an Experiment")
     rows = check_rows(rows)
@@ -58,8 +57,8 @@ def rates(
 def mean_over(
     rows: Sequence[Row], net: str, measure: str, ks: Sequence[int], seed: int = 0
 ) -> Interval | None:
-    """The mean of `measure` over several K, each K weighing the same, with its bootstrap interval; None
-    without rows. Raises ValueError for another measure.
+    """The mean of `measure` over several K, each with the same weight, with its bootstrap interval; None
+    unless every K has rows. Raises ValueError for an unknown measure.
     """
     check_choice("measure", measure, MEASURES)
     ks = check_counts("ks", ks, least=1)
@@ -74,9 +73,7 @@ def mean_over(
 def along_training(
     rows: Sequence[Row], net: str, ks: dict[str, Sequence[int]]
 ) -> dict[int, dict[str, Interval]]:
-    """{training images: {measure: its `mean_over` ks[measure]}} of the snapshots of `net` for which all of
-    those were measured.
-    """
+    """{training images: {measure: its `mean_over` ks[measure]}} of the snapshots of `net` with all."""
     found = {}
     for images, stage in nets.along({row.net for row in rows}, net, preset_of(rows)).items():
         values = {name: mean_over(rows, stage, name, over) for name, over in ks.items()}
@@ -89,7 +86,7 @@ def along_training(
 def with_k(
     rows: Sequence[Row], found: dict[int, dict[str, Interval]], net: str, most: int = 6
 ) -> dict[int, dict[str, Interval]]:
-    """`along_training` with "K", by the paper's rule on all samples up to K = `most`, at every snapshot."""
+    """`found` (of `along_training`) with "K" by the paper's rule, on all samples up to K = `most`."""
     early = [row for row in rows if row.k <= most]
     names = nets.along({row.net for row in rows}, net, preset_of(rows))
     return {

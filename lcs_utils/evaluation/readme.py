@@ -1,7 +1,7 @@
-"""The README's numbers, each from the function that the notebooks call, written between its markers.
+"""Write the README's measured numbers between its markers, from the functions that the notebooks call.
 
 python -m lcs_utils.evaluation.readme            # writes them into README.md
-python -m lcs_utils.evaluation.readme --check    # fails when README.md says something else
+python -m lcs_utils.evaluation.readme --check    # fails if README.md differs
 """
 
 import argparse
@@ -33,12 +33,12 @@ from lcs_utils.evaluation.tables_beyond_chance import MOST, NEAR
 README = paths.ROOT / "README.md"
 WIDTH = 110  # characters of a line
 
-SIX, NINE = 6, 9  # locations at which a rate stands beside K: twice, thrice what training showed
-LEAST = "K, the paper's rule"  # of what locality is ranked with
+SIX, NINE = 6, 9  # locations at which rates are reported: two and three times the training maximum
+LEAST = "K, the paper's rule"  # the rule whose rank correlation with locality is reported
 
 
 class Finding(NamedTuple):
-    """One line of the README: whether it holds, what it says with its number, the notebook that shows it."""
+    """One line of the README: whether it holds, its words with the number, the notebook that shows it."""
 
     kind: str
     words: str
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 
 def _filled(rows: Sequence[Row], net: str) -> str:
-    """Cells filled at SIX random locations beside the null: `0.81 (0.30)`."""
+    """Cells filled at SIX random locations with the null: `0.81 (0.30)`."""
     of = against_null.of_nets(rows, [net], "spread", ks=[SIX]).at[SIX].filled
     return f"{of.own.value:.2f} ({of.null.value:.2f})"
 
@@ -71,10 +71,10 @@ def _six_objects(large: Sequence[Row]) -> Finding:
 
 
 def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> list[Finding]:
-    """The findings: of the paper's those that hold here, those that do not and one left open, and new ones.
+    """The findings: claims of the paper that hold here, fail or stay open, and new ones.
 
-    `large` are rows of 64 px nets, `old` those that the tables are told from; what nets told of colors and
-    features say is read from their own. Each finding has one number, beside its null or what it is to be.
+    `large` are rows of 64 px nets, `old` the rows behind the tables; results on color labels are read from
+    their own rows. Each finding has one number, with its null or its target.
     """
     nets = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
     at = {net: against_null.of_nets(large, seeds_of(large, net, "spread"), "spread") for net in nets.values()}
@@ -173,7 +173,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
 
 
 def blocks(preset: str = "tiny") -> dict[str, str]:
-    """{marker: Markdown} of everything in the README that is measured."""
+    """{marker: Markdown} of everything measured in the README."""
     old, large = read_rows(told_path(preset)), read_rows(rows_path("small"))
     before = verdicts(old, told(preset))
     judged = Counter(v.verdict for v in of_nets_and_exact(decided(preset))[0])
@@ -191,7 +191,7 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
 
 
 def filled_in(text: str, measured: dict[str, str]) -> str:
-    """`text` with each block between its markers. Raises ValueError for a marker that is missing."""
+    """`text` with each block between its markers. Raises ValueError for a missing or repeated marker."""
     for name, block in measured.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         if text.count(begin) != 1 or text.count(end) != 1:
@@ -204,7 +204,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.evaluation.readme", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--check", action="store_true", help="change nothing; fail where they differ")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if README.md differs")
     args = parser.parse_args(arguments)
     text = Path(README).read_text()
     written = filled_in(text, blocks())

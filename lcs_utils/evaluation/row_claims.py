@@ -1,4 +1,4 @@
-"""Claims of the paper that stored rows decide: Tables 1 and 2, doses of labels, ranges, extras."""
+"""Claims of the paper that stored rows decide: Tables 1 and 2, shares of labels, object counts, extras."""
 
 from collections.abc import Collection, Sequence
 
@@ -33,9 +33,7 @@ FEWER = "Fig. 8: trained on up to {} objects, a net fills more cells than on up 
 
 
 def command_of(rows: Sequence[Row], nets: Sequence[str], ks: Sequence[int] = ()) -> str:
-    """The command whose rows decide a claim: `ks` (default: all that were measured) with as many samples as
-    there are.
-    """
+    """The command whose rows decide a claim at `ks` (default: all measured), with as many samples."""
     groups = [by_k(rows, net) for net in nets if any(row.net == net and row.family == "test" for row in rows)]
     high = max(ks or [max(group) for group in groups] or [12])
     samples = min(
@@ -46,13 +44,13 @@ def command_of(rows: Sequence[Row], nets: Sequence[str], ks: Sequence[int] = ())
 
 
 def trainings(rows: Sequence[Row], net: str) -> list[str]:
-    """`net`, and the measured nets that differ from it in nothing but the seed of their training."""
+    """`net`, and the measured nets that differ from it only in their training seed."""
     return seeds_of(rows, net) or [net]
 
 
 def more(rows, claim: str, better: str, worse: str, measure: str, ks: Sequence[int], paper: str) -> Verdict:
-    """`better` has more of `measure` than `worse` over `ks`: reproduced when no two intervals of their
-    trainings touch.
+    """The verdict on `better` having more of `measure` than `worse` over `ks`: reproduced if no two intervals
+    of their trainings overlap.
     """
     nets = [trainings(rows, net) for net in (better, worse)]
     a, b = ([value for net in group if (value := mean_over(rows, net, measure, ks))] for group in nets)
@@ -69,8 +67,8 @@ def more(rows, claim: str, better: str, worse: str, measure: str, ks: Sequence[i
 
 
 def of_cell(rows: Sequence[Row], cell: Cell) -> Verdict:
-    """A cell of Table 1 or 2: reproduced when the paper's K, which 8 samples gave, lies in the interval
-    that 8 of ours give.
+    """The verdict on a cell of Table 1 or 2: reproduced if the paper's K, from 8 samples, lies in the
+    interval that 8 of ours give.
     """
     claim, paper = f"K of a net trained on {cell.trained_on}, {cell.column}", str(cell.paper)
     command = command_of(rows, [cell.net])
@@ -87,8 +85,8 @@ def of_cell(rows: Sequence[Row], cell: Cell) -> Verdict:
 
 
 def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:
-    """K is larger than any number of objects in training, in the whole interval of the paper's rule
-    (`yes`), or is not.
+    """The verdict on K exceeding the most objects in training: the whole interval by the paper's rule does
+    (`yes`), or does not.
     """
     most, command = trained(cell.net).objects[1], command_of(rows, [cell.net])
     if cell.many is None:
@@ -106,8 +104,8 @@ def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:
 
 
 def extras(rows, net: str) -> Verdict:
-    """As many unlabeled objects as the paper saw, K = 1..3 (Table 2): all samples but a share of OUTSIDE
-    are in its range.
+    """The verdict on unlabeled objects at K = 1..3 (Table 2): all samples but a share of OUTSIDE lie in the
+    paper's range.
     """
     (low, high), nets = OBSERVED[net], trainings(rows, net)
     shares = []
@@ -127,7 +125,7 @@ def extras(rows, net: str) -> Verdict:
 
 
 def of_figures_1_and_4(rows: Sequence[Row]) -> list[Verdict]:
-    """Which of five nets go beyond their training, and which places more than another."""
+    """Which of five nets exceed their training, and which beats another (Figs. 1, 4)."""
     table = {cell.net: cell for cell in cells(rows, ("exp1", "exp2", "exp3"))}
     local = ("exp3", "exp2")
     return [
@@ -147,8 +145,9 @@ def of_figures_1_and_4(rows: Sequence[Row]) -> list[Verdict]:
 
 
 def verdicts(rows: Sequence[Row], told: Collection[str] = ()) -> list[Verdict]:
-    """Every claim about length generalization (Figs. 1, 4, 8, Tables 1, 2) but those on nets that are `told`
-    of elsewhere, beside their null.
+    """The claims about length generalization that stored rows decide (Figs. 1, 4, 8, Tables 1, 2).
+
+    Nets in `told` have a null elsewhere: their K and extras are left out, and Figs. 1, 4 if all five are.
     """
     table = [cell for cell in cells(rows) if cell.net not in told]
     measured = {(row.net, row.k) for row in rows if row.family == "test"}

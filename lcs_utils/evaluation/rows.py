@@ -1,5 +1,6 @@
-"""Rows of the length-generalization test: one counted sample each, stored as CSV from which every table is
-drawn (App. E.2).
+"""Rows of the length-generalization test: one counted sample each, stored as CSV (App. E.2).
+
+All tables are drawn from them.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from lcs_utils import nets, paths, store
 from lcs_utils.checks import as_array, check_kind, check_list, check_text, shown
 from lcs_utils.counter.shipped import PLAUSIBLE as PLAUSIBLE
 
-RENAMED = {"scenes": "crowded"}  # families of conditions in rows of before
+RENAMED = {"scenes": "crowded"}  # earlier names of families of conditions
 
 
 class Sampler(NamedTuple):
@@ -24,12 +25,12 @@ class Sampler(NamedTuple):
     steps: int
 
 
-STANDARD = Sampler(0, "dpmpp_2m", 14)  # of the samples that tables and figures are about
+STANDARD = Sampler(0, "dpmpp_2m", 14)  # of the samples behind tables and figures
 
 
 class Row(NamedTuple):
-    """One sample: how many objects it shows, how many stand at conditioned cells (`placed`), whether it
-    looks like CLEVR.
+    """One sample: how many objects it shows, how many are at conditioned cells (`placed`), whether it looks
+    like CLEVR.
     """
 
     net: str
@@ -58,7 +59,7 @@ class Row(NamedTuple):
 
 
 def check_row(name: str, row: Row) -> Row:
-    """One sample's row, of places or of colors, which are judged alike; TypeError for anything else."""
+    """A row of locations or of colors, which are judged alike. Raises TypeError for anything else."""
     fields = ("net", "k", "sample", "count", "placed", "plausibility", "family")
     if not isinstance(row, tuple) or not all(hasattr(row, field) for field in fields):
         raise TypeError(f"{name} must be a Row, got {shown(row)}")
@@ -66,9 +67,9 @@ def check_row(name: str, row: Row) -> Row:
 
 
 def check_rows(rows: Iterable[Row]) -> list[Row]:
-    """Rows as a list, of places or of colors. Raises TypeError for anything else."""
+    """Rows, of locations or of colors, as a list. Raises TypeError for anything else."""
     rows = check_list("rows", rows)
-    if set(map(type, rows)) <= {Row}:  # as good as always; a look at each of many thousand takes time
+    if set(map(type, rows)) <= {Row}:  # almost always; checking many thousands one by one takes time
         return rows
     for i, row in enumerate(rows):
         check_row(f"rows[{i}]", row)
@@ -76,8 +77,10 @@ def check_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def encode(points: Float[np.ndarray, "points 2"]) -> str:
-    """Points of [0, 1)^2 (x right, y down) as whole thousandths, `x y` after `x y`: short, and equal on
-    every machine. Raises ValueError for points that are not finite or of another shape.
+    """Points of [0, 1)^2 (x right, y down) as whole thousandths `x y x y ...`: short, and equal on every
+    machine.
+
+    Raises ValueError for points that are not finite or of another shape.
     """
     points = as_array("points", points)
     if points.size and (points.ndim > 2 or points.shape[-1:] != (2,)):
@@ -86,9 +89,7 @@ def encode(points: Float[np.ndarray, "points 2"]) -> str:
 
 
 def decode(text: str) -> Float[np.ndarray, "points 2"]:
-    """The points that `encode` wrote, each in the middle of its thousandth. Raises ValueError for another
-    text.
-    """
+    """The points that `encode` wrote, at the middle of their thousandth. Raises ValueError for other text."""
     words = check_kind("points", text, str, "text").split()
     if not all(word.isdecimal() and len(word) <= 3 for word in words) or len(words) % 2:
         raise ValueError(f"points are written as whole thousandths in pairs, got {text!r}")
@@ -96,10 +97,9 @@ def decode(text: str) -> Float[np.ndarray, "points 2"]:
 
 
 def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
-    """One net's rows; of a net that was sampled in several ways, those of STANDARD, so that ways are never
-    mixed.
+    """One net's rows; if it was sampled in several ways, those of STANDARD, so that ways are never mixed.
 
-    Raises ValueError when none of several ways is that one, TypeError for what are no rows.
+    Raises ValueError when none of several ways is STANDARD, TypeError for anything but rows.
     """
     check_text("net", net)
     check_text("family", family)
@@ -119,12 +119,12 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
 
 
 def seeds_of(rows: Iterable[Row], net: str, family: str = "test") -> list[str]:
-    """The measured nets that differ from `net` in nothing but the seed of their training, by seed."""
+    """The measured nets that differ from `net` only in their training seed, by seed."""
     return nets.seeds_of({row.net for row in rows if row.family == family and row.k == 1}, net)  # K needs 1
 
 
 def preset_of(rows: Iterable[Row]) -> str:
-    """The preset whose nets drew these rows, which stand in one file; `tiny` without rows."""
+    """The preset of the nets that drew these rows, which share one file; `tiny` without rows."""
     return next((row.preset for row in rows), "tiny")
 
 
@@ -134,22 +134,21 @@ def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path
 
 
 def told_path(preset: str = "tiny") -> Path:
-    """The rows that today's tables are told from: of `tiny` those by the earlier counter, which do not say
-    where objects are.
-    """
+    """The rows behind the tables: of `tiny` those of the earlier counter, which lack object locations."""
     earlier = rows_path(preset, "earlier_counter")
     return earlier if earlier.exists() else rows_path(preset)
 
 
 def read_rows(path) -> list[Row]:
-    """The stored rows, families by today's names. Warns and raises as `store.read_rows`."""
+    """The stored rows, with families by their present names. Warns and raises as `store.read_rows`."""
     rows = store.read_rows(path, Row)
     return [row._replace(family=RENAMED[row.family]) if row.family in RENAMED else row for row in rows]
 
 
 def write_rows(rows: Iterable[Row], path, counter: str | Path | None = None) -> None:
-    """Write all rows, sorted, whole or not at all; the first line is the command that makes them, with
-    another `counter`, if it was one.
+    """Write all rows, sorted, whole or not at all, after a line with the command that makes them.
+
+    The command names the folder of another `counter`, if one was used.
     """
     command = "python -m lcs_utils.evaluation.length_generalization NET ... --k 0-12 --samples 64"
     if counter is not None:
@@ -158,9 +157,7 @@ def write_rows(rows: Iterable[Row], path, counter: str | Path | None = None) -> 
 
 
 def by_k(rows: Iterable[Row], net: str, family: str = "test") -> dict[int, list[Row]]:
-    """One net's rows by K, ascending, each in the order of its samples. Raises ValueError when there are
-    none.
-    """
+    """One net's rows by K, ascending, each ordered by sample. Raises ValueError when there are none."""
     check_text("net", net)
     rows = check_rows(rows)
     found: dict[int, list[Row]] = {}

@@ -1,6 +1,4 @@
-"""When a sample succeeds, and K: the largest number of locations up to which a net succeeds (App. E.2, Tables
-1, 2).
-"""
+"""When a sample succeeds, and K, the most locations up to which a net succeeds (App. E.2, Tables 1, 2)."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -15,9 +13,7 @@ from lcs_utils.stats import LEVEL, resampled
 
 
 class LargestK(NamedTuple):
-    """K by a rule, its bootstrap interval, and whether success reached the largest K measured, so that K
-    may be larger.
-    """
+    """K by a rule, its bootstrap interval, and whether all K measured succeed, so that K may be larger."""
 
     value: int
     low: int
@@ -26,9 +22,7 @@ class LargestK(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A sample's success, the share of samples that must exceed `threshold`, and how many samples are
-    looked at (None: all).
-    """
+    """When a sample succeeds, how many samples are used (None: all), and the share of successes to exceed."""
 
     succeeds: Callable[[Row, Experiment], bool]
     samples: int | None
@@ -37,10 +31,9 @@ class Rule(NamedTuple):
 
 
 def needed(k: int, trained_maximum: int) -> int:
-    """How many of K conditioned cells must hold an object (App. E.2): all, or all but one beyond the
-    trained maximum.
+    """How many of K conditioned cells must hold an object (App. E.2): all, or all but one beyond training.
 
-    Choice: beyond it a sample must also place more objects than any training scene had. Otherwise a net
+    Choice: beyond training a sample must also place more objects than any training scene had. Otherwise a net
     trained on one object that always draws one would reach K = 2; the paper gives it K = 1 (Table 1).
     """
     check_count("k", k)
@@ -49,11 +42,12 @@ def needed(k: int, trained_maximum: int) -> int:
 
 
 def number_and_places(row: Row, trained_on: Experiment) -> bool:
-    """App. E.2 but for image quality: exactly K objects, or K-1 to K+1 beyond the trained maximum, in place.
+    """App. E.2 without image quality: exactly K objects in place, or K-1 to K+1 beyond the trained maximum.
 
-    Choice: the tolerance (lost in our text) is one object. Choice: "in about the right places" is within
-    one cell. Choice: as many more objects may stand anywhere as Tables 1 and 2 write in parentheses: none
-    with all or random labels, one where one is dropped, all but one of a training image with one label.
+    Choice: the tolerance (missing in our copy of the paper) is one object. Choice: "in about the right
+    places" is within one cell. Choice: extra objects may stand anywhere, as many as Tables 1 and 2 give in
+    parentheses: none with all or random labels, one with one label dropped, all but one of a training image
+    with one label.
     """
     check_row("row", row)
     check_kind("trained_on", trained_on, Experiment, "an Experiment")
@@ -63,7 +57,7 @@ def number_and_places(row: Row, trained_on: Experiment) -> bool:
 
 
 def paper_success(row: Row, trained_on: Experiment) -> bool:
-    """A sample succeeds as App. E.2 is best read: number and places are right, and so is the image.
+    """Whether a sample succeeds by our best reading of App. E.2: number, places and image are right.
 
     Choice: image quality is the counter's plausibility.
     """
@@ -71,8 +65,7 @@ def paper_success(row: Row, trained_on: Experiment) -> bool:
 
 
 def success(row: Row, trained_on: Experiment) -> bool:
-    """A sample succeeds: `needed` cells hold an object, fewer objects than the trained maximum stand
-    elsewhere, plausible.
+    """Whether a sample succeeds by our rule: plausible, `needed` cells filled, extras < trained maximum.
 
     Choice: the paper's tolerances (App. E.2) are not known; these are ours.
     """
@@ -86,9 +79,10 @@ PAPER_RULE = Rule(
     paper_success,
     8,
     0.25,
-    "the paper's: 8 samples, more than 25 % succeed, all cells filled and no other object (beyond training "
-    "K-1 to K+1 objects and more than in training), but for as many extra ones as its tables allow: with one "
-    "label all but one of a training image",
+    "the paper's: more than 25 % of 8 samples are plausible, with all requested cells filled and no other "
+    "object (beyond training: K-1 to K+1 objects, at most one cell empty, more cells filled than a training "
+    "image has objects), except for the extra objects that its tables allow (one label dropped: one; one "
+    "label: all but one of a training image)",
 )
 PAPER_RULE_ALL = PAPER_RULE._replace(samples=None)  # the same on all our samples
 PLACES_RULE = PAPER_RULE_ALL._replace(succeeds=number_and_places)  # the same, however the image looks
@@ -96,19 +90,20 @@ OUR_RULE = Rule(
     success,
     None,
     0.5,
-    "ours: all samples, more than half succeed, all cells filled (beyond training K-1, and more than in "
-    "training), fewer extras than the trained maximum",
+    "ours: more than half of all samples are plausible, with all requested cells filled (beyond training: at "
+    "most one empty, more filled than a training image has objects) and fewer extra objects than the largest "
+    "number in a training image",
 )
 
 
 def largest_k(
     rows: Iterable[Row], net: str, rule: Rule = OUR_RULE, family: str = "test", seed: int = 0
 ) -> LargestK:
-    """The largest K such that every k = 1..K succeeds by `rule` (App. E.2), with its bootstrap interval
-    over samples.
+    """The largest K such that every k = 1..K succeeds by `rule` (App. E.2), with its bootstrap interval over
+    samples.
 
-    The value looks at the first `rule.samples` samples of each k; the interval says which K that many
-    samples, drawn from all that there are, would have given. Raises ValueError when k = 1 was not measured.
+    The value uses the first `rule.samples` samples of each k; the interval covers the K that this many
+    samples, resampled from all available, would give. Raises ValueError when k = 1 was not measured.
     """
     check_kind("rule", rule, Rule, "a Rule")
     check_count("seed", seed)

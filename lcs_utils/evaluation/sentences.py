@@ -1,6 +1,6 @@
-"""Measured numbers as Markdown for notebooks 05, 06, A2 to A6: text never states what rows can say.
+"""Measured numbers as Markdown for notebooks 05, 06, A2 to A6, so that no text states them by hand.
 
-Each function takes rows, or what was measured from them, and gives a sentence or a table (App. E.2).
+Each function takes rows, or what was measured from them, and returns a sentence or a table (App. E.2).
 """
 
 import math
@@ -38,12 +38,12 @@ def span(ks: Sequence[int]) -> str:
 
 
 def either(value: Interval | None) -> str:
-    """`0.87 [0.85, 0.88]`, a dash for what was not measured."""
+    """`0.87 [0.85, 0.88]`, or a dash for what was not measured."""
     return "–" if value is None else say_interval(value)
 
 
 def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
-    """What the marks of a strip say: asked locations that hold an object, of all of one row of pictures."""
+    """How many requested locations hold an object in each row of a strip, as a sentence."""
     said = [
         f"{labels[net]}: {number} of {asked} requested locations hold an object"
         for net, (number, asked) in shown.held().items()
@@ -54,7 +54,7 @@ def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
 def means(
     rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int], measures=("filled", "success")
 ) -> str:
-    """The means of some measures over `ks`, a line per net {net: words}."""
+    """A table of the means of some measures over `ks`, one line per net {net: words}."""
     words = {"filled": "cells filled", "success": "samples that succeed", "extras": "objects elsewhere"}
     words |= {"plausible": "plausible images"}
     head = ["net", *(f"{words[name]}, {span(ks)}" for name in measures), "K by the paper's rule"]
@@ -67,7 +67,7 @@ def means(
 
 
 def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
-    """Which of the paper's K lie outside our interval by its own rule, and the whole table."""
+    """The paper's K that lie outside our interval by its own rule, as a sentence, and the whole table."""
     off = [cell for cell in found if cell.paper and row_claims.of_cell(rows, cell).verdict == NO]
     said = "; ".join(
         f"{cell.trained_on}, {cell.column}: {cell.paper.k}, ours {say(cell.many)}" for cell in off
@@ -79,8 +79,8 @@ def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
 def training_sets(
     found: Sequence[Measured], words: Mapping[str, str] = {}, tolerant: str = "K, one off always allowed"
 ) -> str:
-    """A line per training of `training_sets`: K, cells filled, objects elsewhere, K by the rule that
-    `tolerant` names.
+    """A table of `training_sets`: K, cells filled, objects elsewhere, and K by the rule that `tolerant`
+    names.
     """
     head = [
         "trained on",
@@ -100,7 +100,7 @@ def training_sets(
 
 
 def longer(along: Mapping[str, Mapping[int, Mapping[str, Interval]]]) -> str:
-    """Objects elsewhere along trainings {net: {images: {span: mean}}}."""
+    """A table of objects elsewhere along trainings {net: {images: {span: mean}}}."""
     spans = list(next(iter(next(iter(along.values())).values())))
     lines = [
         [net, f"{images:,}", *(either(of[words]) for words in spans)]
@@ -111,8 +111,8 @@ def longer(along: Mapping[str, Mapping[int, Mapping[str, Interval]]]) -> str:
 
 
 def without_clause(rows: Sequence[Row], trainings: Mapping[str, Sequence[str]]) -> str:
-    """K at random cells of each training, and what it would be without the clause that more objects stand in
-    place than training showed.
+    """K of each training at random cells, with and without the clause that beyond training more objects must
+    be in place than training showed.
     """
     free = rules.PLACES_RULE._replace(succeeds=one_missing)
 
@@ -126,7 +126,7 @@ def without_clause(rows: Sequence[Row], trainings: Mapping[str, Sequence[str]]) 
 
 
 def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int]) -> str:
-    """How many samples at `ks` succeed as judged blind, a clause per net."""
+    """How many samples at `ks` succeed as judged blind, per net."""
     said = []
     for net, label in nets.items():
         good, all_of = blind_successes(hands, rows, net, ks)
@@ -139,8 +139,8 @@ def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, st
 
 
 def exact(found: Mapping[int, Mapping[str, Mapping[int, Interval]]]) -> str:
-    """Shares counted exactly, {pixels: {kind of images: {objects: share}}}, few and many objects apart, with
-    the half of their 95 % interval: half-widths of independent shares add in squares.
+    """A table of shares counted exactly, {pixels: {kind of images: {objects: share}}}, for few and many
+    objects, with half of their 95 % interval: half-widths of independent shares add in quadrature.
     """
     head = ["pixels", "images", "counted exactly, 1 to 6 objects", "7 to 12"]
     lines = []
@@ -159,15 +159,14 @@ def exact(found: Mapping[int, Mapping[str, Mapping[int, Interval]]]) -> str:
 
 
 def agreement_lines(hands: Agreement) -> str:
-    """The agreement of blind counts with the counter as text."""
+    """The agreement of blind counts with the counter as a Markdown list."""
     return "\n".join(
         ("- " if not line.startswith("  ") else "    - ") + line.strip() for line in hands.lines()
     )
 
 
 def k_by_eye(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, str]) -> str:
-    """K by the paper's rule on the samples that were looked at: as judged blind, by the blind count alone, by
-    the counter."""
+    """K by the paper's rule on the samples looked at: judged blind, by blind count, by the counter."""
     lines = []
     for net, label in nets.items():
         looks = counted_blind(hands, rows, net)
@@ -180,8 +179,9 @@ def k_by_eye(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str,
 def looks_by_k(
     hands: Agreement, net: str, spans: Sequence[Sequence[int]] = ((0, 1, 2, 3), (4, 5, 6), (7, 8, 9))
 ) -> str:
-    """Of a net's samples that were looked at: how many look right to the eye and to the counter, and the
-    counter's count minus the eye's, by K."""
+    """A table by K of a net's samples that were looked at: how many look right to the eye and to the counter,
+    and by how much the counter's count exceeds the eye's.
+    """
     lines = []
     for ks in spans:
         seen_here = [(hand, row) for hand, row in hands.pairs if row.net == net and row.k in ks]
@@ -196,7 +196,7 @@ def looks_by_k(
 
 
 def copies(rows: Sequence[Near], nets: Mapping[str, str]) -> str:
-    """How many samples and held-out renders are copies, and how near to one the nearest comes."""
+    """How many samples and renders are copies, and the distance ratio of the most copy-like sample."""
     found = memorized(rows)
 
     def of(names):
@@ -223,7 +223,7 @@ def along(
     labels: Mapping[str, str],
     names: Mapping[str, str],
 ) -> str:
-    """Every snapshot of each training, a line each; of `names` {measure: words} "K" is a whole number."""
+    """A table of every snapshot of each training; of `names` {measure: words}, "K" is a whole number."""
     lines = []
     for net, stages in found.items():
         for images, of in stages.items():
@@ -233,7 +233,7 @@ def along(
 
 
 def ways(rows: Sequence[Row]) -> str:
-    """Nets sampled by another solver or asked for other locations (`verdicts.ways`), as a table."""
+    """A table of nets sampled by another solver or at other locations (`verdicts.ways`)."""
     head = [
         "net, how sampled",
         "K, paper's rule",
@@ -242,13 +242,13 @@ def ways(rows: Sequence[Row]) -> str:
         "success, K = 4–6",
         "objects elsewhere, K = 1–3",
     ]
-    from lcs_utils.evaluation import verdicts  # and with it the counter
+    from lcs_utils.evaluation import verdicts  # imports the counter
 
     return table(head, [line.strip("| ").split(" | ") for line in verdicts.ways(rows)])
 
 
 def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny") -> str:
-    """Exp. 3 by its radius and Exp. 2, a line each, with what was spent on them."""
+    """A table of Exp. 3 by its radius and Exp. 2, with their training images and samples."""
     head = [
         "what a cell sees",
         "K by the paper's rule",
@@ -272,7 +272,7 @@ def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny")
 
 
 def whole_image_control(rows: Sequence[Row], net: str = "exp3_r15", beside: str = "exp2") -> str:
-    """The control whose cells see everything, beside Exp. 2: the first cell, and those beyond training."""
+    """Cells filled by the control that sees the whole image and by Exp. 2, at K = 1 and beyond training."""
     said = []
     for name, label in ((net, "r = 15"), (beside, "Exp. 2")):
         first, more = (mean_over(rows, name, "filled", ks) for ks in ([1], [4, 5, 6]))
@@ -283,7 +283,7 @@ def whole_image_control(rows: Sequence[Row], net: str = "exp3_r15", beside: str 
 def adding(
     rates_of: Mapping[str, Mapping[int, Mapping[str, Interval]]], labels: Mapping[str, str], ks=(2, 3, 4, 6)
 ) -> str:
-    """Cells filled, plausible images and objects drawn where scores are added, a line per net."""
+    """A table of cells filled, plausible images and objects drawn where scores are added, by net."""
 
     def one(of, k, name, digits):
         return f"{of[k][name].value:.{digits}f}" if k in of else "–"
@@ -301,7 +301,7 @@ def adding(
 
 
 def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
-    """How far cells filled are above the null at one K, by label; what that cannot tell apart."""
+    """How far cells filled are above the null at one K, by label, and what that cannot tell apart."""
     there = {label: of[k].above for label, of in curves.items() if k in of and of[k].above}
     said = ", ".join(f"{label} {say_interval(above)}" for label, above in there.items())
     return (

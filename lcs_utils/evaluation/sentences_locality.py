@@ -1,4 +1,4 @@
-"""Measured numbers of notebook 07 as Markdown: text never states what rows and maps can say (App. F)."""
+"""Measured numbers of notebook 07 as Markdown, so that no text states them by hand (App. F)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ Curves = Mapping[str, Mapping[str, Mapping[float, Interval]]]  # {net: {field: {
 
 
 def gaussian(found: GaussianSides) -> str:
-    """Sides of the 90 % square of the Gaussian's denoiser and score, by noise."""
+    """A table of the 90 % square's sides for the Gaussian's denoiser and score, by noise."""
     lines = [
         ["denoiser", *(f"{side:.0f}" for side in found.denoiser)],
         ["score", *(f"{side:.0f}" for side in found.score)],
@@ -25,7 +25,7 @@ def gaussian(found: GaussianSides) -> str:
 
 
 def nearby(numbers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """Fig. 2's target in numbers: what comes from conditions nearby, and the side of its square."""
+    """Fig. 2's target in numbers: the share of influence from nearby conditions, and its square's side."""
     said = []
     for net, levels in numbers.items():
         each = [
@@ -37,7 +37,7 @@ def nearby(numbers: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 
 
 def hears(curves: Curves, titles: Mapping[str, str], chance: Mapping[str, float]) -> str:
-    """Conditional locality at high noise, from the lowest to the highest level, beside chance."""
+    """A table of conditional locality at high noise, its lowest to highest value, with chance."""
     lines = []
     for net, of in curves.items():
         high = [value.value for sigma, value in of["within_2"].items() if sigma >= HIGH]
@@ -48,7 +48,7 @@ def hears(curves: Curves, titles: Mapping[str, str], chance: Mapping[str, float]
 
 
 def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(0.05, 0.2, 5.0, 40.0)) -> str:
-    """Sides of the 90 % squares of energy, and of absolute values in brackets, at some noise levels."""
+    """A table of the 90 % squares' sides by energy (by absolute values) at some noise levels."""
     head = ["90 % square by energy (by absolute values), px", *(f"σ = {sigma:g}" for sigma in at)]
     lines = []
     for net, of in curves.items():
@@ -60,7 +60,7 @@ def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(
 
 
 def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, float]) -> str:
-    """Rank correlations of locality over the nets that see the whole image, by rule and by noise."""
+    """Rank correlations of locality, by rule and by noise, over the nets that see the whole image."""
     exps = {net: trained(net, found.preset) for net in found.locality}
     whole = [net for net, exp in exps.items() if exp.radius is None]
     lines = [[k, f"{v:.2f}"] for k, v in rho.items()]
@@ -83,7 +83,7 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
 
 
 def every_net(found: AgainstK, nets: Sequence[str]) -> str:
-    """Locality, cells filled and K by each rule, a line per net."""
+    """A table of locality, cells filled and K by each rule, one line per net."""
     head = ["net", "locality", "cells filled", *found.k]
     lines = []
     for net in nets:
@@ -93,6 +93,6 @@ def every_net(found: AgainstK, nets: Sequence[str]) -> str:
 
 
 def centered(sides: Mapping[str, Float[Tensor, "images sigmas"]], sigmas: Sequence[float]) -> str:
-    """Mean sides of the 90 % squares around the middle, by noise (Fig. 12)."""
+    """A table of the mean sides of the 90 % squares around the middle, by noise (Fig. 12)."""
     lines = [[name, *(f"{value:.1f}" for value in of.mean(0).tolist())] for name, of in sides.items()]
     return table(["trained on one object", *(f"σ = {sigma:g}" for sigma in sigmas)], lines)

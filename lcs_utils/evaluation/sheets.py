@@ -1,8 +1,7 @@
-"""The first eight samples for every K of a measured net, as one picture (WebP): what the paper counted by eye
-(App. E.2).
+"""Sheets: a measured net's first eight samples for every K as one picture (WebP), to judge by eye (App. E.2).
 
-A row of `data/counts` says what the counter saw; the sheet shows it, also for the nets whose weights are
-too many to ship.
+A row of `data/counts` says what the counter saw; the sheet shows it, also for nets whose weights are too
+large to ship.
 """
 
 import json
@@ -18,7 +17,7 @@ from lcs_utils import paths, store
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
-# Choice: pixels of a sheet are multiples of STEP, at most 2 of 255 levels off, which halves what it weighs
+# Choice: pixels of a sheet are multiples of STEP, at most 2 of 255 levels off, which halves its file size
 STEP = 5
 ABOUT = ExifTags.Base.ImageDescription
 
@@ -31,9 +30,7 @@ class SampleSheet(NamedTuple):
 
 
 def sheet_path(net: str, preset: str = "tiny") -> Path:
-    """Where the sheet of a net, or of NET/CHANGE, is: data/samples for shipped presets, otherwise under
-    runs/.
-    """
+    """Where the sheet of a net, or of NET/CHANGE, is stored: data/samples for shipped presets, else runs/."""
     folder = paths.DATA / "samples" / preset if preset in paths.SHIPPED else paths.RUNS / preset / "sheets"
     return folder / f"{net.strip('/').replace('/', '_')}.webp"
 
@@ -41,10 +38,10 @@ def sheet_path(net: str, preset: str = "tiny") -> Path:
 def write_sheet(
     path: Path, samples: dict[int, Float[np.ndarray, "samples 3 height width"]], about: dict
 ) -> None:
-    """Write one row of ACROSS samples in [-1, 1] for every K, ascending, whole or not at all. ValueError
-    for fewer.
+    """Write one row of ACROSS samples in [-1, 1] for every K, ascending, whole or not at all.
 
-    Pixels are rounded to STEP levels of 255, the same ones whenever they are written again.
+    Pixels are rounded to multiples of STEP, so writing a sheet again does not change it. Raises ValueError
+    for fewer samples.
     """
     few = {k: len(x) for k, x in samples.items() if len(x) < ACROSS}
     if few or not samples:
@@ -61,8 +58,8 @@ def write_sheet(
 
 
 def read_sheet(net: str, preset: str = "tiny") -> SampleSheet:
-    """The sheet of a net. Raises FileNotFoundError with the command that makes it, ValueError when it is no
-    sheet.
+    """The sheet of a net. Raises FileNotFoundError, with the command that makes it, or ValueError for another
+    file.
     """
     path = sheet_path(net, preset)
     if not path.exists():

@@ -1,22 +1,22 @@
-"""Nets of two sizes in one figure: names that say the size, since a net's own name does not."""
+"""Nets of two sizes in one figure: names that include the size, which a net's own name does not."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 SIZES = {"tiny": "32 px", "small": "64 px"}
-LOCAL = {"small": "exp3_r2"}  # the local net beside Exp. 1 and 2, where it is not the one of three cells
+LOCAL = {"small": "exp3_r2"}  # the local net shown with Exp. 1 and 2, where its radius is not three cells
 
 
 def told(preset: str) -> tuple[str, str]:
-    """(preset whose stored nets a notebook tells, its local net on 1-3 objects): of `tiny`, whose nets are
-    speckled and mostly have no null, it is `small`; another stands for itself.
+    """(preset whose stored nets a notebook reports, its local net on 1-3 objects): for `tiny`, whose nets are
+    speckled and mostly lack a null, it is `small`; others stand for themselves.
     """
     size = "small" if preset == "tiny" else preset
     return size, LOCAL.get(size, "exp3")
 
 
 def sampled(preset: str) -> str:
-    """The preset whose nets of Exp. 1, 2 and 3 a notebook samples: of `small` not all weights are kept."""
+    """The preset whose nets of Exp. 1, 2, 3 a notebook samples: not `small`, as it lacks some weights."""
     return "tiny" if preset == "small" else preset
 
 
@@ -26,12 +26,12 @@ def sized(net: str, preset: str) -> str:
 
 
 def bare(name: str) -> str:
-    """The net's own name."""
+    """The net's name without its size."""
     return name.partition(",")[0]
 
 
 def size_of(name: str) -> str:
-    """`32 px` or `64 px`."""
+    """The size in a sized name: `32 px` or `64 px`."""
     return name.partition(", ")[2] or SIZES["tiny"]
 
 
@@ -44,5 +44,5 @@ def preset_of(name: str) -> str:
 
 
 def of_both(read: Callable[[str], Iterable[Any]]) -> list[Any]:
-    """The rows of both presets that `read(preset)` gives, their nets named with their size."""
+    """The rows of both presets from `read(preset)`, with sized net names."""
     return [row._replace(net=sized(row.net, preset)) for preset in SIZES for row in read(preset)]

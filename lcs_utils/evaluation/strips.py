@@ -1,8 +1,8 @@
-"""Strips of samples for figures: one row per net, one column per K, a mark at every asked location.
+"""Strips of samples for figures: one row per net, one column per K, a mark at every requested location.
 
-It is a dot where today's counter finds an object that is assigned to it (App. E.2), which wears a ring, else
-a cross; the number of objects drawn stands under each picture. Rows of the earlier counter do not say where
-objects are; with them locations are dots and nothing is said under the picture.
+A dot marks a location to which today's counter assigns an object (App. E.2), which gets a ring; a cross marks
+one without. The number of objects drawn is below each picture. Rows of the earlier counter lack object
+locations; with them all marks are dots and nothing is below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,14 @@ from lcs_utils.evaluation.sheets import read_sheet
 
 
 def behind(*files: Path) -> list[Path]:
-    """Files that a figure rests on, as paths within the repository; those elsewhere (runs/) are left out."""
+    """Files that a figure rests on, relative to the repository; those outside it (runs/) are left out."""
     return [path.relative_to(paths.ROOT) for path in files if path.is_relative_to(paths.ROOT)]
 
 
 class Strip(NamedTuple):
-    """Pictures [nets][K] (None where there is none), marks and captions as `plotting.image_grid` takes them;
-    `drawn` objects and `found` asked locations, {net: one number for each K}, None where nobody counted."""
+    """Pictures [nets][K] (None if missing), with marks and captions for `plotting.image_grid`; `drawn`
+    objects and `found` (filled) locations, {net: one number per K}, None where nobody counted.
+    """
 
     images: list[list]
     marks: list[list]
@@ -36,7 +37,7 @@ class Strip(NamedTuple):
     ks: list[int]
 
     def grid(self, labels: Sequence[str], cell: float = 0.95, beside: float = 0.0) -> Figure:
-        """The strip as a figure, a label per row; `beside` as `plotting.image_grid`."""
+        """The strip as a figure, one label per row; `beside` as in `plotting.image_grid`."""
         counted = any(any(words) for words in self.captions)
         figure = plotting.image_grid(
             self.images,
@@ -55,7 +56,7 @@ class Strip(NamedTuple):
         return figure
 
     def words(self, labels: Sequence[str]) -> str:
-        """The strip in words: who drew, for how many objects, and how many asked places hold one."""
+        """The strip in words: its nets, K, and how many requested locations hold an object."""
         held, said = self.held(), "; ".join(labels)
         if held and len(held) == len(labels):
             counts = (f"{label} {number} of {of}" for label, (number, of) in zip(labels, held.values()))
@@ -64,7 +65,7 @@ class Strip(NamedTuple):
         return " ".join(f"Samples asked for {ks} objects, a row each: {said}.".split())
 
     def held(self) -> dict[str, tuple[int, int]]:
-        """{net: (asked places that hold an object, all of them)} of its row; without what nobody counted."""
+        """{net: (requested locations that hold an object, all of them)} of the nets that were counted."""
         found = {}
         for net, numbers in self.found.items():
             known = [(number, k) for number, k in zip(numbers, self.ks, strict=True) if number is not None]
@@ -73,14 +74,14 @@ class Strip(NamedTuple):
         return found
 
     def numbers(self) -> dict:
-        """What the strip says, for JSON."""
+        """The strip's numbers, for JSON."""
         return {"K": self.ks, "drawn": self.drawn, "found": self.found}
 
 
 def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
-    """The marks of a row in pixels of a `size` x `size` image: at every asked location a dot (None) where an
-    object is assigned to it, one to one and within one cell, else a cross (False); at that object a ring
-    (True). Raises ValueError as `placement.check`.
+    """The marks of a row in pixels of a `size` x `size` image: a dot (None) at a requested location with an
+    object assigned to it, one to one and within one cell, else a cross (False); a ring (True) at that object.
+    Raises ValueError as `placement.check`.
     """
     placement.check([row])
     where, centers = decode(row.asked), decode(row.centers)
@@ -97,7 +98,7 @@ def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
 def strip(
     nets: Sequence[str], ks: Sequence[int], rows: Sequence[Row] = (), preset: str = "tiny", sample: int = 0
 ) -> Strip:
-    """One stored sample of each net at each K (`sheets`), with what `rows` say of it.
+    """One stored sample of each net at each K (`sheets`), marked by `rows`.
 
     Raises ValueError when the rows of a net are of other weights than its stored samples.
     """
@@ -133,11 +134,10 @@ def figure_1(
     trained: int,
     where: str = "",
 ) -> Figure:
-    """Figs. 1, 4: the strip, and beside it the share of asked cells that hold an object, each over its null;
-    `where` these are, if elsewhere than in the pictures.
+    """Figs. 1, 4: the strip, and beside it the share of requested cells that hold an object, with its null.
 
-    `labels` {net: words}, the words that `curves` is keyed by come before their colon; the nets saw up to
-    `trained` objects.
+    `where` says where these cells are, if not those in the pictures. `labels` is {net: words}, whose part
+    before the colon is the key in `curves`; the nets saw up to `trained` objects.
     """
     room = 3.7
     figure = shown.grid([words.replace(": ", ":\n") for words in labels.values()], cell=0.92, beside=room)

@@ -1,4 +1,4 @@
-"""Tables 1 and 2, Fig. 8 and the radius as dumbbells: our K and the paper's, a training in each row."""
+"""Tables 1 and 2, Fig. 8 and the radius as dumbbell plots: our K and the paper's, one training per row."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,8 +34,7 @@ def say_missing(axes: Axes, at: float, k: float, words: str) -> None:
 
 
 def dumbbell(axes: Axes, at: float, cell: Cell) -> None:
-    """One training at height `at`: K by the paper's rule on all our samples, the paper's K, a line between
-    them."""
+    """Draw one training at height `at`: K by the paper's rule on all our samples, the paper's K, a line."""
     if cell.many is not None and cell.paper is not None:
         axes.hlines(at, *sorted((cell.many.value, cell.paper.k)), color="0.75", lw=1.2, zorder=1)
     if cell.paper is not None:
@@ -48,14 +47,14 @@ def dumbbell(axes: Axes, at: float, cell: Cell) -> None:
 
 
 def k_axis(axes: Axes, top: int = 12) -> None:
-    """The axis of K, and the order of rows from top to bottom."""
+    """Set up the K axis, with rows from top to bottom."""
     axes.set(xlabel="K, the most locations up to which a net succeeds", xlim=(-0.5, top + 0.5))
     axes.set_xticks(range(top + 1))
     axes.invert_yaxis()
 
 
 def by_training_set(found: Sequence[Any]) -> dict[str, list]:
-    """{training set: its cells}, few objects first, and in each the paper's largest K first."""
+    """{training set: its cells}, few objects first, the cells by the paper's K, largest first."""
     groups: dict[str, list] = {}
     for cell in sorted(found, key=lambda cell: (cell.trained_on, -cell.paper.k if cell.paper else 0)):
         groups.setdefault(cell.trained_on, []).append(cell)
@@ -65,8 +64,8 @@ def by_training_set(found: Sequence[Any]) -> dict[str, list]:
 def plot_tables(
     found: Sequence[Any], mark: Callable[[Axes, float, Any], None] = dumbbell, keys: Sequence[Line2D] = KEYS
 ) -> Figure:
-    """Tables 1 and 2 by training set: a net in each row, as `mark` draws its cell; by default our K by the
-    paper's rule on all samples, and the paper's.
+    """Tables 1 and 2 by training set, one net per row, drawn by `mark`: by default our K by the paper's rule
+    on all samples, and the paper's.
     """
     groups = by_training_set(found)
     lines = len(found) + 0.9 * len(groups)
@@ -99,9 +98,9 @@ def plot_rows(
 ) -> Figure:
     """Trainings as rows: left K as dumbbells, right shares with intervals (Fig. 8, Table 2, App. E.3).
 
-    `words` name the rows; `shares` {field of Measured: its words} are drawn, `title` says over which K;
-    `gaps` are the indices of rows before which another group begins; `line` is a K with words, for a number
-    of the paper that belongs to no row; `tolerant` says what the circles allow.
+    `words` name the rows; `shares` is {field of Measured: its label}; `title` says over which K; `gaps` are
+    the indices of rows that begin a new group; `line` is (K, words) for a number of the paper without a row;
+    `tolerant` says what the circles allow.
     """
     heights = [i + 0.7 * sum(i >= gap for gap in gaps) for i in range(len(found))]
     size = (8.6, 0.36 * (heights[-1] + 1) + 1.5)

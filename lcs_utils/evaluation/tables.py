@@ -1,5 +1,6 @@
-"""Tables 1 and 2 from stored rows: the paper's K beside ours by its rule and by our own, with intervals, as
-text (`table_figures`: as dumbbells, `rate_figures`: rates along K).
+"""Tables 1 and 2 as text from stored rows: the paper's K, ours by its rule and by our own, with intervals.
+
+`table_figures` draws them as dumbbells, `rate_figures` draws rates along K.
 """
 
 from collections.abc import Iterable, Sequence
@@ -114,9 +115,7 @@ def column(net: str, preset: str = "tiny") -> str:
 
 
 def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0) -> list[Cell]:
-    """Tables 1 and 2, one cell per net, whether or not it was measured; raises ValueError for an
-    unknown net.
-    """
+    """Tables 1 and 2, one cell per net, measured or not. Raises ValueError for an unknown net."""
     found, measured = [], {row.net for row in rows if row.family == "test" and row.k == 1}
     for net in nets:
         have, mine = net in measured, [row for row in rows if row.net == net]
@@ -138,9 +137,7 @@ def cells(rows: Sequence[Row], nets: Iterable[str] = tuple(PAPER), seed: int = 0
 
 
 def say(k: LargestK | None) -> str:
-    """`5 [4, 6]`, with `>=` where success reached the largest K measured; a dash for what was not
-    measured.
-    """
+    """`5 [4, 6]`, after `≥` if success reached the largest K measured; a dash if not measured."""
     return "–" if k is None else f"{'≥ ' if k.capped else ''}{k.value} [{k.low}, {k.high}]"
 
 

@@ -1,5 +1,5 @@
-"""Tables 1 and 2 by number and places at random cells, each K beside that of the same pictures judged by what
-others were asked for: figure, table, sentence (App. E.2).
+"""Tables 1 and 2 by number and places at random cells, each K with its null (the same pictures judged at the
+conditions of others): figure, table, sentence (App. E.2).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +19,13 @@ from lcs_utils.nets import row_or_none, seeds_of, trained
 from lcs_utils.plotting import PALETTE
 from lcs_utils.presets import preset
 
-# Choice: the paper does not say how far Exp. 3's net sees: the one of two cells stands beside its K too
+# Choice: the paper does not say how far Exp. 3's net sees: ours of two cells is compared with its K, too
 TWINS = MappingProxyType({"exp3_r2": "exp3"})
 NETS = MappingProxyType({**PAPER, **{net: PAPER[entry] for net, entry in TWINS.items()}})
 FAMILY = "spread"
 NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
-NEAR = 1  # this far from the paper's K is as the paper has it
+NEAR = 1  # a K this close to the paper's agrees with it
 KEYS = (
     Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, 95 % interval (>: at least)"),
     Line2D([], [], marker="x", ms=7, lw=0, mew=2, color=NULL, label="its null"),
@@ -48,9 +48,7 @@ class Cell(NamedTuple):
 
     @property
     def near(self) -> bool:
-        """Whether ours at random cells is within NEAR of the paper's K; one that succeeds at all K asked may
-        reach it.
-        """
+        """Whether ours at random cells is within NEAR of the paper's K; a capped K counts as reaching it."""
         return self._near(self.own)
 
     @property
@@ -66,12 +64,12 @@ class Cell(NamedTuple):
 
     @property
     def entry(self) -> str:
-        """The net whose entry of the paper's tables this one stands beside."""
+        """The net whose entry in the paper's tables this one is compared with."""
         return TWINS.get(self.net, self.net)
 
 
 def cells(rows: Sequence[Row], nets: Mapping[str, Paper] = NETS, seed: int = 0) -> list[Cell]:
-    """A cell for every net, of all its trainings, or not trained (Tables 1, 2). Raises ValueError for an
+    """A cell for every net, over all its trainings, or not trained (Tables 1, 2). Raises ValueError for an
     unknown net.
     """
     measured = {(row.net, row.family) for row in rows if row.k > 0}
@@ -114,7 +112,7 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
 
 
 def plot(found: Sequence[Cell]) -> Figure:
-    """Our K, its null and the paper's, a net in each row, by training set; what was not trained says so."""
+    """Plot our K, its null and the paper's, one net per row, by training set; untrained nets say so."""
     return plot_tables(found, _row, KEYS)
 
 
@@ -132,7 +130,7 @@ def markdown(found: Iterable[Cell]) -> str:
 
 
 def shorter(found: Sequence[Cell], size: str = "small") -> str:
-    """Which trained nets saw fewer images than their preset asks for, and how many; "" where none did."""
+    """The trained nets that saw fewer images than their preset asks for, as a sentence; "" if none."""
     said = []
     for cell in found:
         kept = row_or_none(cell.net, size) if cell.own is not None else None
@@ -143,12 +141,12 @@ def shorter(found: Sequence[Cell], size: str = "small") -> str:
 
 
 def entries(found: Sequence[Cell]) -> tuple[int, int]:
-    """(the tables' entries with a trained net, all of them): two radii stand beside one K of the paper's."""
+    """(table entries with a trained net, all entries): two radii share one entry."""
     return len({cell.entry for cell in found if cell.own is not None}), len({cell.entry for cell in found})
 
 
 def one_object(found: Sequence[Cell]) -> tuple[str, list[bool]]:
-    """K of the two nets of Fig. 4, local and not, and whether the local one alone is above one, its interval
+    """K of Fig. 4's two nets, local and not, and whether only the local one exceeds one, with its interval
     above the other's: at random cells, and at the paper's own.
     """
     of = {cell.net: cell for cell in found if cell.own is not None}

@@ -1,11 +1,10 @@
-"""Exp. 3 without training: the closed-form local score of rendered scenes, sampled and counted like nets
-(App. E.2).
+"""Exp. 3 without training: sample and count the closed-form local score of rendered scenes (App. E.2).
 
     python -m lcs_utils.evaluation.training_free
 
-A finite set of scenes with 1-3 objects, one of them labeled, and `theory.local_denoiser` on it: no net,
-nothing fitted. Rows live in data/counts/training_free.csv.gz, at the paper's locations and, for their null,
-at random cells. Samples are kept under runs/, so that a new counter needs no new samples.
+The data are a finite set of scenes with 1-3 objects, one of them labeled, for `theory.local_denoiser`: no
+net, nothing fitted. Rows are stored in data/counts/training_free.csv.gz, at the paper's locations and, with a
+null, at random cells. Samples are saved under runs/, so a new counter needs no new samples.
 """
 
 import argparse
@@ -33,14 +32,14 @@ from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 ROWS = paths.COUNTS / "training_free.csv.gz"
-RESOLUTION = 32  # as the nets'
+RESOLUTION = 32  # as the nets of `tiny`
 FAMILIES = ("test", "spread")
 SETTINGS = ((1, 1500), (2, 1500), (3, 1500), (GRID_SIZE - 1, 1500), (2, 6000))  # (radius in cells, scenes)
 
 
 def training_scenes(n: int, seed: int = 0) -> tuple[Float[Tensor, "n 3 32 32"], Float[Tensor, "n 256"]]:
-    """`n` scenes of 1, 2, 3, 1, ... objects in [-1, 1] and the grid of their one label each: the data of
-    Exps. 2 and 3.
+    """`n` scenes in [-1, 1] of 1, 2, 3, 1, ... objects and the grid of their single label: the data of Exps.
+    2, 3.
 
     Raises ValueError for n < 1.
     """
@@ -57,12 +56,12 @@ def training_scenes(n: int, seed: int = 0) -> tuple[Float[Tensor, "n 3 32 32"], 
 
 
 def name(radius: int, n: int) -> str:
-    """What rows call the closed-form score over patches of `radius` cells of `n` training scenes."""
+    """The net's name in rows of the closed-form score on patches of `radius` cells of `n` scenes."""
     return f"patches_r{radius}_n{n}"
 
 
 def measure(radius: int, n: int, ks, samples: int, counter: ObjectCounter, seed: int = 0) -> list[Row]:
-    """Rows of the closed-form score at each of FAMILIES and K of `ks`, `samples` each; `weights` is the hash
+    """Rows of the closed-form score, `samples` at each of FAMILIES and each K of `ks`; `weights` is the hash
     of its training set.
     """
     images, grids = training_scenes(n, seed)

@@ -1,4 +1,4 @@
-"""Exp. 3 without training (notebook 02d): a few samples live, and the stored counts as curves (App. E.2)."""
+"""Exp. 3 without training (notebook 02d): samples drawn live, and the stored counts as curves (App. E.2)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,15 +24,15 @@ COLORS = {
 }
 COLORS[MORE] = COLORS["local, radius 2"]
 TITLES = {"test": "the paper's locations", "spread": "random cells, three apart"}
-TOLD = (4, 6, 9)  # labels, in words and in the table
+TOLD = (4, 6, 9)  # numbers of labels in the text and the table
 PER_COUNT = 2  # samples drawn live at each number of labels
 
 
 class Drawn(NamedTuple):
     """Samples of each reach, `PER_COUNT` at each number of labels, and how far the last are from the data.
 
-    `copies` are mean squared distances, pixels in [-1, 1], of the samples with the most labels to the nearest
-    training image.
+    `copies` are mean squared distances (pixels in [-1, 1]) of the samples with the most labels from their
+    nearest training image.
     """
 
     asked: list[int]
@@ -53,7 +53,7 @@ def draw_live(scenes: int, asked: Sequence[int], seed: int) -> Drawn:
 
 
 def show_samples(found: Drawn) -> Figure:
-    """A row per reach; dots are the labels asked for."""
+    """One row per reach; dots mark the labels."""
     places = [
         plotting.in_pixels(conditions.TEST_LOCATIONS[:k], 32) for k in found.asked for _ in range(PER_COUNT)
     ]
@@ -63,10 +63,10 @@ def show_samples(found: Drawn) -> Figure:
 
 
 def rates(scenes: int = 1500) -> dict[str, dict[str, Found]]:
-    """{family: {reach: rates by number of labels, each beside its null}}, from stored rows.
+    """{family: {reach: rates by number of labels, with their null}}, from stored rows.
 
-    Of each reach, of the trained Exp. 3, and of radius 2 on four times the scenes; all by Exp. 3's rule.
-    Raises ValueError for scenes that were not measured.
+    For each reach, the trained Exp. 3, and radius 2 on four times the scenes; all by Exp. 3's rule. Raises
+    ValueError for scenes that were not measured.
     """
     trained = [row for row in read_rows(rows_path()) if row.net == "exp3"]
     rows = read_rows(training_free.ROWS)
@@ -86,9 +86,9 @@ def rates(scenes: int = 1500) -> dict[str, dict[str, Found]]:
 
 
 def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
-    """Labeled cells filled, less what pictures of other labels fill, against the number of labels.
+    """Plot labeled cells filled, minus what pictures of other labels fill, against the number of labels.
 
-    A panel per family, a line per reach with its 95 % band; hollow squares: four times the scenes.
+    One panel per family, one line per reach with its 95 % band; hollow squares: four times the scenes.
     """
     figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.6), sharey=True)
     for axes, (family, of) in zip(panels, found.items(), strict=True):
@@ -112,7 +112,7 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
 
 
 def in_words(found: dict[str, dict[str, Found]]) -> str:
-    """Cells filled at the most of TOLD, the null in brackets."""
+    """Cells filled at the most labels of TOLD, the null in parentheses."""
     k = TOLD[-1]
     said = (
         f"{TITLES[family]}: "
@@ -123,7 +123,7 @@ def in_words(found: dict[str, dict[str, Found]]) -> str:
 
 
 def markdown(found: dict[str, dict[str, Found]]) -> str:
-    """The same as a table at TOLD, for each family."""
+    """The rates at TOLD as a Markdown table, for each family."""
     heads = " | ".join(f"{k} labels" for k in TOLD)
     lines = [f"| filled (chance) | | {heads} |", "|---" * (2 + len(TOLD)) + "|"]
     for family, each in found.items():

@@ -29,7 +29,7 @@ BEYOND = range(7, 10)  # more objects than any training image of Fig. 8 had
 
 
 class Measured(NamedTuple):
-    """One training: its cell of the tables, means over some K, and K by a rule made after seeing numbers."""
+    """One training: its table cell, means over some K, and K by a rule chosen after seeing the numbers."""
 
     cell: Cell
     filled: Interval  # share of the asked cells that hold an object
@@ -42,27 +42,27 @@ class Measured(NamedTuple):
 
 
 def one_off(row: Row, _) -> bool:
-    """One cell may stay empty, one object more or less may be there, at every K: chosen after the numbers."""
+    """At every K one cell may be empty and one object extra or missing (chosen after seeing the numbers)."""
     return row.placed >= row.k - 1 and abs(row.count - row.k) <= 1 and row.plausibility >= PLAUSIBLE
 
 
 def one_missing(row: Row, trained_on: Experiment) -> bool:
-    """`rules.number_and_places` without the clause that more objects stand in place than training showed:
-    beyond it one cell may be empty at every K (chosen after seeing numbers).
+    """`rules.number_and_places` without the clause that beyond training more objects must be in place than
+    training showed: one cell may be empty at every K (chosen after seeing the numbers).
     """
     first = row.k == trained_on.objects[1] + 1  # from the next on one may be empty anyway
     return rules.number_and_places(row._replace(placed=min(row.placed + first, row.k)), trained_on)
 
 
 def extras_free(row: Row, _) -> bool:
-    """One cell may stay empty, and extra objects do not count (chosen after seeing numbers)."""
+    """One cell may be empty, and extra objects do not count (chosen after seeing the numbers)."""
     return row.placed >= row.k - 1 and row.plausibility >= PLAUSIBLE
 
 
 def measured(
     rows: Sequence[Row], net: str, over: Sequence[int], tolerant: Callable[[Row, object], bool] = one_off
 ) -> Measured | None:
-    """A training measured over the K of `over`; None where those or K = 1 were not."""
+    """A training measured over the K of `over`; None if those or K = 1 are missing."""
     cell = cells(rows, [net])[0]
     names = ("filled", "success", "within_one", "extras", "plausible")
     means = [mean_over(rows, net, name, over) for name in names]
@@ -73,13 +73,12 @@ def measured(
 
 
 def by_objects(rows: Sequence[Row]) -> list[Measured]:
-    """Nets that were told all locations, by the objects in training (Fig. 8), at K = 7 to 9."""
+    """Nets with all labels, by the objects in training (Fig. 8), at K = 7 to 9."""
     return [found for net in BY_OBJECTS if (found := measured(rows, net, BEYOND))]
 
 
 def by_labels(rows: Sequence[Row]) -> list[Measured]:
-    """Trainings that differ in how many objects carry a label (Table 2), at one to three more objects than
-    in training."""
+    """Trainings by how many objects are labeled (Table 2), at one to three objects beyond training."""
     found = []
     for most, nets in BY_LABELS.items():
         over = range(most + 1, most + 4)
@@ -88,15 +87,15 @@ def by_labels(rows: Sequence[Row]) -> list[Measured]:
 
 
 def by_radius(rows: Sequence[Row]) -> list[Measured]:
-    """Exp. 3 by how far a cell sees, and Exp. 2, whose net sees the whole image (App. E.3), at K = 4 to 6."""
+    """Exp. 3 by its radius, and Exp. 2, whose net sees the whole image (App. E.3), at K = 4 to 6."""
     sweep = sorted((EXP3, *RADIUS_SWEEP), key=lambda exp: exp.radius)
     nets = [exp.name for exp in sweep if seeds_of(rows, exp.name)[:1] == [exp.name]]
     return [found for net in (*nets, "exp2") if (found := measured(rows, net, [4, 5, 6]))]
 
 
 def first_two_labels(radius: int, ks: Sequence[int] = range(1, 13)) -> tuple[int | None, int | None]:
-    """The smallest K of the paper's locations at which some patch of `radius` cells holds two labels, and at
-    which a patch around a label does (None: at none of `ks`). In training no patch of Exp. 3 held two.
+    """The smallest K of the paper's locations at which a patch of `radius` cells holds two labels, and at
+    which one around a label does (None: at none of `ks`). In training no patch of Exp. 3 held two.
     """
 
     def first(reach):
@@ -111,7 +110,7 @@ def first_two_labels(radius: int, ks: Sequence[int] = range(1, 13)) -> tuple[int
 
 
 def two_labels(radii: Sequence[int]) -> str:
-    """From which K on a patch holds two labels, for each radius."""
+    """From which K on a patch holds two labels, for each radius, as a sentence."""
     said = []
     for r in radii:
         some, around = (f"K = {k}" if k else "no K" for k in first_two_labels(r))
@@ -137,10 +136,10 @@ def elsewhere_along_training(
 def counted_blind(
     hands: Sequence[HandCount], rows: Sequence[Row], net: str, looks: bool = True
 ) -> list[tuple[Row, Row]]:
-    """(the row with the blind count in place of the counter's, the counter's row) of a net's samples.
+    """(the row with the blind count, the counter's row) for each of a net's samples that was looked at.
 
-    Places stay the counter's, at most as many as were counted; `looks`: also whether it looks right is the
-    blind judgment. Empty where nobody looked.
+    Places stay the counter's, at most as many as the blind count; with `looks`, plausibility is the blind
+    judgment. Empty if nobody looked.
     """
     try:
         pairs = agreement(list(hands), of_net(rows, net)).pairs

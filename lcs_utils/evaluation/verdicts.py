@@ -1,9 +1,7 @@
-"""The verdict page: each claim of the paper with our number, its interval, the paper's number and the
-command that decides it.
+"""The verdicts page: each claim of the paper with our number, the paper's, and the command that decides it.
 
     python -m lcs_utils.evaluation.verdicts                # writes figures/tiny/verdicts.md
-    python -m lcs_utils.evaluation.verdicts --check        # fails when the page does not say what the rows
-    say
+    python -m lcs_utils.evaluation.verdicts --check        # fails if the page does not match the rows
 
 A claim that was not measured is untested; nothing is reproduced without rows.
 """
@@ -31,7 +29,7 @@ CLAIM_HEAD = "| claim | paper | ours | verdict | command |"
 
 
 def complete(command: str, preset: str = "tiny") -> str:
-    """A command for a preset, after those that train what nets it measures and whose weights are not
+    """A command for a preset, preceded by those that train the nets it measures and whose weights are not
     shipped.
     """
     option = "-p preset" if command.startswith("python -m lcs_utils.notebooks") else "--preset"
@@ -48,9 +46,7 @@ def complete(command: str, preset: str = "tiny") -> str:
 
 
 def radii(rows: Sequence[Row], preset: str = "tiny") -> list[str]:
-    """Lines on Exp. 3 with every measured radius (App. E.3); no verdicts, since the paper's r is not
-    known.
-    """
+    """Lines on Exp. 3 at every measured radius (App. E.3); no verdicts, since the paper's r is unknown."""
     sweep = sorted((e.radius, e.name) for e in (EXP3, *RADIUS_SWEEP))
     found = [cell for cell in cells(rows, [name for _, name in sweep]) if cell.ours is not None]
 
@@ -64,8 +60,8 @@ def radii(rows: Sequence[Row], preset: str = "tiny") -> list[str]:
 
 
 def controls(rows: Sequence[Row]) -> list[str]:
-    """Lines on the controls that the paper lacks: nets changed at sampling, with a normalized label or
-    longer training, and without.
+    """Lines on controls that the paper lacks, with and without the change: another way of sampling,
+    normalized labels, longer training.
     """
     lines = []
     for net, preset in sorted({row.net: row.preset for row in rows}.items()):
@@ -94,7 +90,7 @@ def controls(rows: Sequence[Row]) -> list[str]:
 
 
 def seeds(rows: Sequence[Row]) -> list[str]:
-    """Lines on nets that differ in nothing but the seed of their training: K and rates of each."""
+    """Lines on nets that differ only in their training seed: K and rates of each."""
     groups = {name: seeds_of(rows, name) for name in EXPERIMENTS}
     return [
         _line(rows, net) for name, group in groups.items() if group[-1:] not in ([], [name]) for net in group
@@ -115,8 +111,10 @@ def _line(rows: Sequence[Row], net: str, words: str = "") -> str:
 
 
 def obeyed(rows: Sequence[Row], size: str, ks: Sequence[int] = (2, 4, 6, 8)) -> list[str]:
-    """Lines on every finished net with a null: how many of K conditions it obeys at random cells, the most of
-    K = 6 first; objects drawn there.
+    """Lines on every finished net with a null: conditions obeyed at random cells at each of `ks`, and objects
+    drawn.
+
+    Sorted by conditions obeyed at K = 6, most first.
     """
     mine = [row for row in rows if row.family == "spread" and row.k in ks]
     complete = [
@@ -142,7 +140,7 @@ def _obeyed_at_both_sizes() -> list[str]:
 
 
 def ways(rows: Sequence[Row]) -> list[str]:
-    """Lines on nets that were also sampled by another solver, or asked for the centers of crowded scenes."""
+    """Lines on nets also sampled by another solver, or at the centers of crowded scenes."""
     lines = []
     for net in sorted({row.net for row in rows}):
         mine = [row for row in rows if row.net == net and row.seed == STANDARD.seed]
@@ -163,7 +161,7 @@ def ways(rows: Sequence[Row]) -> list[str]:
 
 
 def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str]:
-    """Lines of a section with one table; none without rows."""
+    """The lines of a section with one table; empty without rows."""
     return (
         ["", f"## {title}", "", words, "", head, "|" + "---|" * (head.count("|") - 1), *lines]
         if lines
@@ -184,7 +182,7 @@ def claim_lines(found: Sequence[Verdict], preset: str) -> list[str]:
 
 
 def page(rows: Sequence[Row], preset: str = "tiny") -> str:
-    """figures/<preset>/verdicts.md as text: the same rows, the same bytes."""
+    """figures/<preset>/verdicts.md as text: the same rows give the same bytes."""
     old, beside = verdicts(rows, claims_64.told(preset)), decided(preset)
     of_nets, exact = of_nets_and_exact(beside)
     earlier = told_path(preset) != rows_path(preset)
@@ -286,7 +284,7 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
 
 
 def place(preset: str = "tiny") -> Path:
-    """Where the page of a preset is written."""
+    """Where a preset's page is written."""
     return paths.FIGURES / preset / "verdicts.md"
 
 
