@@ -1,13 +1,12 @@
-"""Images/s of the object counter at 32 and 64 px, as a share of what convolutions reach, beside a
-ResNet-18, in one run.
+"""Images/s of the object counter at 32 and 64 px, as a share of the convolution peak, beside a ResNet-18.
 
     python benchmarks/counter.py
 
-Rates are per second of processor time on one thread, so that other work on the machine counts little;
-`--threads 2` gives wall time on two cores. The peak is the fastest forward pass of a plain 3x3 convolution
-in float32. The peer is a ResNet-18 (He et al. 2015) in its form for small pictures, untrained, with one
-number as output. The counter runs in float32, as for the stored rows, and under bfloat16 autocast; of that,
-the share of kept samples (data/samples) counted as in float32.
+Rates are per second of processor time on one thread, so that other load hardly matters; `--threads 2` gives
+wall time on two cores. The peak is the fastest forward pass of a plain 3x3 convolution in float32. The
+ResNet-18 (He et al. 2015) is its variant for small images, untrained, with one number as output. The counter
+runs in float32, as for the stored rows, and under bfloat16 autocast; for the latter, the share of stored
+samples (data/samples) that are counted as in float32 is printed too.
 """
 
 import argparse
@@ -75,7 +74,7 @@ def half(step):
 
 
 def agreement(net):
-    """Share of the kept samples that are counted the same in both precisions, and how many there are."""
+    """Share of the stored samples that are counted the same in both precisions, and their number."""
     grids = [
         read_sheet(path.stem).samples.values()
         for path in sorted((paths.DATA / "samples" / "tiny").glob("*.webp"))

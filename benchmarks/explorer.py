@@ -1,9 +1,9 @@
-"""What an action in the locality explorer costs, without the browser: processor and wall milliseconds.
+"""Cost of an action in the locality explorer, without the browser: processor and wall milliseconds.
 
     python benchmarks/explorer.py [--threads 2] [--moment]
 
-Targets, on 2 idle cores: under 100 ms for a slide over kept maps, under 1500 ms for a click.
-tests/browser/test_live.py prints the times from the input to the new picture.
+Targets, on 2 idle cores: under 100 ms for a slide over cached maps, under 1500 ms for a click.
+tests/browser/test_live.py prints the times from the input to the new image.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from lcs_utils.widgets import LocalityExplorer
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--moment", action="store_true", help="only the first pictures, to see that it runs")
+    parser.add_argument("--moment", action="store_true", help="only the first images, as a smoke test")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

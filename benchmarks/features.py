@@ -1,10 +1,10 @@
-"""All measures of one net from one pass, against a loop over conditions, in one run: the ratio is the point.
+"""All measures of one net from one pass, compared with a loop over conditions: the ratio is the point.
 
     python benchmarks/features.py [--draws 4]
 
-The loop evaluates every set of conditions by itself, once for each measure that needs it (F1, F2, F3, F6).
-The pass evaluates all sets of a draw together and once. Net of Exp. 1 (32 px), processor seconds, so that
-other work counts little.
+The loop evaluates every set of conditions separately, once for each measure that needs it (F1, F2, F3, F6).
+The pass evaluates all sets of a draw together, once. Net of Exp. 1 (32 px); processor seconds, so that other
+load hardly matters.
 """
 
 import argparse
@@ -24,14 +24,14 @@ SIGMA = 2.0
 
 
 def clock(work):
-    """Its result and processor seconds."""
+    """The result of `work()` and its processor seconds."""
     start = time.process_time()
     result = work()
     return result, time.process_time() - start
 
 
 def peak() -> float:
-    """The most memory this process ever held, MiB."""
+    """Peak memory of this process so far, MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,5 +1,4 @@
-"""Exp. 3's batched inference against a loop over cells, in one run: the ratio is the point (target 10x or
-more).
+"""Exp. 3's batched inference compared with a loop over cells: the ratio is the point (target 10x or more).
 
 python benchmarks/local_patch.py [--preset small]
 """
@@ -21,7 +20,7 @@ def main(arguments=None):
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--images", type=int, default=2)
     parser.add_argument(
-        "--loop", type=int, default=1, help="cells that the loop takes at a time; more only to be quick"
+        "--loop", type=int, default=1, help="cells per pass of the loop; more only for a quick run"
     )
     args = parser.parse_args(arguments)
     torch.set_num_threads(1)

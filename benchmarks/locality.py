@@ -1,12 +1,12 @@
-"""Eqs. (9) and (10) against the obvious loops, in one run: ratios are the point (target: 2x or more from
-one forward).
+"""Eqs. (9) and (10) compared with the obvious loops: ratios are the point (target: 2x or more from one
+forward).
 
     python benchmarks/locality.py [--threads 2] [--targets 64] [--compile]
 
 Pixel influence on a lattice of 16x16 target pixels, the net of Exp. 1 (32 px); the loop, one autograd call
-per pixel and channel with its own forward pass, is timed on a few targets. Then what more there is: chunks
-and their memory, channels one by one, fused weights, precision, a compiled graph. All in processor seconds,
-so that other work counts little.
+per pixel and channel with its own forward pass, is timed on a few targets. Then variants: chunks and their
+memory, channels one by one, fused weights, precision, a compiled graph. All in processor seconds, so that
+other load hardly matters.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def clock(work, runs: int = 1) -> float:
 
 
 def peak() -> float:
-    """The most memory this process ever held, MiB."""
+    """Peak memory of this process so far, MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -74,8 +74,8 @@ def seeded(denoise, x_t, cond, targets, channels, chunk=16):
 
 
 def compiled(pipeline, x_t, cond, targets, chunk=16):
-    """A call for maps through torch.compile: D = c_skip x + c_out F(c_in x), its rows by vmap over
-    torch.func.vjp.
+    """A function that computes maps through torch.compile: D = c_skip x + c_out F(c_in x), its rows by vmap
+    over torch.func.vjp.
     """
     net, total = pipeline.net, SIGMA**2 + pipeline.denoiser.sigma_data**2
     c_in, c_out = 1 / math.sqrt(total), SIGMA * pipeline.denoiser.sigma_data / math.sqrt(total)
@@ -102,9 +102,9 @@ def compiled(pipeline, x_t, cond, targets, chunk=16):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--targets", type=int, default=len(LATTICE), help="of the lattice, to be quick")
+    parser.add_argument("--targets", type=int, default=len(LATTICE), help="of the lattice; fewer are quick")
     parser.add_argument(
-        "--compile", action="store_true", help="also a compiled graph: minutes, and a C++ compiler"
+        "--compile", action="store_true", help="also a compiled graph: takes minutes and a C++ compiler"
     )
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -121,7 +121,7 @@ def main():
         return locality.pixel_influence(denoise, x_t, SIGMA, cond, at, chunk)
 
     def row(what, work, note="", found=None):
-        """Maps a second against the loop, and how far the maps are from it, as a share of their maximum."""
+        """Print maps per second against the loop, and the maps' largest error as a share of their maximum."""
         fast = clock(work) / len(targets)
         if found is not None:
             note += f", off by {float((found - exact).abs().max() / exact.max()):.1e} of the maximum"

@@ -19,9 +19,7 @@ def training_set(n):
 
 
 def rate(build, n, batch, repeats, radius):
-    """Best rate of patches compared per second of processor time: other work on the machine does not
-    count.
-    """
+    """Best rate of patches compared per second of processor time, so that other load does not count."""
     images, grids = training_set(n)
     denoise, best = build(images, grids, radius), 0.0
     x_t, sigma = torch.randn(batch, 3, 32, 32), torch.full((batch,), 0.5)

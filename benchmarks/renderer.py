@@ -1,8 +1,8 @@
-"""The renderer's speed, Cycles beside it, both cores, memory, a GPU: `python benchmarks/renderer.py [speed
-cycles ...]`.
+"""Speed of the renderer and of Cycles, on one core, several cores and a GPU, and memory: `python
+benchmarks/renderer.py [speed cycles ...]`.
 
-Rates are per second of processor time, so that other work on the machine counts little (it still shares
-caches and memory). Cycles needs bpy, here or in the interpreter that LCS_BPY_PYTHON names.
+Rates are per second of processor time, so that other load hardly matters (it still shares caches and memory).
+Cycles needs bpy, here or in the interpreter that LCS_BPY_PYTHON names.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def rate(work, n, repeats=3):
 
 
 def speed():
-    """Images per core-second at each antialiasing, what fidelity that gives, and where the time goes."""
+    """Images per core-second and fidelity at each antialiasing, and where the time goes."""
     numba.set_num_threads(1)
     per_core, _ = rate(lambda: [sample_scene(2, i, 1 + i % 3) for i in range(400)], 400)
     print(f"sampling scenes of 1-3 objects: {per_core:.0f} per core-second")
@@ -138,7 +138,7 @@ def cycles():
 
 
 def scaling(threads):
-    """Wall time on one core and on several; other work on the machine lowers it."""
+    """Images per second of wall time on one core and on several; other load lowers them."""
     found = {}
     for n in (1, threads):
         numba.set_num_threads(n)

@@ -1,11 +1,11 @@
-"""Eq. (10) of all words and eq. (9) of many places of the text-to-image model, together against one by one.
+"""Eq. (10) for all words and eq. (9) for many places of the text-to-image model: together against one by one.
 
     python benchmarks/text_to_image.py [--places 16] [--threads 1]
 
-Influences are equal to rounding; processor seconds, so that other work counts little; the ratio is the point.
-Targets: 2 for words, 3 for places. Places stand beside two loops: the equation as it reads, a pass forth and
-back for each derivative of one channel, and `pixel_influence` itself place by place, which already shares the
-passes of a place's channels.
+Influences are equal up to rounding; times are processor seconds, so that other load hardly matters. Target
+ratios: 2 for words, 3 for places. Places are compared with two loops: the equation as it reads, a forward and
+a backward pass per channel, and `pixel_influence` itself place by place, which already shares the passes of a
+place's channels.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SIGMA = 2.0
 
 
 def clock(work):
-    """Its result, processor seconds, and by how many MiB the most memory ever held has grown."""
+    """The result of `work()`, its processor seconds, and the growth of peak memory in MiB."""
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     result = work()
     seconds = time.process_time() - start

@@ -1,12 +1,12 @@
-"""Training images/s of the shipped nets, as a share of what this machine's convolutions reach, in one run.
+"""Training images/s of the shipped nets, as a share of this machine's convolution peak.
 
     python benchmarks/training.py [--preset small] [--seconds 4]
 
 The peak is the fastest forward and backward of a plain 3x3 convolution in the same number format, on one
-thread. Beside the step as it is, the same with memory handed back to the system after each tensor, as the C
-library does by itself, and a float32 step with channels first and one operation for each equation, as a
-plain port of EDM2 has it (`models.plain`). Where there is a GPU, the training loop on it: steps replayed
-as one CUDA graph, and the same ones launched kernel by kernel.
+thread. The step is compared with itself when the C library returns freed memory to the system, its default,
+and with a float32 step with channels first and one operation per equation, like a plain port of EDM2
+(`models.plain`). On a GPU, the training loop is also timed with steps replayed as one CUDA graph, and with
+the same ones launched kernel by kernel.
 """
 
 import argparse
@@ -32,9 +32,7 @@ from lcs_utils.training.state import keep_memory, start
 
 
 def rate(step, work, seconds):
-    """`work` units per second of processor time of `step()`, after one warm-up: other jobs on the machine
-    do not count.
-    """
+    """`work` units per second of processor time of `step()`, after one warm-up; other load does not count."""
     step()
     start, done = time.process_time(), 0
     while done == 0 or time.process_time() - start < seconds:
@@ -69,7 +67,7 @@ def convolution_peak(dtype, seconds):
 
 
 def training_step(net, inputs):
-    """One step of a net's training, but for drawing the batch."""
+    """One step of a net's training, without drawing the batch."""
     optimizer = torch.optim.Adam(net.parameters(), 1e-3, fused=True)
 
     def step():
@@ -82,7 +80,7 @@ def training_step(net, inputs):
 
 
 def looped(exp, size, seconds, graphed):
-    """Images/s of the training loop itself on a GPU, drawing batches of noise included; compiling is not."""
+    """Images/s of the training loop on a GPU, including drawing batches of noise, but not compiling."""
     device = torch.device("cuda")
     generator = torch.Generator(device).manual_seed(0)
     shape = (4096, 3, size.resolution, size.resolution)
@@ -121,8 +119,8 @@ def on_a_gpu(size, seconds):
 def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
-    parser.add_argument("--seconds", type=float, default=4.0, help="of processor time for each number")
-    parser.add_argument("--batch", type=int, help="instead of the preset's")
+    parser.add_argument("--seconds", type=float, default=4.0, help="processor time per measurement")
+    parser.add_argument("--batch", type=int, help="batch size, if not the preset's")
     args = parser.parse_args(arguments)
     torch.set_num_threads(1)
     size = preset(args.preset)

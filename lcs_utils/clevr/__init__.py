@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, or in what would hold it."""
+    """Whether files can be created in a folder, or in its nearest existing parent."""
     return os.access(next(path for path in (folder, *folder.parents) if path.exists()), os.W_OK)
 
 
 def _choose_kernel_cache(places) -> None:
-    """Let numba keep compiled kernels in a temporary folder where none of its usual places may be written.
+    """Point numba's kernel cache at a temporary folder if none of its usual places is writable.
 
-    It would refuse to work otherwise. Processes started from here find the folder by NUMBA_CACHE_DIR.
+    numba would refuse to compile otherwise. Child processes find the folder through NUMBA_CACHE_DIR.
     """
     if os.environ.get("NUMBA_CACHE_DIR") or any(_writable(Path(place)) for place in places):
         return
@@ -26,8 +26,8 @@ def _choose_kernel_cache(places) -> None:
     if "numba" in sys.modules:
         sys.modules["numba"].config.CACHE_DIR = folder
     warnings.warn(
-        f"neither {places[0]} nor {places[-1]} can be written, so that kernels are compiled anew (a minute); "
-        "name a folder that can in the variable NUMBA_CACHE_DIR"
+        f"neither {places[0]} nor {places[-1]} can be written, so kernels are compiled again (a minute); "
+        "set the variable NUMBA_CACHE_DIR to a writable folder"
     )
 
 

@@ -18,8 +18,8 @@ MOST = 127  # objects that int8 can count
 
 
 def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
-    """What conditions are made of: locations [n, max, 2] (NaN padded), colors [n, max] (-1 padded),
-    n_objects [n]. Raises ValueError where a scene holds more than max_objects, or those are more than 127.
+    """Arrays that conditions are made from: locations [n, max, 2] (NaN padded), colors [n, max] (-1 padded),
+    n_objects [n]. Raises ValueError if a scene has more than max_objects, or max_objects is above 127.
     """
     scenes = check_scenes(scenes)
     largest = max((len(scene.objects) for scene in scenes), default=0)
@@ -38,9 +38,9 @@ def labels(scenes, max_objects: int) -> dict[str, np.ndarray]:
 
 
 def picture_size(resolution: int | Sequence[int]) -> tuple[int, int]:
-    """Width and height in pixels of a resolution: one number for a square, or both.
+    """Width and height in pixels of a resolution: one number for a square, or a pair.
 
-    Raises ValueError for anything else, and outside of 8..4096.
+    Raises ValueError for anything else, and for sides outside 8..4096.
     """
     sides = tuple(resolution) if isinstance(resolution, list | tuple) else (resolution, resolution)
     whole = all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
@@ -79,9 +79,9 @@ def _to_depth(ids, depths, camera):
 def trace(scene, width: int, height: int) -> Seen:
     """Object ids and depths of a scene in its own crop, from one ray through each pixel center.
 
-    Choice: depth is measured along the view axis in scene units, as the third of CLEVR's pixel_coords (not
-    along the ray); the floor has its own, and a pixel beyond the floor's edge has infinity. A hidden object
-    has no pixel. Raises ValueError for a side outside 1..4096.
+    Choice: depth is measured along the view axis in scene units, like the third of CLEVR's pixel_coords (not
+    along the ray); the floor has its own depth, and a pixel beyond the floor's edge has infinity. A hidden
+    object has no pixel. Raises ValueError for a side outside 1..4096.
     """
     check_scene(scene)
     for name, side in (("width", width), ("height", height)):
@@ -110,8 +110,8 @@ def visible_pixels(ids: Int[np.ndarray, "height width"], n_objects: int) -> Int[
 
 
 def boxes(ids: Int[np.ndarray, "height width"], n_objects: int) -> Int[np.ndarray, "n_objects 4"]:
-    """Smallest boxes (x0, y0, x1, y1), ends excluded, in pixels, around what is seen of each object; -1 if
-    nothing. Raises as `visible_pixels`.
+    """Smallest boxes (x0, y0, x1, y1) in pixels, ends excluded, around the visible part of each object; -1 if
+    hidden. Raises as `visible_pixels`.
     """
     check_ids(ids, n_objects)
     found = np.full((n_objects, 4), -1, np.int64)
@@ -123,8 +123,8 @@ def boxes(ids: Int[np.ndarray, "height width"], n_objects: int) -> Int[np.ndarra
 
 
 def check_extras(extras: Sequence[str]) -> tuple[str, ...]:
-    """The wanted extra arrays in the order of EXTRAS. Raises ValueError for an unknown one, TypeError for
-    text.
+    """The requested extra arrays in the order of EXTRAS. Raises ValueError for an unknown name, TypeError for
+    a plain string.
     """
     extras = check_items("extras", extras, str, "names")
     unknown = sorted(set(extras) - set(EXTRAS))

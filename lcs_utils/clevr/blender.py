@@ -1,8 +1,8 @@
-"""The same scenes by Cycles: Blender as the optional package bpy (GPL-3), always in a process of its own.
+"""Render scenes with Blender's Cycles: the optional package bpy (GPL-3), always in a separate process.
 
 Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) at a thirtieth of the cost.
-The denoiser may filter its guides together with the picture (`prefilter="fast"`), which costs less where
-pictures are small.
+`prefilter="fast"` lets the denoiser filter its guides together with the image, which is cheaper for small
+images.
 """
 
 import json
@@ -69,8 +69,8 @@ def job(
 
 
 def check_bpy() -> tuple[str, str]:
-    """The Python that has bpy, and its version (4.2 to 5.0). Raises RuntimeError, saying how to install it,
-    if there is none.
+    """The Python interpreter that has bpy, and Blender's version (4.2 to 5.0). Raises RuntimeError, with
+    install instructions, if there is none.
     """
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
     install = (
@@ -93,8 +93,8 @@ def check_bpy() -> tuple[str, str]:
 
 
 def _run_blender(command):
-    """Blender ends between two pictures when this process does: it watches a pipe of which we hold one
-    end.
+    """Run Blender so that it ends, between two images, when this process does: it watches a pipe of which we
+    hold one end.
     """
     theirs, ours = os.pipe()
     try:
@@ -112,11 +112,11 @@ def render_cycles(
     prefilter: str = "accurate",
     masks: bool = True,
 ) -> tuple[UInt8[np.ndarray, "batch height width 3"], Int[np.ndarray, "batch height width"] | None]:
-    """Images and object indices (-1: floor; None without `masks`) of scenes by Blender's Cycles; 1 to 2 s
-    and core per 128 px image.
+    """Render scenes with Blender's Cycles: images and object indices (-1: floor; None without `masks`). Takes
+    1 to 2 core-seconds per 128 px image.
 
-    Raises RuntimeError as `check_bpy` does, and with Blender's own words if a render fails; ValueError for
-    another prefilter, and as `render`; TypeError for values of other kinds.
+    Raises RuntimeError as `check_bpy` does, and with Blender's own output if a render fails; ValueError for
+    an unknown prefilter, and as `render`; TypeError for arguments of the wrong type.
     """
     scenes = check_scenes(scenes)
     picture_size(resolution)

@@ -33,7 +33,7 @@ def add(name, data):
 
 
 def mesh(name, vertices, faces):
-    """Smooth-shaded, with one place for a material."""
+    """A smooth-shaded mesh with one material slot."""
     data = bpy.data.meshes.new(name)
     data.from_pydata(vertices, [], faces)
     data.polygons.foreach_set("use_smooth", [True] * len(faces))
@@ -159,7 +159,7 @@ def material(name, build):
 
 
 def paint(thing, look):
-    """Give one object a material; its mesh may be others' too."""
+    """Give one object a material; other objects may share its mesh."""
     slot = thing.material_slots[0]
     slot.link, slot.material = "OBJECT", look
 
@@ -192,15 +192,15 @@ def floor(line):
 
 
 def clear():
-    """Remove the last job's scene; the shared meshes stay. (A new file per job would cost a tenth of a
-    small picture's time.)
+    """Remove the last job's scene but keep the shared meshes. (A new file per job would cost a tenth of a
+    small image's time.)
     """
     data = bpy.data
     data.batch_remove([*data.objects, *data.materials, *data.lights, *data.cameras])
 
 
 def build(job):
-    """The scene of one job in place of the last one's; returns the objects' handles."""
+    """Replace the last job's scene by this one's; return its objects and the floor."""
     clear()
     scene = bpy.context.scene
     things = []
@@ -233,7 +233,7 @@ def build(job):
     camera.data.sensor_fit = "HORIZONTAL"
     camera.data.sensor_width, camera.data.lens = 32.0, 32.0 * job["focal"][0]
     scene.camera = camera
-    # a picture whose width and height see different focal lengths (squash) has pixels that are not square;
+    # an image with different focal lengths for its width and height (squash) has non-square pixels;
     # Blender takes no aspect below 1
     (width, height), (fx, fy) = job["size"], job["focal"]
     wide = (fy * height) / (fx * width)
@@ -268,7 +268,7 @@ def render(path):
 
 
 def render_masks(things, ground, path):
-    """Object k glows in red (k + 1) / 255 on black, one sample at each pixel center."""
+    """Object k emits gray (k + 1) / 255 on black, with one sample at each pixel center."""
     scene = bpy.context.scene
     scene.cycles.samples, scene.cycles.use_denoising, scene.cycles.filter_width = 1, False, 0.01
     scene.view_settings.view_transform = "Raw"
@@ -279,7 +279,7 @@ def render_masks(things, ground, path):
 
 
 def end_with_parent():
-    """The parent never writes to our standard input, which closes when it ends."""
+    """Exit when the parent ends: it never writes to our standard input, which then closes."""
     os.read(0, 1)
     os._exit(1)
 
@@ -309,4 +309,4 @@ if __name__ == "__main__":
     except BaseException:
         traceback.print_exc()
     sys.stderr.flush()
-    os._exit(status)  # Blender's own way out can wait forever for a thread of its own
+    os._exit(status)  # Blender's normal exit can wait forever for one of its threads

@@ -1,6 +1,4 @@
-"""The dataset card: README.md of a folder of shards, a function of its settings alone; and object counts as
-text.
-"""
+"""The dataset card (README.md of a folder of shards), a function of its settings; and object counts as text."""
 
 import argparse
 import json
@@ -41,7 +39,7 @@ def format_counts(counts) -> str:
 
 
 def parse_counts(text: str) -> tuple[int, ...]:
-    """`format_counts` backwards, for argparse: 2, 1-3 or 1,4. Raises ArgumentTypeError."""
+    """Inverse of `format_counts`, for argparse: 2, 1-3 or 1,4. Raises ArgumentTypeError."""
     try:
         ranges = [
             (int(low), int(high or low))
@@ -60,12 +58,12 @@ def parse_counts(text: str) -> tuple[int, ...]:
 
 
 def format_size(resolution) -> str:
-    """64, or 480x320: width x height."""
+    """A resolution as text: 64, or 480x320 (width x height)."""
     return str(resolution) if isinstance(resolution, int) else "x".join(map(str, resolution))
 
 
 def parse_size(text: str) -> int | tuple[int, int]:
-    """`format_size` backwards, for argparse. Raises ArgumentTypeError."""
+    """Inverse of `format_size`, for argparse. Raises ArgumentTypeError."""
     try:
         sides = tuple(map(int, text.split("x")))
         if len(sides) <= 2:
@@ -78,7 +76,7 @@ def parse_size(text: str) -> int | tuple[int, int]:
 
 
 def parse_part(text: str) -> tuple[int, int]:
-    """i/n for argparse. Raises ArgumentTypeError."""
+    """Parse i/n for argparse. Raises ArgumentTypeError."""
     try:
         i, n = map(int, text.split("/"))
         return i, n
@@ -87,7 +85,7 @@ def parse_part(text: str) -> tuple[int, int]:
 
 
 def command(settings: dict) -> str:
-    """The command that makes a folder with these settings again, to the byte."""
+    """The command that reproduces a folder with these settings, to the byte."""
     words = [f"--objects {format_counts(settings['counts'])}", f"--per-count {settings['per_count']}"]
     words += [f"--resolution {format_size(settings['resolution'])}"]
     words += [
@@ -115,7 +113,7 @@ def visible_threshold(resolution: int | list[int], crop: str, world: World = CLE
 
 
 def _rules(settings):
-    """What placements had to fulfil, a sentence each."""
+    """The rules that placements obey, one sentence each."""
     outside = " (in 1 % of scenes with one object, 11 % with six)" if settings["crop"] == "center" else ""
     world = World.from_json(settings.get("world", {}))
     threshold = visible_threshold(settings["resolution"], settings["crop"], world)
@@ -135,7 +133,7 @@ def _rules(settings):
 
 
 def _world(settings) -> str:
-    """What scenes are made of, where it is not CLEVR."""
+    """The world as JSON, if it is not CLEVR."""
     if "world" not in settings:
         return ""
     return (
@@ -145,7 +143,7 @@ def _world(settings) -> str:
 
 
 def _drawn_by(settings) -> str:
-    """Who drew the images, and how that differs from the original."""
+    """Which renderer made the images, and how it differs from the original."""
     if settings.get("backend") == "cycles":
         return (
             "like the original, images come from Blender's Cycles, with 16 samples and denoising, "
@@ -164,7 +162,7 @@ def _drawn_by(settings) -> str:
 
 
 def front_matter(settings: dict, splits) -> str:
-    """What `datasets` and the Hub read first: license, size, and which Parquet files are which split."""
+    """The YAML header for `datasets` and the Hub: license, size, and the Parquet files of each split."""
     total = settings["per_count"] * len(settings["counts"])
     size = next((name for limit, name in SIZES if total < limit), "10M<n<100M")
     files = "\n".join(f"  - split: {name}\n    path: {name}-*.parquet" for name in splits)
@@ -190,7 +188,7 @@ def _title(settings):
 
 
 def _shard_files(settings):
-    """What lies in a folder of shards."""
+    """The section on the files of a folder of shards."""
     extras = settings.get("extras", ())
     width, height = picture_size(settings["resolution"])
     world = World.from_json(settings.get("world", {}))
@@ -221,7 +219,7 @@ splits, shuffled over the object counts), which `datasets.load_dataset("OUT")` a
 
 
 def _parquet_files(splits):
-    """What lies in a folder that `parquet` wrote."""
+    """The section on the files of a folder that `parquet` wrote."""
     rows = ", ".join(f"{number:,} in `{name}`" for name, number in splits.items())
     return f"""## Files
 
@@ -236,11 +234,11 @@ table = datasets.load_dataset("FOLDER")   # every split; pandas.read_parquet ope
 
 
 def card(settings: dict, splits: dict[str, int] | None = None) -> str:
-    """The card as Markdown: of shards or, given the rows of each split, of Parquet files; with `front_matter`
-    before it, it is one for the Hugging Face Hub.
+    """The card as Markdown, for shards or, given the number of rows of each split, for Parquet files; the
+    Hugging Face Hub also needs `front_matter` before it.
     """
     counts, per_count = settings["counts"], settings["per_count"]
-    exactly = "" if "backend" in settings else ", to the byte,"  # nobody compared runs of the other two
+    exactly = "" if "backend" in settings else ", to the byte,"  # runs of the other two were not compared
     total = per_count * len(counts)
     files = _shard_files(settings) if splits is None else _parquet_files(splits)
     return f"""# {_title(settings)}

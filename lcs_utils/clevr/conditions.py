@@ -19,11 +19,11 @@ LARGEST_GRID = 1024  # cells along a side
 def choose_labels(
     present: Bool[Tensor, "batch max_objects"], policy: str, generator: torch.Generator | None = None
 ) -> Bool[Tensor, "batch max_objects"]:
-    """Which of the present objects get a label (Table 1's columns), by a policy of LABEL_POLICIES: a
-    uniform subset.
+    """Choose which present objects get a label (Table 1's columns): a uniform subset, by a policy of
+    LABEL_POLICIES.
 
-    single: one; random: their number is uniform in 1..n; drop_one: all but one. "all" and "none" draw no
-    random numbers.
+    single: one; random: a number uniform in 1..n; drop_one: all but one. "all" and "none" draw no random
+    numbers.
     Raises ValueError for an unknown policy. The generator's device must be that of `present`.
     Choice: with one object, "drop_one" drops it, so that those images train the empty condition.
     """
@@ -68,8 +68,8 @@ def color_counts(
     labeled: Bool[Tensor, "batch max_objects"],
     names: Sequence[str] = COLORS,
 ) -> Float[Tensor, "batch colors"]:
-    """Counts of labeled objects per color, in the order of `names`, CLEVR's (App. E.1) or a world's; absent
-    objects have color -1.
+    """Counts of labeled objects per color, in the order of `names`: CLEVR's colors (App. E.1) or a world's.
+    Absent objects have color -1.
     """
     check_tensor("colors", colors, ("batch", "max_objects"), False, "whole")
     check_tensor("labeled", labeled, colors.shape, False, "bool")

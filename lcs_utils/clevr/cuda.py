@@ -1,12 +1,12 @@
 """The kernels of `pixels` on an NVIDIA GPU, through numba's CUDA target: a batch of scenes in one launch.
 
-A block of threads owns a tile of one image. It first asks each pixel what it needs, then gives every sample
-a thread of its own, pixels of one kind together, so that neighboring threads do the same work; a pixel's
-samples are added in the processor's order.
+A block of threads owns a tile of one image. It first finds each pixel's kind, then gives every sample a
+thread of its own, pixels of one kind together, so that neighboring threads do the same work; a pixel's
+samples are added in the CPU's order.
 
-Choice: float64, as on the processor, so that images differ at most by the last bits of sin, exp and pow.
-Counted, not timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a
-warp's threads busy, 255 registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate
+Choice: float64, as on the CPU, so that images differ at most by the last bits of sin, exp and pow. Counted,
+not timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a warp's
+threads busy, 255 registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate
 (`benchmarks/renderer.py cuda`).
 """
 
@@ -20,12 +20,12 @@ from lcs_utils.clevr.scenes import pack
 from lcs_utils.clevr.shading import fill_lamps
 from lcs_utils.clevr.tracer import fill_boxes, fill_view
 
-THREADS = 128  # of a block; at least the 64 samples that antialias 4 gives to a silhouette
-SIDE = 16  # pixels of a tile
+THREADS = 128  # per block; at least the 64 samples that antialias 4 gives to a silhouette
+SIDE = 16  # pixels along a tile's side
 TILE = SIDE * SIDE
-BATCH_BYTES = 2**29  # of images in one launch
+BATCH_BYTES = 2**29  # of images per launch
 
-# from 0.66 on, without numba-cuda, it cannot compile min and max of two numbers
+# numba from 0.66 on, without numba-cuda, cannot compile min and max of two numbers
 if cuda.implementation == "Built-in":
 
     @overload(min, target="cuda")
@@ -50,7 +50,7 @@ def _prepare(objects, counts, cameras, lamps, size, axes, frames, boxes):
 
 @cuda.jit(cache=True, fastmath=True)
 def _render(objects, counts, cameras, axes, frames, boxes, size, center, coarse, fine, images):
-    # one statement each: numba's simulator tells them apart by the line
+    # one statement per line: numba's simulator tells shared arrays apart by their line number
     queue = cuda.shared.array((3, TILE), np.int64)
     length = cuda.shared.array(3, np.int32)
     candidates = cuda.shared.array(TILE, np.int64)
@@ -104,7 +104,7 @@ def check_device():
         raise RuntimeError(
             f"backend 'cuda' needs an NVIDIA GPU with its driver, and libNVVM ({reason}); install the "
             "latter with "
-            "pip install -e '.[cuda]', or use backend 'fast', which gives the same images on the processor"
+            "pip install -e '.[cuda]', or use backend 'fast', which gives the same images on the CPU"
         )
 
 
@@ -134,7 +134,7 @@ def render_on_device(packed, resolution: int | tuple[int, int], antialias: int =
 def render_cuda(
     scenes, resolution: int | tuple[int, int], antialias: int
 ) -> UInt8[np.ndarray, "batch height width 3"]:
-    """Images of scenes, on the GPU and copied from it, as many in one launch as BATCH_BYTES hold.
+    """Render scenes on the GPU and copy the images to the host, at most BATCH_BYTES per launch.
 
     Raises RuntimeError without a GPU.
     """

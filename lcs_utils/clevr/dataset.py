@@ -1,9 +1,9 @@
-"""Rendered scenes on disk: shards that resume after a kill, with checksums; `python -m
+"""Rendered scenes on disk, in shards with checksums that resume after a kill: `python -m
 lcs_utils.clevr.dataset --help`.
 
-A shard is one .npz (images, locations, colors, n_objects; on request masks, depth, boxes) of one object
-count, its scenes as JSON lines and its checksums beside it (`shards`). `loading` reads a folder as a torch
-Dataset, `parquet` writes it for Hugging Face's `datasets`.
+A shard is one .npz of one object count (images, locations, colors, n_objects; optionally masks, depth,
+boxes), with its scenes as JSON lines and its checksums beside it (`shards`). `loading` reads a folder as a
+torch Dataset, `parquet` exports it for Hugging Face's `datasets`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from lcs_utils.clevr.world import CLEVR, World, read_world
 
 
 def _whole(name, value, low, high=None):
-    """A whole number within bounds. Raises ValueError."""
+    """`value` as an int within bounds. Raises ValueError."""
     limits = f"at least {low}" if high is None else f"{low}..{high}"
     try:
         number = value.__index__()
@@ -42,8 +42,8 @@ def _whole(name, value, low, high=None):
 
 
 def _check(settings, workers, part):
-    """Raise ValueError for settings that cannot be rendered, RuntimeError without the back end, before any
-    file is written.
+    """Raise ValueError for settings that cannot be rendered, and RuntimeError for a missing back end, before
+    any file is written.
     """
     counts = settings["counts"]
     for name in ("margins", "visibility", "require_centers_inside"):
@@ -79,20 +79,19 @@ def generate(
     backend: str = "fast",
     world: World = CLEVR,
 ) -> dict:
-    """Fill `folder` with `per_count` scenes for each object count (App. E.1's data) and return its manifest:
-    the settings, and the checksums of the shards that are there.
+    """Render `per_count` scenes for each object count into `folder` (App. E.1's data) and return its
+    manifest: the settings, and the checksums of the finished shards.
 
-    The bytes depend on the settings only, not on `workers`, parts or interruptions. When it is called again,
-    finished shards are hashed and kept, damaged ones are rendered again, with a warning; a whole folder is
-    only read. A shard of the same recipe in a folder beside this one is linked, not rendered. `extras`: any
-    of masks, depth, boxes. `part` (i, n) renders every n-th shard from the i-th only, so that n jobs can
-    fill one folder side by side. `backend` "cuda" draws on an NVIDIA GPU while `workers` place the next
-    scenes, "cycles" asks Blender (see `render`). `resolution`: the side of a square, or (width, height).
-    `world`: what scenes are made of, where it is not CLEVR.
+    The bytes depend only on the settings, not on `workers`, parts or interruptions. Another call checks the
+    hashes of finished shards, keeps intact ones and renders damaged ones again, with a warning; a complete
+    folder is only read. A shard of the same recipe in a neighboring folder is linked, not rendered.
+    `resolution`: the side of a square, or (width, height). `extras`: any of masks, depth, boxes. `part` (i,
+    n): only every n-th shard from the i-th, so that n jobs can fill one folder in parallel. `backend`:
+    "fast", "cuda" (an NVIDIA GPU draws while `workers` place the next scenes) or "cycles" (Blender), see
+    `render`. `world`: what scenes are made of, if not CLEVR.
 
-    Raises ValueError, before any work, for impossible settings, for a folder that was made with other ones
-    and for a disk that is too small; RuntimeError where the GPU or Blender is missing, and when a worker is
-    killed or the disk becomes full on the way.
+    Raises ValueError, before any work, for impossible settings, a folder made with other settings or too
+    little disk space; RuntimeError if the GPU or Blender is missing, a worker is killed or the disk fills up.
     """
     if isinstance(counts, int | str):
         raise ValueError(f"counts must list object counts, as (1, 2, 3), got {counts!r}")
@@ -139,7 +138,7 @@ def generate(
 
 
 def _lock(stack, folder):
-    """Hold the right to fill the folder; says so when another process has it."""
+    """Hold the lock on filling the folder; say so and wait while another process holds it."""
     try:
         stack.enter_context(store.exclusive(folder, wait=False))
     except BlockingIOError:
@@ -148,9 +147,9 @@ def _lock(stack, folder):
 
 
 def _todo(folder, settings, part) -> dict:
-    """The part's shards that are not there, or damaged, and what is wrong with them (None: not there).
+    """{job: what is wrong with its shard, None if missing} for the part's missing or damaged shards.
 
-    Raises ValueError for a folder of other settings, or with shards of which nobody knows what they are.
+    Raises ValueError for a folder made with other settings, or with shards of unknown content.
     """
     manifest = {}
     if (folder / MANIFEST).exists():
@@ -169,7 +168,7 @@ def _todo(folder, settings, part) -> dict:
 
 
 def _fill(folder, settings, workers, part, progress) -> dict:
-    """`generate` behind its checks."""
+    """`generate` after its checks."""
     mine, todo = shards.jobs(settings)[part[0] - 1 :: part[1]], _todo(folder, settings, part)
     for wrong in filter(None, todo.values()):
         warnings.warn(f"{wrong}; it is rendered again", stacklevel=3)
@@ -195,14 +194,14 @@ def _fill(folder, settings, workers, part, progress) -> dict:
 
 
 def _check_strangers(folder, settings):
-    """Raise ValueError for shards, in a folder without a manifest, that these settings do not give."""
+    """Raise ValueError if a folder without a manifest holds shards that these settings do not give."""
     sizes = {shards.shard_name(count, start): stop - start for count, start, stop in shards.jobs(settings)}
     for path in sorted(folder.glob("[0-9]*_objects_*.npz")):
         entry = shards.read_entry(path, {}, settings)
         if entry is None:
             raise ValueError(
-                f"{path} lies there without {MANIFEST} and without checksums, so that nobody knows what it "
-                "holds; remove it, or choose another folder"
+                f"{path} lies there without {MANIFEST} and without checksums, so its contents are "
+                "unknown; remove it, or choose another folder"
             )
         if sizes.get(path.name, entry["images"]) != entry["images"]:
             raise ValueError(f"{path} holds other scenes than these settings give; choose another folder")
@@ -221,15 +220,15 @@ def _check_space(folder, settings, missing):
 
 
 def _remove_leftovers(folder, part):
-    """Temporary files that a killed run left; younger ones, and parts on other machines, may be at work."""
+    """Delete temporary files of killed runs, unless they are recent or may belong to a parallel part."""
     for path in folder.glob(".*.tmp*") if part == (1, 1) else ():
         if path.stat().st_mtime < time.time() - 3600:
             path.unlink(missing_ok=True)
 
 
 def default_folder(resolution: int, counts) -> Path:
-    """Where scenes of these object counts are kept: runs/data/clevr32 for 1-3 objects at 32 px, clevr32_1-6
-    and so on.
+    """Default folder for scenes of these object counts: runs/data/clevr32 for 1-3 objects at 32 px,
+    clevr32_1-6 for 1-6, and so on.
     """
     name = format_counts(sorted(set(counts)))
     return paths.RUNS / "data" / (f"clevr{format_size(resolution)}" + ("" if name == "1-3" else f"_{name}"))
@@ -241,40 +240,40 @@ def main(arguments=None):
         prog="python -m lcs_utils.clevr.dataset", description="Render CLEVR scenes into shards."
     )
     parser.add_argument(
-        "--objects", dest="counts", type=parse_counts, default=(1, 2, 3), help="how many, as 2, 1-3 or 1,4"
+        "--objects", dest="counts", type=parse_counts, default=(1, 2, 3), help="object counts: 2, 1-3 or 1,4"
     )
-    parser.add_argument("--per-count", type=int, default=40_000, help="scenes for each number of objects")
-    parser.add_argument("--resolution", type=parse_size, default=32, help="64, or 480x320: width x height")
-    parser.add_argument("--antialias", type=int, default=3, help="rays per pixel and axis")
+    parser.add_argument("--per-count", type=int, default=40_000, help="scenes per object count")
+    parser.add_argument("--resolution", type=parse_size, default=32, help="64, or width x height: 480x320")
+    parser.add_argument("--antialias", type=int, default=3, help="samples per pixel and axis")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shard-size", type=int, default=2048)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument(
-        "--crop", default="center", help="how CLEVR's frame becomes the picture: center, squash, native, v1"
+        "--crop", default="center", help="how CLEVR's frame becomes the image: center, squash, native, v1"
     )
     parser.add_argument(
-        "--world", help="JSON file of colors, sizes, shapes, materials, crops, camera, target"
+        "--world", help="JSON file with colors, sizes, shapes, materials, crops, camera, target"
     )
     parser.add_argument(
-        "--with", dest="extras", nargs="+", choices=EXTRAS, default=(), help="arrays beside the images"
+        "--with", dest="extras", nargs="+", choices=EXTRAS, default=(), help="arrays stored beside images"
     )
     parser.add_argument(
-        "--no-margins", dest="margins", action="store_false", help="objects only must not intersect"
+        "--no-margins", dest="margins", action="store_false", help="only forbid that objects intersect"
     )
     parser.add_argument(
-        "--no-visibility", dest="visibility", action="store_false", help="objects may be hidden"
+        "--no-visibility", dest="visibility", action="store_false", help="allow hidden objects"
     )
     parser.add_argument("--centers-inside", dest="require_centers_inside", action="store_true")
     parser.add_argument(
-        "--backend", choices=BACKENDS, default="fast", help="who draws: processor, NVIDIA GPU or Blender"
+        "--backend", choices=BACKENDS, default="fast", help="renderer: CPU, NVIDIA GPU or Blender"
     )
     parser.add_argument(
-        "--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard, for n jobs side by side"
+        "--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard, for n parallel jobs"
     )
     parser.add_argument(
-        "--verify", action="store_true", help="check a folder instead, and what else is said here against it"
+        "--verify", action="store_true", help="only check a folder, and other options against its settings"
     )
-    parser.add_argument("--out", help="folder (default: the one in runs/data where training looks)")
+    parser.add_argument("--out", help="folder (default: the one under runs/data that training reads)")
     options = vars(parser.parse_args(arguments))
     unsaid = object()
     given = parser.parse_args(arguments, argparse.Namespace(**dict.fromkeys(options, unsaid)))

@@ -1,4 +1,4 @@
-"""How close the fast renderer comes to Cycles, on 24 kept reference pictures: `python -m
+"""How close the fast renderer comes to Cycles, on 24 stored reference images: `python -m
 lcs_utils.clevr.fidelity`.
 """
 
@@ -20,7 +20,7 @@ MIN_MASK_PIXELS = 20  # smaller visible parts say nothing about a mask
 
 
 def check_images(a: np.ndarray, b: np.ndarray) -> None:
-    """Raise TypeError or ValueError unless both are 8-bit images of one size."""
+    """Raise TypeError or ValueError unless both are 8-bit images of the same size."""
     for name, image in (("a", a), ("b", b)):
         check_array(name, image, ("height", "width", 3), "byte")
     if a.shape != b.shape or not a.size:
@@ -53,7 +53,7 @@ def ssim(
 
 
 def mask_ious(a: np.ndarray, b: np.ndarray) -> list[float]:
-    """Intersection over union of every object's pixels in two index images (-1: floor) of one size."""
+    """IoU of each object in two index images (-1: floor) of the same size; small objects are left out."""
     for name, ids in (("a", a), ("b", b)):
         check_array(name, ids, ("height", "width"), "whole")
     if a.shape != b.shape or not a.size:
@@ -83,7 +83,7 @@ def load_references():
 
 
 def write_references(images, masks, scenes) -> None:
-    """Keep Cycles' pictures, object indices (stored + 1) and the scenes."""
+    """Store Cycles' images, object indices (stored + 1) and the scenes."""
     for i in range(len(scenes)):
         for name, array in (
             (f"{i:02d}.png", images[i]),
@@ -100,9 +100,7 @@ def reference_scenes():
 
 
 def compare(antialias: int = 3) -> dict[str, Float[np.ndarray, "..."]]:
-    """Per reference scene: psnr (dB), ssim, bias per channel (gray levels, fast - Cycles); and every mask's
-    IoU.
-    """
+    """Per reference scene: psnr (dB), ssim, bias per channel (gray levels, fast - Cycles); all mask IoUs."""
     scenes, images, masks = load_references()
     fast = render(scenes, RESOLUTION, antialias)
     return {

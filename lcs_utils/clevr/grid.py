@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from lcs_utils.checks import as_array, check_count, shown
 
 GRID_SIZE = 16
-MAX_OBJECTS = 63  # of a scene: a pixel's candidates are the bits of one integer
+MAX_OBJECTS = 63  # per scene: a pixel's candidates are the bits of one integer
 TEST_LOCATIONS = (  # (x right, y down) in [0, 1] of the image, in the paper's order (App. E.1)
     (0.65, 0.65), (0.65, 0.25), (0.25, 0.65), (0.35, 0.35), (0.45, 0.65), (0.45, 0.25),
     (0.65, 0.45), (0.25, 0.45), (0.45, 0.45), (0.55, 0.55), (0.35, 0.55), (0.55, 0.35),

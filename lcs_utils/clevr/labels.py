@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 
 class LabelPolicy(NamedTuple):
-    """How many of the n objects of a scene get a label: drawn for a batch ([batch 1] -> [batch 1]), and on
-    average.
+    """How many of a scene's n objects get a label: `number` draws it for a batch ([batch 1] -> [batch 1]),
+    `mean` is its average.
     """
 
     number: Callable[["Tensor", "Generator | None"], "Tensor"]
@@ -17,7 +17,7 @@ class LabelPolicy(NamedTuple):
 
 
 def _random_number(n: "Tensor", generator: "Generator | None") -> "Tensor":
-    import torch  # here, since statistics on stored rows need the policies' means only
+    import torch  # here, since statistics on stored rows need only the policies' means
 
     u = torch.rand(n.shape, generator=generator, device=n.device)
     return torch.minimum((u * n).long() + 1, n)  # u * n can round up to n

@@ -1,4 +1,4 @@
-"""A folder of shards as a torch Dataset that stays on disk, and as a table of Hugging Face's `datasets`."""
+"""A folder of shards as a torch Dataset that stays on disk, and as a Hugging Face `datasets` table."""
 
 import atexit
 import io
@@ -25,14 +25,14 @@ PADDING = {"locations": np.nan, "colors": -1, "boxes": -1}  # where an image has
 
 
 def map_arrays(path) -> dict[str, np.ndarray]:
-    """The arrays of an uncompressed .npz as views of one read-only map of the file: reading an image
-    touches that image only.
+    """The arrays of an uncompressed .npz as views of one read-only memory map: reading an image touches only
+    that image.
 
     Raises ValueError for a broken or compressed file, or one that holds pickled objects.
     """
     maps = {}
     try:
-        whole = np.memmap(path, np.uint8, "r")  # one map, for each holds a file open
+        whole = np.memmap(path, np.uint8, "r")  # a single map, since each holds a file open
         archive = zipfile.ZipFile(path)
     except (ValueError, zipfile.BadZipFile) as error:
         raise ValueError(
@@ -44,7 +44,7 @@ def map_arrays(path) -> dict[str, np.ndarray]:
                 raise ValueError(
                     f"{path}: {member.filename} is compressed and cannot be mapped; save it with np.savez"
                 )
-            file.seek(member.header_offset + 26)  # of a zip entry's header of 30 bytes, the last two numbers
+            file.seek(member.header_offset + 26)  # the last two numbers of a zip entry's 30-byte header
             name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
             file.seek(member.header_offset + 30 + name + extra)
             version = np.lib.format.read_magic(file)
@@ -55,19 +55,18 @@ def map_arrays(path) -> dict[str, np.ndarray]:
             )
             shape, fortran, dtype = read(file)
             if dtype.hasobject or fortran:
-                raise ValueError(f"{path}: {member.filename} is no plain array")
+                raise ValueError(f"{path}: {member.filename} is not a plain array")
             maps[member.filename.removesuffix(".npy")] = np.ndarray(shape, dtype, whole, file.tell())
     return maps
 
 
 class ShardDataset(Dataset):
-    """The images and labels of a folder, one at a time, in the order of their object counts and indices
-    (App. E.1).
+    """The images and labels of a folder, ordered by object count and index (App. E.1).
 
-    An item is a dictionary of tensors: images uint8 [3, res, res], locations [max, 2], colors [max],
-    n_objects, and the folder's extras. Checksums are verified once, here (`check=False`: not); shards are
-    opened when first asked for and only mapped, so that memory does not grow with the data. Raises as
-    `dataset.verify` does, IndexError for a bad index.
+    An item is a dictionary of tensors: images uint8 [3, height, width], locations [max, 2], colors [max],
+    n_objects, and the folder's extras. Checksums are verified once, on construction (not with `check=False`);
+    shards are memory-mapped when first used, so memory does not grow with the data. Raises as
+    `dataset.verify` does, and IndexError for a bad index.
     """
 
     def __init__(self, folder, counts: Sequence[int] | None = None, check: bool = True):
@@ -78,7 +77,7 @@ class ShardDataset(Dataset):
         self.ends = np.cumsum([manifest["shards"][path.name]["images"] for path in self.paths])
         self._open: dict[int, dict[str, np.ndarray]] = {}
         self._line_ends: dict[int, np.ndarray] = {}
-        # a shard that was read stays open; 1,024 are soon reached
+        # shards stay open once read, and the usual limit of 1,024 is soon reached
         allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(allowed, min(most, allowed + len(self.paths))), most))
 
@@ -91,8 +90,8 @@ class ShardDataset(Dataset):
         return {name: torch.from_numpy(self._rows_of(shard, name, one))[0] for name in self._map(shard)}
 
     def column(self, name: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        """One array of many scenes (default: all), in the order asked for. Raises IndexError for an index
-        outside.
+        """One array for many scenes (default: all), in the order of `indices`. Raises IndexError for an index
+        out of range.
         """
         indices = np.arange(len(self)) if indices is None else np.asarray(indices)
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
@@ -109,9 +108,7 @@ class ShardDataset(Dataset):
         return out
 
     def _rows_of(self, shard, name, rows):
-        """Rows of an array, copied; what has an entry for each object is padded to the folder's largest
-        count.
-        """
+        """Rows of an array, copied; per-object arrays are padded to the folder's largest count."""
         found = np.array(self._map(shard)[name][rows])
         if name not in PADDING:
             return found
@@ -132,14 +129,14 @@ class ShardDataset(Dataset):
         return shard, index - int(self.ends[shard - 1] if shard else 0)
 
     def scene(self, index: int) -> dict[str, Any]:
-        """The CLEVR scene JSON of one image, with all that a shard's lines leave out (`scene_to_json`)."""
+        """The CLEVR scene JSON of one image, with everything a shard's lines leave out (`scene_to_json`)."""
         self._find(index)
         line = json.loads(self.scene_lines([index])[0])
         size = picture_size(self.settings["resolution"])
         return line if "directions" in line else scene_to_json(scene_from_json(line), "new", *size)
 
     def scene_lines(self, indices) -> list[str]:
-        """The scenes as the shards hold them, a line of JSON each, in the order asked for."""
+        """The scenes as the shards store them, one line of JSON each, in the order of `indices`."""
         places, found = [self._find(int(index)) for index in indices], {}
         for shard in {shard for shard, _ in places}:
             path = self.paths[shard].with_suffix(".jsonl")
@@ -158,18 +155,18 @@ class ShardDataset(Dataset):
 
 
 def load(folder, counts: Sequence[int] | None = None) -> dict[str, np.ndarray]:
-    """All scenes (of the given object counts) as arrays in memory, checksums verified. Raises as
+    """Load all scenes (of the given object counts) into memory, with verified checksums. Raises as
     `dataset.verify` does.
 
-    images uint8 [n, 3, res, res], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8 [n],
-    where max is the folder's largest count, and the folder's extras (see `annotations.annotate`).
+    images uint8 [n, 3, height, width], locations float32 [n, max, 2], colors int8 [n, max], n_objects int8
+    [n], where max is the folder's largest count, and the folder's extras (see `annotations.annotate`).
     """
     scenes = ShardDataset(folder, counts)
     return {name: scenes.column(name) for name in map_arrays(scenes.paths[0])}
 
 
 def features(arrays: Sequence[str], settings: dict) -> Any:
-    """The columns of a folder as `datasets` knows them; `arrays` are the names of a shard's."""
+    """The `datasets.Features` of a folder; `arrays` are the names of a shard's arrays."""
     import datasets
 
     side = picture_size(settings["resolution"])[::-1]
@@ -197,7 +194,7 @@ def png(image: np.ndarray) -> bytes:
 
 
 def row(arrays: dict[str, np.ndarray], i: int, line: str) -> dict[str, Any]:
-    """Row i of some arrays as the table has it: the picture as PNG, no padding of absent objects."""
+    """Row i of some arrays as a row of the table: the image as PNG, no padding for absent objects."""
     n = int(arrays["n_objects"][i])
     found = {name: np.array(array[i]) for name, array in arrays.items()}
     for name in PADDING.keys() & found.keys():
@@ -207,7 +204,7 @@ def row(arrays: dict[str, np.ndarray], i: int, line: str) -> dict[str, Any]:
 
 
 def _rows(shards: Sequence[Path], digests: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The table's rows of some shards; `digests` only mark a cache as theirs."""
+    """The table's rows of some shards; `digests` only tie the cache to their contents."""
     for path in shards:
         arrays = map_arrays(path)
         with open(path.with_suffix(".jsonl")) as lines:
@@ -218,13 +215,13 @@ def _rows(shards: Sequence[Path], digests: Sequence[str]) -> Iterator[dict[str, 
 def to_huggingface(
     folder, counts: Sequence[int] | None = None, cache_dir=None, check: bool = True, processes: int = 1
 ) -> Any:
-    """The folder as a `datasets.Dataset`, offline; from there save_to_disk or push_to_hub. For Parquet files
-    with splits, `parquet.export` needs no cache.
+    """Convert a folder to a `datasets.Dataset`, offline; save_to_disk or push_to_hub continue from there. For
+    Parquet files with splits, `parquet.export` needs no cache.
 
     Columns: image (Image), locations, colors (ClassLabel) and boxes with one entry per object, n_objects,
     masks and depth (Array2D), scene (JSON text, a shard's line). Rows are written to `cache_dir` as they are
-    read, by so many `processes`, so memory stays flat; by default that is a temporary folder, removed when
-    Python ends. Raises as `dataset.verify` does, ValueError for fewer processes than one.
+    read, by `processes` processes, so memory stays flat; the default is a temporary folder, removed when
+    Python exits. Raises as `dataset.verify` does, and ValueError for fewer than one process.
     """
     import datasets
 

@@ -1,4 +1,4 @@
-"""What a rendered folder holds, and whether it is whole: manifest.json has the settings, each shard's
+"""What a rendered folder holds, and whether it is intact: manifest.json has the settings, each shard's
 checksums lie beside it.
 """
 
@@ -12,9 +12,9 @@ from lcs_utils.clevr.shards import MANIFEST
 
 
 def read_settings(folder) -> dict:
-    """manifest.json: {"settings": ..., "shards": ...}, the latter with the checksums of folders of before.
+    """Read manifest.json: {"settings": ..., "shards": ...}, the latter with the checksums of older folders.
 
-    Raises FileNotFoundError or ValueError, with the remedy.
+    Raises FileNotFoundError or ValueError that says what to do.
     """
     path = Path(folder) / MANIFEST
     if not path.exists():
@@ -48,7 +48,7 @@ def read_manifest(folder) -> dict:
 
 
 def check_same(folder, old, new):
-    """Raise ValueError, naming what differs, unless the settings of a folder are these."""
+    """Raise ValueError, naming the differences, unless a folder's settings are the new ones."""
     differing = [
         f"{k}: {old.get(k)!r} there, {new.get(k)!r} here" for k in {**old, **new} if old.get(k) != new.get(k)
     ]
@@ -61,8 +61,8 @@ def check_same(folder, old, new):
 def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
     """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
 
-    `checksums=False` only looks whether the files are there. Raises FileNotFoundError or ValueError naming
-    the file and the command that restores it.
+    `checksums=False` only checks that the files exist. Raises FileNotFoundError or ValueError naming the file
+    and the command that restores it.
     """
     folder, found = Path(folder), []
     manifest = read_settings(folder)

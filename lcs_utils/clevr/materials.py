@@ -67,7 +67,7 @@ def _mirrored(ax, ay, az, v, n, cos_v):
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _over_footprint(p, v, n, cos_v, f, width, o):
-    """`_mirrored` over the offset f width across the view, carried to the surface of `o`."""
+    """`_mirrored` for the offset f * width across the view, projected onto the surface of `o`."""
     slide = dot(f, n) * width / max(cos_v, 0.05)
     fx, fy, fz = f[0] * width - slide * v[0], f[1] * width - slide * v[1], f[2] * width - slide * v[2]
     ax, ay, az = normal_change(p[0], p[1], p[2], fx, fy, fz, o)
@@ -76,21 +76,19 @@ def _over_footprint(p, v, n, cos_v, f, width, o):
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def _shift(turn, m, facing, distance, normal, edge_u, edge_v, scale):
-    """How far a change of the mirrored direction m moves its meeting point with a lamp, in half edges of
-    the lamp.
-    """
+    """How far a change of the mirrored direction m moves its intersection with a lamp, in its half edges."""
     r = add(turn, -dot(turn, normal) / facing, m)
     return distance * scale * dot(r, edge_u), distance * scale * dot(r, edge_v)
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
-    """Radiance of the lamps that the sharp lobe shows: squares blurred by it, averaged over the sample's
-    footprint.
+    """Radiance of the lamps as the sharp lobe reflects them: squares blurred by it, averaged over the
+    sample's footprint.
 
-    The footprint (`width` along the camera's `axes`) is carried to the lamp by the surface's curvature: a
-    glint on a rounded edge far thinner than a pixel keeps its energy. Lamps beyond the distance `blocked`
-    are hidden.
+    The surface's curvature projects the footprint (`width` along the camera's `axes`) onto the lamp, so a
+    glint on a rounded edge far thinner than a pixel keeps its energy. Lamps beyond the distance `blocked` are
+    hidden.
     """
     cos_v = dot(n, v)
     m = add((-v[0], -v[1], -v[2]), 2.0 * cos_v, n)
@@ -200,7 +198,7 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
     rough, sharp, blocked, mirrored = BLACK, BLACK, FAR, 2 if metal else 1
     if not metal and f_outer <= 0.02:
         rough, mirrored = (0.12, 0.12, 0.12), 0
-    # a ray of the rough lobe, then metal's mirror; one call keeps the CUDA kernel small
+    # a ray for the rough lobe, then one for metal's mirror; a single call keeps the CUDA kernel small
     for mirror in range(mirrored):
         weight, hx, hy, hz = 1.0, nx, ny, nz
         if mirror == 0:  # a half vector drawn from the lobe's distribution of normals

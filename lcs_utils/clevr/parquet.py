@@ -1,7 +1,7 @@
-"""A rendered folder as Parquet files for anybody's tools: `python -m lcs_utils.clevr.parquet FOLDER OUT`.
+"""Export a rendered folder as Parquet files: `python -m lcs_utils.clevr.parquet FOLDER OUT`.
 
-`datasets.load_dataset(OUT)`, pandas and polars open it: pictures as PNG, labels, scenes as JSON; splits;
-images of all object counts in one random order. Several processes write, and a killed export goes on.
+`datasets.load_dataset(OUT)`, pandas and polars can read them: images as PNG, labels, scenes as JSON, in
+splits, all object counts in one random order. Several processes write, and a killed export resumes.
 """
 
 import argparse
@@ -22,18 +22,18 @@ from lcs_utils.clevr.loading import ShardDataset, features, row
 
 SPLITS = {"train": 0.96, "validation": 0.02, "test": 0.02}
 EXPORT = "export.json"
-ROW_GROUP = 256  # what a reader of a single row has to decode
+ROW_GROUP = 256  # rows that reading a single one has to decode
 
 
 def order(total: int, splits: dict[str, float], seed: int) -> dict[str, np.ndarray]:
-    """The images of each split: consecutive pieces of one permutation of all."""
+    """{split: image indices}, consecutive pieces of one random permutation."""
     permutation = np.random.Generator(np.random.PCG64(seed)).permutation(total)
     ends = [round(total * share) for share in np.cumsum(list(splits.values()))]
     return dict(zip(splits, np.split(permutation, ends[:-1]), strict=True))
 
 
 def _write(out, folder, name, indices):
-    """One file with these images, in this order; returns how many."""
+    """Write one file with these images, in this order; return how many."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -41,7 +41,7 @@ def _write(out, folder, name, indices):
     names = list(data[0])
     kinds = features(names, data.settings)
     columns = {column: [] for column in kinds}
-    for start in range(0, len(indices), ROW_GROUP):  # pictures are raw only a few at a time
+    for start in range(0, len(indices), ROW_GROUP):  # only a few images are decoded at a time
         some = indices[start : start + ROW_GROUP]
         arrays = {array: data.column(array, some) for array in names}
         for i, line in enumerate(data.scene_lines(some)):
@@ -73,12 +73,12 @@ def export(
     processes: int = 1,
     progress: bool = True,
 ) -> dict[str, int]:
-    """Write the shards of `folder` as Parquet files into `out`; returns the rows of each split.
+    """Write the shards of `folder` as Parquet files into `out`; return the number of rows of each split.
 
-    `splits` are shares that add up to 1 (default: SPLITS); `seed` draws the order. Columns as in
-    `loading.to_huggingface`. The files depend on the folder and these arguments, not on `processes`; files
-    that are there are kept. Raises ValueError for bad arguments and an `out` that another export began,
-    and as `dataset.verify` does.
+    `splits` are shares that add up to 1 (default: SPLITS); `seed` sets the order. Columns as in
+    `loading.to_huggingface`. The files depend on the folder and these arguments, not on `processes`; existing
+    files are kept. Raises ValueError for bad arguments and for an `out` that a different export started, and
+    as `dataset.verify` does.
     """
     splits = SPLITS if splits is None else splits
     _check(folder, out, splits, rows_per_file, processes)
@@ -111,7 +111,7 @@ def export(
 
 
 def _parse_splits(text):
-    """train=0.9,test=0.1, for argparse."""
+    """Parse train=0.9,test=0.1 for argparse."""
     try:
         return {name: float(share) for name, share in (piece.split("=") for piece in text.split(","))}
     except ValueError:
@@ -123,10 +123,10 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.clevr.parquet", description="Write rendered shards as Parquet files."
     )
-    parser.add_argument("folder", help="made by python -m lcs_utils.clevr.dataset")
-    parser.add_argument("out", help="where the Parquet files go")
-    parser.add_argument("--splits", type=_parse_splits, default=SPLITS, help="as train=0.9,test=0.1")
-    parser.add_argument("--seed", type=int, default=0, help="of the order")
+    parser.add_argument("folder", help="folder made by python -m lcs_utils.clevr.dataset")
+    parser.add_argument("out", help="output folder")
+    parser.add_argument("--splits", type=_parse_splits, default=SPLITS, help="such as train=0.9,test=0.1")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order")
     parser.add_argument("--rows-per-file", type=int, default=8192)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args(arguments)

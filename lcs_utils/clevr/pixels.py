@@ -1,8 +1,7 @@
-"""One pixel, compiled with numba for processors and for CUDA: what it needs, its samples, its bytes.
+"""One pixel, compiled with numba for CPU and for CUDA: its kind, its samples, its bytes.
 
 A pixel gets one sample where it shows unshadowed floor, antialias^2 elsewhere, and four times that on
-silhouettes and metal. No kernel from here down allocates memory, so that the same source runs in a CUDA
-thread.
+silhouettes and metal. No kernel used here allocates memory, so that the same source runs in a CUDA thread.
 """
 
 import math
@@ -17,7 +16,7 @@ from lcs_utils.clevr.shading import BLACK, FLOOR, INV_PI, blockers, filtered, ma
 from lcs_utils.clevr.tracer import FAR, MATERIAL, hit_floor, hit_object, object_normal
 
 ANTIALIAS = (1, 2, 3, 4)
-CLAMP = 8.0  # of one sample, so that a few of them stand for a glint's true coverage
+CLAMP = 8.0  # most radiance of a sample, so that a few stand for a glint's true coverage
 
 
 def _filter_offsets(antialias, width=3.0):
@@ -32,8 +31,8 @@ def _filter_offsets(antialias, width=3.0):
 
 
 def check(resolution: int | tuple[int, int], antialias: int = 1) -> tuple[int, int]:
-    """Width and height. Raises ValueError for an antialias other than 1, 2, 3, 4 or a side outside 8..4096,
-    TypeError for what are no whole numbers.
+    """Width and height. Raises ValueError for an antialias other than 1, 2, 3, 4 or a bad resolution
+    (`picture_size`), TypeError for an antialias that is no whole number.
     """
     check_count("antialias", antialias, None)
     if antialias not in ANTIALIAS:
@@ -42,8 +41,8 @@ def check(resolution: int | tuple[int, int], antialias: int = 1) -> tuple[int, i
 
 
 def patterns(antialias):
-    """Offsets along each axis, in pixels, of the samples of free floor, of other pixels, of silhouettes and
-    metal. Raises ValueError for an antialias outside 1..4, TypeError for what is no whole number.
+    """Offsets of samples along each axis, in pixels: for unshadowed floor, for other pixels, for silhouettes
+    and metal. Raises ValueError for an antialias outside 1..4, TypeError if it is no whole number.
     """
     check_count("antialias", antialias, 1, 4)
     return np.zeros(1), _filter_offsets(antialias), _filter_offsets(2 * antialias)
@@ -92,7 +91,7 @@ def _radiance(column, row, size, camera, axes, frames, objects, n, candidates, s
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def pixel_kind(column, row, size, camera, axes, frames, objects, n, candidates, offsets):
-    """What a pixel needs: 0 one sample (free floor), 1 the plain pattern, 2 the fine one (a silhouette or
+    """Kind of a pixel: 0 one sample (unshadowed floor), 1 the coarse pattern, 2 the fine one (a silhouette or
     metal).
     """
     column, row = column + 0.5, row + 0.5
@@ -118,7 +117,7 @@ def pixel_kind(column, row, size, camera, axes, frames, objects, n, candidates, 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def candidate_objects(column, row, boxes, n):
-    """Bit set of the objects whose rectangle holds a pixel."""
+    """Bit set of the objects whose rectangle contains a pixel."""
     found = 0
     for k in range(n):
         if boxes[k, 0] <= column < boxes[k, 1] and boxes[k, 2] <= row < boxes[k, 3]:
@@ -128,9 +127,7 @@ def candidate_objects(column, row, boxes, n):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def pixel_sample(column, row, i, offsets, shadows, size, camera, axes, frames, objects, n, candidates):
-    """Radiance, clamped, of sample i of len(offsets)^2 of a pixel; `shadows` False: no lamp is hidden from
-    it.
-    """
+    """Clamped radiance of sample i of a pixel's len(offsets)^2; `shadows` False: no lamp is hidden."""
     aa = len(offsets)
     rays = max(1, 16 // (aa * aa)) if shadows else 0
     spread = 1.0 / (size[0] * camera[3] * aa)

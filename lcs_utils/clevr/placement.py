@@ -1,6 +1,4 @@
-"""CLEVR's placement by rejection, compiled with numba: sizes and places until gaps, margins and visibility
-hold.
-"""
+"""CLEVR's placement by rejection, in numba: redraw until gaps, margins and visibility hold."""
 
 import math
 
@@ -13,7 +11,7 @@ RIGHT = (0.6563112735748291, 0.7544902563095093)
 BEHIND = (-0.754490315914154, 0.6563112735748291)
 MIN_DISTANCE, MARGIN = 0.25, 0.4
 MAX_TRIES = 50
-HOPELESS = 20_000  # restarts in which the last object's turn never came
+HOPELESS = 20_000  # restarts that never reach the last object, or fail only the later tests
 MIN_VISIBLE_PIXELS = 200  # of a 320x240 frame
 
 
@@ -30,12 +28,12 @@ def _free(rows, reach, n, x, y, r, min_distance, margin):
 
 @njit(cache=True)
 def place(rng, n, camera, rules, radii, shapes, colors, materials, limit, rows, drawn):
-    """Fill `rows` (tracer's geometry) and `drawn` (size, shape, color, degrees, material); False after
-    `limit` fresh starts, or earlier where hope is gone.
+    """Fill `rows` (tracer's geometry) and `drawn` (size, shape, color, degrees, material); return False after
+    `limit` restarts, or earlier if there is no hope.
 
-    `camera` is location, focal lengths and target, `rules` gap, margin, scale of the visibility test (0:
-    none) and whether centers must lie inside; the world's `radii`, `shapes` (solid and stretch), and
-    numbers of `colors` and `materials`.
+    `camera`: location, focal lengths, target; `rules`: gap, margin, scale of the visibility test (0: none)
+    and whether centers must lie inside; `radii`, `shapes` (solid and stretch) and the numbers of `colors` and
+    `materials` are the world's.
     """
     min_distance, margin, visible_scale, inside = rules
     height, width = 240 // max(visible_scale, 1), 320 // max(visible_scale, 1)
@@ -51,7 +49,7 @@ def place(rng, n, camera, rules, radii, shapes, colors, materials, limit, rows, 
             reached = max(reached, k)
             size = int(rng.random() * len(radii))
             widest, found = 0.0, False
-            for shape in range(len(shapes)):  # its shape is drawn later: it must be free for any
+            for shape in range(len(shapes)):  # its shape is drawn later, so any must fit
                 widest = max(widest, radii[size] * max(shapes[shape, 1], shapes[shape, 2]))
             x = y = 0.0
             for _try in range(MAX_TRIES):

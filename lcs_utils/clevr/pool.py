@@ -1,4 +1,4 @@
-"""Jobs in several processes, hardly more submitted than are at work: an error or Ctrl-C ends all at once."""
+"""Run jobs in several processes with a short queue, so that an error or Ctrl-C ends them all at once."""
 
 import multiprocessing
 import os
@@ -18,12 +18,12 @@ def _start_worker(end, folder):
     import numba
 
     numba.set_num_threads(1)  # parallel over jobs; more threads inside would fight for the same cores
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells all, but only the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; only the parent acts on it
     threading.Thread(target=_end_when_told, args=(end, folder), daemon=True).start()
 
 
 def _end_when_told(end, folder):
-    """Wait until the parent closes its end of a pipe, or dies, and leave nothing half written behind."""
+    """Exit when the parent closes its end of the pipe or dies, after deleting our temporary files."""
     end.poll(None)
     for path in Path(folder).glob(f".*.tmp{os.getpid()}*"):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
@@ -32,7 +32,7 @@ def _end_when_told(end, folder):
 
 @contextmanager
 def _interrupts_later():
-    """A process started here never sees Ctrl-C, not even before it runs a line of ours."""
+    """Block Ctrl-C: a process started here never sees it, not even before it runs a line of ours."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -41,11 +41,11 @@ def _interrupts_later():
 
 
 def run(function: Callable, jobs: Iterable[tuple], workers: int, folder) -> Iterator[Any]:
-    """function(*job) of every job as it is ready, by `workers` spawned processes (1: by this one, in order).
+    """Yield function(*job) as each job finishes, from `workers` spawned processes (1: in this one, in order).
 
-    At the first error, or when the caller stops, the workers end within a moment, whatever they are at, and
-    their temporary files (`store.atomic_path`) in `folder` go. Raises what a job raises, and RuntimeError
-    when a worker was killed.
+    At the first error, or when the caller stops iterating, the workers are ended at once and their temporary
+    files (`store.atomic_path`) in `folder` deleted. Raises what a job raises, and RuntimeError when a worker
+    was killed.
     """
     if workers == 1:
         yield from (function(*job) for job in jobs)
@@ -56,7 +56,7 @@ def run(function: Callable, jobs: Iterable[tuple], workers: int, folder) -> Iter
     pool = ProcessPoolExecutor(workers, context, _start_worker, (end, folder))
     try:
         while True:
-            for job in islice(jobs, 2 * workers - len(waiting)):  # one at work and one ready for each
+            for job in islice(jobs, 2 * workers - len(waiting)):  # per worker one running, one queued
                 with _interrupts_later():
                     waiting.add(pool.submit(function, *job))
             if not waiting:
@@ -71,9 +71,9 @@ def run(function: Callable, jobs: Iterable[tuple], workers: int, folder) -> Iter
         if not finished:
             cause += " (or the calling script starts work outside of `if __name__ == '__main__':`)"
         raise RuntimeError(
-            f"a worker was killed, {cause}; what was finished is kept, and the same command goes on"
+            f"a worker was killed, {cause}; finished work is kept; the same command resumes"
         ) from None
     finally:
-        ours.close()  # the workers' sign to end; after a whole run there are none
+        ours.close()  # tells the workers to end; after a complete run there are none
         pool.shutdown(cancel_futures=True)
         end.close()

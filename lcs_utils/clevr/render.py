@@ -1,8 +1,7 @@
-"""CLEVR's look without Blender: an analytic ray tracer, compiled with numba, fixed patterns in place of
-chance.
+"""CLEVR's look without Blender: an analytic ray tracer in numba, with fixed sampling patterns.
 
-Geometry is in `tracer`, light in `shading` and `materials`, a pixel's samples in `pixels`; `cuda` has the
-same kernels on a GPU. Linear light is clipped and stored as 8-bit sRGB, as Blender's "Standard" view does.
+Geometry is in `tracer`, light in `shading` and `materials`, a pixel's samples in `pixels`; `cuda` runs the
+same kernels on a GPU. Linear light is clipped and stored as 8-bit sRGB, like Blender's "Standard" view.
 """
 
 import sys
@@ -19,7 +18,7 @@ from lcs_utils.clevr.pixels import candidate_objects, check, patterns, pixel_kin
 from lcs_utils.clevr.shading import BLACK, add, fill_lamps
 from lcs_utils.clevr.tracer import fill_boxes, fill_view
 
-LOOK = 2  # version of the picture that a scene gives; nets trained on one look are tested on it
+LOOK = 2  # version of the rendered look; nets are tested on the look they were trained on
 BACKENDS = ("fast", "cuda", "cycles")
 
 
@@ -67,15 +66,15 @@ def _render_all(rows, counts, cameras, lamps, size, center, coarse, fine, images
 def render(
     scenes, resolution: int | tuple[int, int], antialias: int = 3, backend: str = "fast"
 ) -> UInt8[np.ndarray, "batch height width 3"]:
-    """Images (sRGB bytes) of scenes, antialias^2 samples per pixel of an object, in parallel over scenes.
+    """Render scenes as sRGB bytes, antialias^2 samples per pixel of an object, in parallel over scenes.
 
-    `resolution` is the side of a square, or (width, height); the scene's crop says what either shows ("v1"
-    at (480, 320) is the published images' frame).
+    `resolution` is the side of a square, or (width, height); the scene's crop decides what it shows ("v1" at
+    (480, 320) is the published images' frame).
 
-    A function of its arguments alone: sampling patterns are a fixed sequence shifted by a hash of the
-    pixel. `backend` "cuda" runs the same kernels on an NVIDIA GPU; "cycles" asks Blender instead
+    Deterministic in its arguments: sampling patterns are a fixed sequence shifted by a hash of the pixel.
+    `backend` "cuda" runs the same kernels on an NVIDIA GPU; "cycles" renders with Blender instead
     (`antialias` is then unused). Raises ValueError for an antialias other than 1, 2, 3, 4, a resolution
-    outside 8..4096 or an unknown backend, RuntimeError where the GPU or Blender is missing.
+    outside 8..4096 or an unknown backend, RuntimeError if the GPU or Blender is missing.
     """
     if isinstance(scenes, clevr_scenes.Scene):
         raise TypeError(f"render takes a list of scenes, as in render([scene], {resolution})[0]")
@@ -91,7 +90,7 @@ def render(
         return render_cuda(scenes, resolution, antialias)
     rows, counts, cameras, lamps = clevr_scenes.pack(scenes)
     images = np.empty((len(counts), size[1], size[0], 3), np.uint8)
-    # if it is in use: numba shares OpenMP with it and would reset its number of threads
+    # numba shares OpenMP with torch, if it is loaded, and would reset its number of threads
     torch = sys.modules.get("torch")
     threads = torch.get_num_threads() if torch else 0
     _render_all(rows, counts, cameras, lamps, size, *patterns(antialias), images)
@@ -101,7 +100,5 @@ def render(
 
 
 def object_ids(scene, resolution: int | tuple[int, int]) -> Int[np.ndarray, "height width"]:
-    """Index of the object seen at each pixel center, -1 for the floor: masks, boxes, visible pixels follow
-    from it.
-    """
+    """Index of the object seen at each pixel center, -1 for the floor; masks and boxes follow from it."""
     return trace(scene, *check(resolution)).ids

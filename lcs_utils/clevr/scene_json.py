@@ -1,8 +1,7 @@
-"""CLEVR's scene JSON: every original key, and camera, lamps and seed, without which an image cannot be made
-again.
+"""CLEVR's scene JSON: all original keys, plus the camera, lamps and seed needed to render the image again.
 
-Each object also says how many pixels show it (`visible_pixels`). A shard's lines hold only what the rest
-follows from (`scene_line`); `scene_from_json` reads both.
+Each object also stores how many pixels show it (`visible_pixels`). A shard's lines leave out everything that
+can be derived (`scene_line`); `scene_from_json` reads both forms.
 """
 
 import json
@@ -36,13 +35,12 @@ DIRECTIONS = {
     "front": (-BEHIND[0], -BEHIND[1], -0.0),
     "below": (-0.0, -0.0, -1.0),
 }
-FIT = 1.5  # px that a center may be off with a fitted camera; published ones are rounded to whole pixels
+FIT = 1.5  # px, largest error of a center under a fitted camera; published centers are whole pixels
 EPSILON = 0.2  # how far along a direction an object must lie to count as related
 
 
 def relationships(scene: Scene) -> dict[str, list[list[int]]]:
-    """For left, right, front, behind and each object, the objects on that side of it (CLEVR's adjacency
-    lists).
+    """CLEVR's adjacency lists: {direction: for each object, the indices of the objects on that side of it}.
 
     Choice: the directions are those of the camera without jitter, as in every published CLEVR scene.
     """
@@ -57,8 +55,7 @@ def relationships(scene: Scene) -> dict[str, list[list[int]]]:
 
 
 def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: int = 240) -> dict:
-    """The scene as CLEVR's dictionary; pixel_coords for an image of width x height pixels, depth in scene
-    units.
+    """The scene as CLEVR's dictionary, with pixel_coords (depth in scene units) for a width x height image.
 
     `visible_pixels` counts the pixel centers of that image that show the object.
     """
@@ -98,8 +95,8 @@ def scene_to_json(scene: Scene, split: str = "new", width: int = 240, height: in
 
 
 def scene_line(scene: Scene, width: int, height: int) -> str:
-    """The scene as one line of JSON without what is constant or follows from the rest: half of the
-    bytes of CLEVR's dictionary, which `scene_to_json(scene_from_json(...))` gives back.
+    """The scene as one line of JSON without constants and derived values: half the bytes of CLEVR's
+    dictionary, which `scene_to_json(scene_from_json(...))` restores.
     """
     camera = {"location": scene.camera.location, "crop": scene.camera.crop}
     if scene.camera.focal != CROPS.get(scene.camera.crop):
@@ -150,12 +147,12 @@ def _get(holder, key, where):
 
 
 def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
-    """A scene from CLEVR's dictionary, ours (whole or a shard's line) or a published one; rebuilds the same
-    scene, and so its image, if camera and lamps are stored.
+    """A scene from CLEVR's dictionary: ours (full, or a shard's line) or a published one. If camera and lamps
+    are stored, the scene and its image are the same again.
 
-    Published scenes do not hold the camera's jitter: it is fitted to their pixel_coords (of a width x
-    height image), and the lamps hang where they do without jitter. Raises ValueError naming the object and
-    the key that is wrong.
+    Published scenes do not store the camera's jitter: it is fitted to their pixel_coords (of a width x height
+    image), and the lamps get their positions without jitter. Raises ValueError naming the wrong object and
+    key.
     """
     objects = []
     world = World.from_json(data["world"]) if isinstance(data, dict) and "world" in data else CLEVR
@@ -213,8 +210,7 @@ def _camera(data):
 
 
 def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") -> Camera:
-    """The jittered camera that best explains published pixel_coords (x, y in pixels, depth), by
-    Gauss-Newton steps.
+    """Fit the jittered camera to published pixel_coords (x, y in pixels, depth) by Gauss-Newton steps.
 
     Choice: depths are stored exactly and pixels rounded, so a depth unit weighs as much as 200 pixels.
     """
@@ -247,11 +243,10 @@ def write_scenes(
 
 
 def read_scenes(path, width: int = 480, height: int = 320) -> list[Scene]:
-    """Scenes of a collected CLEVR file, one scene's JSON, or JSON lines. Raises ValueError naming file and
-    place.
+    """Read scenes from a collected CLEVR file, a single scene's JSON, or JSON lines.
 
-    `width` and `height` are those of the images whose pixel_coords the file holds: 480x320 the published
-    ones, 320x240 what CLEVR's own script makes. Files of ours say it themselves.
+    `width`, `height`: size of the images that the file's pixel_coords refer to, 480x320 for the published
+    scenes, 320x240 for CLEVR's own script; our files store it. Raises ValueError naming the file and scene.
     """
     with open(path, encoding="utf-8") as file:
         text = file.read()

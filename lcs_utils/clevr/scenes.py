@@ -1,8 +1,7 @@
-"""CLEVR scenes by CLEVR's own procedure (Johnson et al. 2017), every one from its own (seed, index).
+"""CLEVR scenes by CLEVR's own procedure (Johnson et al. 2017), each from its own (seed, index).
 
-Free choices and quirks kept from the original: cubes have half edge = radius; left/right/front/behind are
-those of the camera without jitter; a rotation is a number of degrees that the original renderer reads as
-radians.
+Quirks kept from the original: cubes have half edge = radius; left/right/front/behind are those of the camera
+without jitter; a rotation is a number of degrees that the original renderer reads as radians.
 """
 
 import math
@@ -47,15 +46,15 @@ LAMP_LOCATIONS = {
     "back": (-1.168501377105713, 2.646024465560913, 5.815736770629883),
 }
 MAX_RESTARTS = 2_000_000  # with CLEVR's margins 12 objects need thousands, 13 too many
-MAX_SEED = 2**32 - 1  # a larger one would take two words of the generator's key, the second an index's
+MAX_SEED = 2**32 - 1  # a larger one would fill two words of the generator's key, where the index stands
 
 
 @dataclass(frozen=True)
 class SceneObject:
-    """One object; `coords` its center in scene units, `rotation` in CLEVR's "degrees", the rest names of its
-    `world`.
+    """One object: `coords` is its center in scene units, `rotation` is in CLEVR's "degrees", the others are
+    names of its `world`.
 
-    `pixel_coords` say where a published image shows it; two objects are equal whatever image they are in.
+    `pixel_coords` locate it in a published image and do not enter comparisons.
     """
 
     shape: str
@@ -80,7 +79,7 @@ class SceneObject:
 
     @property
     def radius(self) -> float:
-        """Of the unstretched solid, in scene units."""
+        """Radius of the unstretched solid, in scene units."""
         return self.world.sizes[self.size]
 
 
@@ -111,7 +110,7 @@ class Camera:
 
 @dataclass(frozen=True)
 class Lamps:
-    """Where the three area lamps hang (the sun is never moved); they shine at the origin."""
+    """Positions of the three area lamps, which point at the origin (the sun is never moved)."""
 
     key: tuple[float, float, float] = LAMP_LOCATIONS["key"]
     fill: tuple[float, float, float] = LAMP_LOCATIONS["fill"]
@@ -125,8 +124,8 @@ class Lamps:
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects (at most MAX_OBJECTS), camera and lamps: all that an image depends on; `seed` and `index` say
-    where they came from.
+    """Objects (at most MAX_OBJECTS), camera and lamps: all that an image depends on; `seed` and `index`
+    record where they came from.
     """
 
     objects: tuple[SceneObject, ...]
@@ -146,22 +145,22 @@ class Scene:
 
     @property
     def world(self) -> World:
-        """Its objects' world; CLEVR, where there are none."""
+        """The world of its objects; CLEVR if there are none."""
         return self.objects[0].world if self.objects else CLEVR
 
 
 def check_scenes(scenes) -> list[Scene]:
-    """A sequence of scenes as a list; TypeError for anything else, also for one scene."""
+    """A sequence of scenes as a list. Raises TypeError for anything else, also for a single scene."""
     return check_items("scenes", scenes, Scene, "Scenes")
 
 
 def check_scene(scene) -> Scene:
-    """One scene; TypeError for anything else."""
+    """The scene itself. Raises TypeError for anything else."""
     return check_kind("scene", scene, Scene, "a Scene")
 
 
 def _stage(seed, index, crop, world):
-    """The scene's generator and its jittered camera and lamps, in the original's order of draws."""
+    """The scene's random generator, jittered camera and lamps, drawn in the original's order."""
     check_kind("world", world, World, "a World")
     check_count("seed", seed, 0, MAX_SEED)
     check_count("index", index)
@@ -187,13 +186,12 @@ def sample_scene(
     world: World = CLEVR,
     restarts: int = MAX_RESTARTS,
 ) -> Scene:
-    """One scene of `n_objects` by CLEVR's procedure (App. E.1's data), a function of its arguments alone.
+    """Sample a scene of `n_objects` by CLEVR's procedure (App. E.1's data); depends on its arguments alone.
 
-    Raises ValueError if no legal placement is found within `restarts` fresh starts.
+    Raises ValueError if no legal placement is found within `restarts` restarts.
     Choice: the visibility test counts pixels of a 160x120 frame and scales CLEVR's 200 px of 320x240 with it.
     Choice: `margins=False` only forbids that objects intersect, for crowded scenes.
-    Choice: sizes, shapes, colors and materials are uniform, as in CLEVR; the draws' generator is numpy's
-    PCG64.
+    Choice: sizes, shapes, colors and materials are uniform, as in CLEVR; the generator is numpy's PCG64.
     Choice: a stretched shape keeps the distances of the circle around its footprint.
     """
     check_count("n_objects", n_objects, 0, MAX_OBJECTS)
@@ -224,8 +222,8 @@ def sample_scene(
 
 
 def check_placement(seed: int, indices, n_objects: int, **options) -> None:
-    """Raise ValueError unless scenes can be placed so fast that all of a data set will be: a few of them,
-    with a twentieth of the restarts.
+    """Raise ValueError unless a few scenes can be placed within a twentieth of the restarts, fast enough for
+    a whole data set.
     """
     for index in indices:
         sample_scene(seed, index, n_objects, **options, restarts=MAX_RESTARTS // 20)
@@ -235,7 +233,8 @@ def scene_at(locations, seed: int, index: int, crop: str = "center", world: Worl
     """A scene with one object centered at each image location ([K, 2], in [0, 1], x right, y down): E.1's
     test layouts.
 
-    Attributes, camera and lamps are random; the camera ray through a location meets the plane z = radius.
+    Attributes, camera and lamps are random; a center lies where the camera ray through its location meets the
+    plane at half its object's height. Raises ValueError for a location above the horizon.
     Choice: no margin, overlap or visibility test (the paper's layouts hardly ever satisfy CLEVR's margins
     from K = 4 on).
     """
@@ -275,7 +274,7 @@ def depths(scene: Scene) -> np.ndarray:
 
 
 def project(scene: Scene) -> np.ndarray:
-    """Image locations [n, 2] of the object centers, x right, y down, in units of the image (inside it: [0,
+    """Image locations [n, 2] of the object centers, x right, y down, as shares of the image (inside it: [0,
     1]).
     """
     check_scene(scene)

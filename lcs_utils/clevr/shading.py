@@ -1,9 +1,8 @@
-"""Light on CLEVR's floor and objects, compiled with numba: lamps with soft shadows, and what reflected rays
-meet.
+"""Light on CLEVR's floor and objects, compiled with numba: lamps with soft shadows, and reflected rays.
 
-What more bounces would add is an ambient term, light from the floor, and neighbors as glowing spheres;
-those constants are fitted to Cycles. Sample i of a pixel is point i of the R2 sequence, shifted by the
-pixel's hash.
+Further bounces are approximated by an ambient term, light from the floor, and neighbors as glowing spheres,
+with constants fitted to Cycles. Sample i of a pixel is point i of the R2 sequence, shifted by the pixel's
+hash.
 """
 
 import math
@@ -71,7 +70,7 @@ def point(h, stream, i):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def fill_lamps(lamps, axes, frames):
-    """Per area lamp, a row of `frames` [3, 12]: position, normal to the origin, two half edges; `axes` is
+    """Fill a row of `frames` [3, 12] per area lamp: position, normal to the origin, two half edges; `axes` is
     scratch.
     """
     for l in range(3):
@@ -83,19 +82,19 @@ def fill_lamps(lamps, axes, frames):
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def dot(a, b):
-    """Of two vectors, tuples of three."""
+    """Dot product of two vectors, tuples of three."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def add(a, share, b):
-    """a + share b, of colors."""
+    """a + share b, channel by channel."""
     return a[0] + share * b[0], a[1] + share * b[1], a[2] + share * b[2]
 
 
 @njit(cache=True, fastmath=True, error_model="numpy", inline="always")
 def filtered(a, share, b):
-    """share a b, color by color."""
+    """share a b, channel by channel."""
     return share * a[0] * b[0], share * a[1] * b[1], share * a[2] * b[2]
 
 
@@ -128,9 +127,7 @@ def lamp(l, px, py, pz, frames):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def blockers(l, px, py, pz, frames, objects, n, skip):
-    """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0: the lamp is
-    free.
-    """
+    """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0 if none do."""
     wx, wy, wz, distance, _ = lamp(l, px, py, pz, frames)
     spread = SUN_TAN if l == 3 else 0.7072 * EDGE[l] / distance
     found = 0
@@ -151,9 +148,7 @@ def blockers(l, px, py, pz, frames, objects, n, skip):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
-    """Share of lamp `l` that a point sees, by `rays` shadow rays; none is traced where `blockers` finds
-    nothing.
-    """
+    """Share of lamp `l` that a point sees, by `rays` shadow rays; none are traced if `blockers` is 0."""
     found = blockers(l, px, py, pz, frames, objects, n, skip)
     if found == 0:
         return 1.0
@@ -190,7 +185,7 @@ def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def indirect(px, py, pz, nx, ny, nz, objects, n, skip):
-    """Irradiance of the floor's bounce, the ambient term and the neighbors as glowing spheres."""
+    """Irradiance from the floor's bounce, the ambient term and the neighbors as glowing spheres."""
     light, free = BLACK, 1.0
     kind = 1 if skip < 0 else 0
     for k in range(n):

@@ -1,8 +1,8 @@
 """One shard of rendered scenes: <count>_objects_<first>.npz, its scenes as .jsonl, its checksums as .json.
 
-The checksums are written last, so a shard that has them is whole; they also say by which recipe it was
-made. Arrays are as wide as the shard's own object count, so that data sets of 1-3 and of 1-6 objects share
-their files. Folders of before keep the checksums in manifest.json, and pad to their largest count.
+The checksums are written last, so a shard that has them is complete; they also record its recipe. Arrays are
+as wide as the shard's own object count, so that data sets of 1-3 and of 1-6 objects share files. Older
+folders keep the checksums in manifest.json, and pad to their largest count.
 """
 
 import errno
@@ -24,15 +24,15 @@ from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.clevr.world import CLEVR, World
 
 MANIFEST = "manifest.json"
-INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE + i, whatever else is made
+INDEX_STRIDE = 100_000_000  # scene i with n objects has index n * INDEX_STRIDE + i in every folder
 OPTIONS = ("margins", "visibility", "require_centers_inside", "crop")  # of sample_scene
-NOT_THE_RECIPE = ("counts", "per_count", "shard_size")  # settings that say which scenes, not how they look
+NOT_THE_RECIPE = ("counts", "per_count", "shard_size")  # settings that select scenes but do not change them
 
 shard_name = "{}_objects_{:08d}.npz".format  # count, first scene
 
 
 def recipe(settings: dict) -> str:
-    """A hash of the settings that the bytes of a shard depend on, beside its object count and indices."""
+    """Hash of the settings that a shard's bytes depend on, apart from its object count and indices."""
     kept = {name: value for name, value in settings.items() if name not in NOT_THE_RECIPE}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
@@ -44,7 +44,7 @@ def jobs(settings: dict) -> list[tuple[int, int, int]]:
 
 
 def image_bytes(settings: dict, count: int) -> int:
-    """About what one image with its labels, extras and scene takes on disk."""
+    """Approximate bytes on disk of one image with its labels, extras and scene."""
     pixels = math.prod(picture_size(settings["resolution"]))
     extras = {"masks": pixels, "depth": 4 * pixels, "boxes": 8 * count}
     return 3 * pixels + 350 + 260 * count + sum(extras[name] for name in settings.get("extras", ()))
@@ -57,15 +57,15 @@ def images(scenes, settings: dict) -> np.ndarray:
 
 
 def scene_options(settings: dict) -> dict:
-    """What `sample_scene` is told beside seed, index and number of objects."""
+    """The arguments of `sample_scene` other than seed, index and number of objects."""
     world = World.from_json(settings["world"]) if "world" in settings else CLEVR
     return {name: settings[name] for name in OPTIONS} | {"world": world}
 
 
 def write(folder, settings: dict, count: int, start: int, stop: int) -> tuple[str, dict]:
-    """Render scenes start..stop-1 with `count` objects into one shard; returns its name and its checksums.
+    """Render scenes start..stop-1 with `count` objects into one shard; return its name and checksums.
 
-    Raises RuntimeError naming the file, and the space that is needed, when the disk is full.
+    Raises RuntimeError naming the file and the space it needs when the disk is full.
     """
     path, size, options = (
         Path(folder) / shard_name(count, start),
@@ -106,14 +106,14 @@ def _sha256(path):
 
 @functools.cache
 def _hashed(path, size, changed, number):
-    """Of a file that has not changed since, the hash is not computed twice in one process."""
+    """SHA-256 of a file, computed once per process unless the file changes."""
     return store.sha256(path)
 
 
 def read_entry(path: Path, manifest: dict, settings: dict | None = None) -> dict | None:
-    """The checksums of a shard, from beside it or an old manifest; None: the shard is not finished.
+    """The checksums of a shard, stored beside it or in an old manifest; None if it is unfinished.
 
-    Raises ValueError, given the settings, for a shard that other ones made.
+    Raises ValueError for a shard made with settings other than `settings`, if given.
     """
     old = manifest.get("shards", {}).get(path.name)
     try:
@@ -138,8 +138,8 @@ def damage(path: Path, entry: dict) -> str | None:
 
 
 def sibling(path: Path, settings: dict, job: tuple[int, int, int]) -> Path | None:
-    """A whole shard of the same scenes and recipe in a folder beside this one, so that nobody renders it
-    twice.
+    """A complete shard of the same scenes and recipe in a neighboring folder, to link instead of rendering it
+    again.
     """
     for there in sorted(path.parent.resolve().parent.glob(f"*/{path.name}")):
         if there.parent == path.parent.resolve():
@@ -153,7 +153,7 @@ def sibling(path: Path, settings: dict, job: tuple[int, int, int]) -> Path | Non
 
 
 def link(source: Path, target: Path) -> None:
-    """Let the target's shard be the source's, by hard links (or copies, where the disk has none)."""
+    """Hard-link the source's shard to the target's path (copy it where the disk has no hard links)."""
     for suffix in (".jsonl", ".npz", ".json"):  # checksums last, as when written
         with store.atomic_path(target.with_suffix(suffix)) as temporary:
             try:

@@ -1,11 +1,11 @@
-"""Rays against CLEVR's solids, compiled with numba: sphere, rounded cube, rounded cylinder, and stretched.
+"""Ray intersections with CLEVR's solids in numba: sphere, rounded cube, rounded cylinder, also stretched.
 
 An object is one row of a float array: shape (index into SHAPES), material (index into MATERIALS), x, y, z,
-radius, cos and sin of its rotation, linear R, G, B, roughness, whether it is stretched, and by how much
-along its own x, y, z. Every solid is convex and is found by a closed form (sphere) or by Newton's method,
-which on a convex function approaches the first root from one side and so cannot skip it. All kernels here
-and in `tracer`, `shading`, `materials`, `pixels` divide as numpy does (`error_model`): a sixth faster than
-with Python's checks for zero.
+radius, cos and sin of its rotation, linear R, G, B, roughness, whether it is stretched, and by how much along
+its own x, y, z. Every solid is convex and is found by a closed form (sphere) or by Newton's method, which on
+a convex function approaches the first root from one side and so cannot skip it. All kernels here and in
+`tracer`, `shading`, `materials`, `pixels` divide as numpy does (`error_model`): a sixth faster than with
+Python's checks for zero.
 """
 
 import math
@@ -102,7 +102,7 @@ def bound(o):
 
 @njit(cache=True, error_model="numpy")
 def fill_solid(o, shape, x, y, r, degrees):
-    """The geometry of object row `o`: `shape` is its solid and stretch; it stands on the floor."""
+    """Set the geometry of object row `o`, standing on the floor; `shape` holds its solid and stretch."""
     o[SHAPE], o[X], o[Y], o[Z], o[RADIUS] = shape[0], x, y, r * shape[3], r
     o[COS], o[SIN] = math.cos(degrees), math.sin(degrees)
     o[STRETCH], o[STRETCH + 1], o[STRETCH + 2] = shape[1], shape[2], shape[3]
@@ -111,7 +111,7 @@ def fill_solid(o, shape, x, y, r, degrees):
 
 @njit(cache=True, error_model="numpy")
 def _inside(x, y, z, o):
-    """A vector in the coordinates in which a stretched solid is the unit one."""
+    """A vector in the coordinates in which the stretched solid is the unit solid."""
     cs, sn, r = o[COS], o[SIN], o[RADIUS]
     return (
         (cs * x + sn * y) / (r * o[STRETCH]),
@@ -158,7 +158,7 @@ def _stretched_normal(x, y, z, o):
 
 @njit(cache=True, error_model="numpy")
 def _stretched_normal_change(x, y, z, tx, ty, tz, o):
-    """By a difference along the tangent: the closed form hardly pays for shapes that few scenes hold."""
+    """`normal_change` of a stretched solid, by a finite difference: few scenes contain any."""
     size = math.sqrt(tx * tx + ty * ty + tz * tz)
     if size < 1e-12:
         return 0.0, 0.0, 0.0

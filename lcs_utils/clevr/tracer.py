@@ -1,7 +1,6 @@
-"""Rays of CLEVR's camera against its objects and its swept floor, compiled with numba; arrays in, numbers
-out.
+"""Ray intersections with CLEVR's objects and curved floor, compiled with numba; arrays in, numbers out.
 
-Objects are rows as `solids` lays them out; a camera is a row too: location, two focal lengths, target.
+Objects are rows in the layout of `solids`; a camera is a row too: location, two focal lengths, target.
 """
 
 import math
@@ -74,7 +73,7 @@ _NS, _NZ = np.ascontiguousarray(_NORMAL[:, 0]), np.ascontiguousarray(_NORMAL[:, 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def hit_floor(ox, oy, oz, dx, dy, dz):
-    """Distance along the ray to the floor (FAR if it leaves) and the floor's unit normal there, as (t, nx,
+    """Distance along the ray to the floor (FAR if it misses) and the floor's unit normal there, as (t, nx,
     ny, nz).
     """
     ax, ay = FLOOR_S
@@ -124,8 +123,8 @@ def hit_any(ox, oy, oz, dx, dy, dz, objects, n, skip):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def fill_axes(cx, cy, cz, axes):
-    """Right, up and backward unit vectors, as rows, of a camera at (cx, cy, cz) that looks at the origin, z
-    up.
+    """Fill the rows of `axes` with the right, up and backward unit vectors of a camera at (cx, cy, cz) that
+    looks at the origin, z up.
     """
     d = math.sqrt(cx * cx + cy * cy + cz * cz)
     axes[2, 0], axes[2, 1], axes[2, 2] = cx / d, cy / d, cz / d
@@ -138,7 +137,7 @@ def fill_axes(cx, cy, cz, axes):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def fill_view(camera, axes):
-    """The axes of a camera row, which looks at its target; see `fill_axes`."""
+    """Fill `axes` for a camera row, which looks at its target; see `fill_axes`."""
     fill_axes(camera[0] - camera[5], camera[1] - camera[6], camera[2] - camera[7], axes)
 
 
@@ -152,9 +151,7 @@ def camera_axes(cx, cy, cz):
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def fill_boxes(objects, n, camera, axes, fx, fy, width, height, boxes):
-    """For each object the pixel rectangle [x0, x1, y0, y1) that holds its bounding sphere's image; boxes
-    [>= n, 4].
-    """
+    """Fill `boxes` [>= n, 4] with the pixel rectangles [x0, x1, y0, y1) of the objects' bounding spheres."""
     for k in range(n):
         o = objects[k]
         dx, dy, dz = o[X] - camera[0], o[Y] - camera[1], o[Z] - camera[2]

@@ -1,7 +1,7 @@
-"""What scenes are made of, as data: colors, sizes, shapes, materials, crops and where the camera stands.
+"""What scenes are made of, as data: colors, sizes, shapes, materials, crops and the camera's position.
 
-CLEVR is the default `World`; `read_world` reads another from JSON, whose missing entries are CLEVR's.
-Sampling, both back ends, labels and scene files read it, nothing else has to change (`docs/worlds.md`).
+CLEVR is the default `World`; `read_world` reads another from JSON and takes missing entries from CLEVR.
+Sampling, the back ends, labels and scene files all use it, so nothing else has to change (`docs/worlds.md`).
 """
 
 import json
@@ -44,7 +44,7 @@ class Shape(NamedTuple):
 
 
 class Material(NamedTuple):
-    """Rubber's or metal's recipe with another roughness (alpha) of its gloss, or of its wide lobe."""
+    """Rubber's or metal's recipe with its own roughness (alpha) of rubber's gloss or metal's wide lobe."""
 
     kind: str
     roughness: float
@@ -55,7 +55,7 @@ MATERIALS = {"rubber": Material("rubber", 0.35), "metal": Material("metal", 0.2)
 
 
 def numbers(value, n: int, where: str, low: float = -math.inf, high: float = math.inf) -> tuple:
-    """`n` finite numbers within bounds, as a tuple. Raises ValueError, or TypeError for no sequence."""
+    """`n` finite numbers within bounds, as a tuple. Raises ValueError for anything else."""
     try:
         found = tuple(float(v) for v in value if not isinstance(v, bool | str))
     except (TypeError, ValueError):
@@ -69,11 +69,11 @@ def numbers(value, n: int, where: str, low: float = -math.inf, high: float = mat
 @dataclass(frozen=True, eq=False)
 class World:
     """The names that scenes may use, and what they mean; `sample_scene` draws uniformly from each. Their
-    order counts: a draw is a place in it, and so is a color's label.
+    order matters: draws and color labels are indices into it.
 
-    `colors` 0-255 (used / 255 as linear values), `sizes` radii in scene units, `shapes`, `materials`,
-    `crops` focal lengths as fractions of the picture's width and height, `camera` its location without
-    jitter and `target` what it looks at, in scene units. Raises ValueError naming the entry that is wrong.
+    `colors`: 0-255 (used / 255 as linear values); `sizes`: radii in scene units; `shapes`; `materials`;
+    `crops`: focal lengths as fractions of the image's width and height; `camera`: its location without
+    jitter, and `target`: the point it looks at, in scene units. Raises ValueError naming the wrong entry.
     """
 
     colors: dict[str, tuple] = field(default_factory=lambda: dict(COLOR_RGB))
@@ -110,8 +110,8 @@ class World:
         return hash(self._key())
 
     def to_json(self) -> dict:
-        """Plain lists and dictionaries, from which `World.from_json` makes an equal world; pairs, where the
-        order counts, since JSON's dictionaries are often sorted on the way.
+        """Plain lists and dictionaries that `World.from_json` turns back into an equal world; where order
+        matters, lists of pairs, since JSON dictionaries are often sorted on the way.
         """
         shapes = {k: {"solid": s.solid, "stretch": list(s.stretch)} for k, s in self.shapes.items()}
         return {
@@ -162,9 +162,9 @@ _CHECKS = {
 
 
 def check_view(location, target, jitter: float = 0.0) -> None:
-    """Raise ValueError for a camera that looks straight up or down, lies at its target or under the floor.
+    """Raise ValueError for a camera that looks straight up or down, is at its target or under the floor.
 
-    `jitter`: how far it may still move.
+    `jitter`: how far the camera may still move, in scene units.
     """
     x, y, z = (
         a - b

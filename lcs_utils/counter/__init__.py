@@ -1,1 +1,1 @@
-"""The object counter, an instrument of its own: a net that learned from renders and spoiled renders alone."""
+"""The object counter, an instrument of its own: a net trained only on renders and corrupted renders."""

@@ -1,7 +1,7 @@
-"""Honest measurement of the object counter.
+"""Accuracy of the object counter.
 
-Everything is measured on scenes that training never saw, at every size that the counter takes: by count and
-kind on fast renders, on Blender's Cycles, on renders with faults of known strength, and on grossly wrong
+Everything is measured on scenes that training never saw, at every image size that the counter takes: by count
+and kind on fast renders, on Blender's Cycles, on renders with faults of known strength, and on grossly wrong
 images.
 """
 
@@ -40,10 +40,10 @@ STRENGTHS = {
     "fused": (0.15, 0.3, 0.5, 1.0),
 }
 NAMED = ("speckle", "confetti", "fused", "faded", "ringed")  # must be implausible from some strength on
-PASSING = 0.1  # of images at most
+PASSING = 0.1  # largest share of images that may pass
 BINS = 10  # of confidence
-SEED = 1  # of held-out scenes; training has another
-Z = round(NormalDist().inv_cdf((1 + LEVEL) / 2), 2)  # 1.96, as it is written
+SEED = 1  # of held-out scenes; training uses another
+Z = round(NormalDist().inv_cdf((1 + LEVEL) / 2), 2)  # 1.96, as usually written
 
 
 def share(yes: Tensor) -> float:
@@ -69,8 +69,8 @@ def calibration_error(confidence: Float[Tensor, "images"], right: Bool[Tensor, "
 
 
 class Found(NamedTuple):
-    """The counter's answers beside the truth; `placed`, `colored`: objects found within a cell, and with
-    their color.
+    """The counter's answers and the truth; `placed`, `colored`: number of objects found within a cell, and
+    also with the right color.
     """
 
     truth: Tensor
@@ -104,7 +104,7 @@ class Found(NamedTuple):
 def matched(
     counts: Counts, centers: Float[Tensor, "batch objects 2"], colors: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Per image, objects with a counted center within a cell, and those whose nearest such center has their
+    """Per image, the number of objects with a counted center within a cell, and of those with the right
     color.
 
     Choice: centers are paired greedily, the nearest pair first.
@@ -123,7 +123,7 @@ def matched(
 
 
 def look(net: ObjectCounter, labeled: Labeled, images: Tensor | None = None) -> Found:
-    """The counter's answers on `labeled`, or on perturbed `images` of the same scenes, 256 at a time."""
+    """Run the counter on `labeled`, or on perturbed `images` of the same scenes, 256 at a time."""
     centers, colors = torch.from_numpy(labeled.centers), torch.from_numpy(labeled.colors)
     x = from_uint8(labeled.images) if images is None else images
     parts = []
@@ -137,9 +137,9 @@ def look(net: ObjectCounter, labeled: Labeled, images: Tensor | None = None) -> 
 
 
 def references(resolution: int) -> Labeled:
-    """The 24 stored Cycles pictures of 1-10 objects, 128 px, reduced by averaging areas.
+    """The 24 stored Cycles images of 1-10 objects, 128 px, downsampled by area averaging.
 
-    Their scenes are CLEVR's own; what can hardly be seen is not counted, as in training.
+    Their scenes are CLEVR's own; hardly visible objects are not counted, as in training.
     """
     scenes, images, _ = load_references()
     labels = counter_scenes.labels([counter_scenes.prune(s) for s in scenes])
@@ -147,16 +147,15 @@ def references(resolution: int) -> Labeled:
 
 
 def reduced(labeled: Labeled, resolution: int) -> Labeled:
-    """The same with smaller images, by averaging areas."""
+    """`labeled` with its images downsampled to `resolution` px by area averaging."""
     x = torch.from_numpy(labeled.images).float()
     return labeled._replace(images=F.avg_pool2d(x, x.shape[-1] // resolution).round().to(torch.uint8).numpy())
 
 
 def on_references(net: ObjectCounter, side: int) -> dict:
-    """Exact counts on the stored Cycles references, and on the fast renderer's pictures of the same scenes,
-    of `side` px.
+    """Exact counts on the stored Cycles references, and on fast renders of the same scenes, at `side` px.
 
-    Crowded scenes by Cycles, by count: `counter_cycles`, which needs Blender and hours.
+    For crowded Cycles scenes by count see `counter.cycles`, which needs Blender and hours.
     """
     found = look(net, references(side))
     fast = counter_scenes.rendered([counter_scenes.prune(s) for s in load_references()[0]], side)
@@ -167,8 +166,8 @@ def on_references(net: ObjectCounter, side: int) -> dict:
 
 
 def melted(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
-    """Summary on scenes where objects of one color stand in one another, which count as one and are no
-    CLEVR; `parts`: bias of a counter that counted each.
+    """Summary on scenes with interpenetrating objects of one color, which count as one and are not CLEVR's;
+    `parts`: bias of a counter that counts each of them.
     """
     scenes = [
         s for count in COUNTS[1:] for s in counter_scenes.held_out_scenes("melted", count, per_count, SEED)
@@ -181,13 +180,13 @@ def melted(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
 
 
 def joined(parts: list[Found]) -> Found:
-    """Several of them as one."""
+    """Concatenate several `Found`."""
     return Found(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def clean(net: ObjectCounter, kind: str, per_count: int, side: int) -> dict:
-    """Accuracy on held-out renders of a kind of scenes, by count and over all; shares in [0, 1], of an
-    object in `colored`.
+    """Accuracy on held-out renders of one kind of scene, by count and overall; shares in [0, 1], in `colored`
+    and `located` of objects.
     """
     here = []
     for count in tqdm(COUNTS, desc=f"{kind} {side} px", mininterval=5):
@@ -205,7 +204,7 @@ def clean(net: ObjectCounter, kind: str, per_count: int, side: int) -> dict:
 
 
 def some(count: int, per_count: int, side: int) -> Labeled:
-    """The first eighth of the held-out scenes of `count` objects at CLEVR's distances, two at least."""
+    """The first eighth of the held-out scenes of `count` objects at CLEVR's distances, at least two."""
     return Labeled(
         *(
             column[: max(2, per_count // 8)]
@@ -215,10 +214,10 @@ def some(count: int, per_count: int, side: int) -> Labeled:
 
 
 def faulty(net: ObjectCounter, per_count: int, side: int) -> dict[str, dict[str, dict]]:
-    """{fault: {strength: summary}} on CLEVR's own scenes of 1 to 12 objects; exact means little where no
+    """{fault: {strength: summary}} on CLEVR's own scenes of 1 to 12 objects; `exact` means little where no
     count is defined.
 
-    `plausible` of gross strengths is over the images (`noticed`) in which the fault changed something.
+    For gross strengths, `plausible` is over the images, `noticed` in number, that the fault visibly changed.
     """
     value: dict[str, dict[str, dict]] = {}
     floors, few = (
@@ -249,7 +248,7 @@ def faulty(net: ObjectCounter, per_count: int, side: int) -> dict[str, dict[str,
 
 
 def wrong(net: ObjectCounter, per_count: int, side: int) -> dict[str, float]:
-    """{kind of grossly wrong images: share that is called plausible}, of those that were in fact spoiled."""
+    """{kind of grossly wrong image: share called plausible}, among those that were really changed."""
     floors = from_uint8(some(0, per_count, side).images)
     few = counter_scenes.join([some(count, per_count, side) for count in COUNTS])
     images, value = from_uint8(few.images), {}
@@ -272,7 +271,7 @@ def named_from(faults: dict[str, dict[str, dict]]) -> dict[str, float | None]:
 
 
 def targets(sizes: dict[str, dict]) -> list[dict]:
-    """What was asked of the counter before it was trained, what it reaches, and whether that is enough."""
+    """The targets set before training, what the counter reaches, and whether each is met."""
     value = []
     for side, of in sizes.items():
         own = of["clevr"]
@@ -301,8 +300,8 @@ def assess(net: ObjectCounter, per_count: int) -> dict:
     """Accuracy on held-out renders of every kind and size, on Cycles, on faulty and on wrong images; shares
     in [0, 1].
 
-    `per_count` scenes of each count at CLEVR's own distances, half as many crowded ones and test layouts,
-    an eighth with faults.
+    `per_count` scenes of each count at CLEVR's own distances, half as many crowded ones and test layouts, an
+    eighth as many with faults.
     """
     value = {}
     for side in sizes_of(net.config.resolution):

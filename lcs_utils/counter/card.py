@@ -1,4 +1,4 @@
-"""The object counter's checkpoint: its net, its row with all that was measured, and its card."""
+"""Write the object counter's checkpoint: the net, its row with all measurements, and its model card."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def percent(x: float) -> str:
 
 
 def melted(of: dict) -> str:
-    """What its card says of objects that stand in one another, where that was measured."""
+    """The card's sentence on interpenetrating objects, if they were measured."""
     if "melted" not in of:
         return ""
     found = of["melted"]
@@ -31,7 +31,7 @@ def melted(of: dict) -> str:
 
 
 def model_card(row: dict, folder=None) -> str:
-    """The short README.md of a counter's folder, by default of the shipped one for its resolution."""
+    """The short README.md of a counter's folder, by default the shipped one for its resolution."""
     side, parts = row["resolution"], []
     folder = Path(folder or folder_of(side))
     given = f"folder({side})" if folder == folder_of(side) else f'"{paths.shown(folder)}"'
@@ -94,7 +94,7 @@ def model_card(row: dict, folder=None) -> str:
 
 
 def export(net: ObjectCounter, folder, row: dict, per_count: int) -> dict:
-    """Measure the half-precision net and write its folder, whole or not at all."""
+    """Measure the half-precision net and write its folder atomically."""
     halve(net)
     net.float().eval()
     row = (

@@ -1,4 +1,4 @@
-"""Training and honest measurement of the object counter: `python -m lcs_utils.counter --help`.
+"""Train the object counter and measure its accuracy: `python -m lcs_utils.counter --help`.
 
 Saves its state every minute, resumes after a kill, and writes the checkpoint with its accuracy by count.
 """
@@ -20,31 +20,29 @@ from lcs_utils.nets import CheckpointError
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--resolution", type=int, default=RESOLUTION, help="px; smaller images are enlarged to it"
+        "--resolution", type=int, default=RESOLUTION, help="input size in px; smaller images are enlarged"
     )
     parser.add_argument(
-        "--scenes", type=int, default=40960, help="rendered training scenes; a resumed run may have more"
+        "--scenes", type=int, default=40960, help="rendered training scenes; a resumed run may use more"
     )
     parser.add_argument(
-        "--images", type=int, default=620_000, help="seen in all; a run that has them is only measured"
+        "--images", type=int, default=620_000, help="training images in all; a finished run is only measured"
     )
     parser.add_argument("--width", type=int, default=48, help="channels at 16x16")
     parser.add_argument("--blocks", type=int, default=1, help="residual blocks per stage")
     parser.add_argument(
-        "--by-count", action="store_true", help="draw scenes in proportion to their objects + 2"
+        "--by-count", action="store_true", help="draw scenes in proportion to their object count + 2"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--begin-with",
-        help="folder of a counter whose layers the run begins with, but for the stem of another resolution",
+        help="folder of a counter to start from (without its stem if the resolution differs)",
     )
     parser.add_argument("--held-out", type=int, default=2000, help="held-out renders per count")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu", help="where the net is trained: cpu, or cuda")
     parser.add_argument("--output", help="checkpoint folder")
-    parser.add_argument(
-        "--note", help="what the command does not say of the training, for row.json and the card"
-    )
+    parser.add_argument("--note", help="remark on the training, for row.json and the card")
     args = parser.parse_args(arguments)
     if args.resolution < RESOLUTION and not args.output:
         parser.error(

@@ -1,8 +1,8 @@
-"""What generated images get wrong, made from renders: slight faults that the counter must bear, gross ones
-it must name.
+"""Faults of generated images, made from renders: slight ones the counter must tolerate, gross ones it must
+call implausible.
 
-Faults with a strength are in `corruptions_graded`. Images are [batch 3 height width] in [-1, 1]; lengths
-are in pixels of a 32 px image and scale with the resolution.
+Faults with a strength are in `corruptions_graded`. Images are [batch 3 height width] in [-1, 1]; lengths are
+in pixels of a 32 px image and scale with the resolution.
 """
 
 import math
@@ -14,17 +14,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 Images = Float[Tensor, "batch 3 height width"]
-Pool = Float[Tensor, "pool 3 height width"]  # of another number than the images
+Pool = Float[Tensor, "pool 3 height width"]  # need not be as many as the images
 
 
 def uniform(n, low, high, generator, log=False):
-    """Numbers [n 1 1 1] uniform between `low` and `high`, or uniform in their logarithm."""
+    """Random numbers [n 1 1 1], uniform between `low` and `high`, or uniform in their logarithm."""
     u = torch.rand(n, 1, 1, 1, generator=generator)
     return low * (high / low) ** u if log else low + (high - low) * u
 
 
 def smooth_field(images, side, generator, channels=3):
-    """Smooth random numbers of unit variance at the images' size, that vary over 1/side of it."""
+    """A smooth random field of unit variance at the images' size, varying over 1/side of it."""
     noise = torch.randn(len(images), channels, side, side, generator=generator)
     field = F.interpolate(noise, images.shape[-2:], mode="bicubic", align_corners=False)
     return field / field.std((1, 2, 3), keepdim=True).clamp_min(1e-3)
@@ -59,8 +59,8 @@ def blur(images: Images, sigma: Float[Tensor, "batch 1 1 1"], stretch: float = 1
 def slight(images: Images, generator: torch.Generator, strength: float = 1.0) -> Images:
     """Faults of good samples: blur up to 0.4 px, noise up to 0.05, gain, offset and tint of a few percent.
 
-    Choice: each fault is absent from half of the images, or its absence would tell a clean render from a
-    worn one.
+    Choice: each fault is absent from half of the images, since its absence would otherwise give away a clean
+    render.
     """
     n = len(images)
 
@@ -75,7 +75,7 @@ def slight(images: Images, generator: torch.Generator, strength: float = 1.0) ->
 
 
 def displaced(images, field):
-    """Images whose pixels come from `field` [batch 2 height width] px away."""
+    """Resample images with per-pixel offsets `field` [batch 2 height width], in px."""
     side = images.shape[-1]
     axis = (torch.arange(side) + 0.5) * 2 / side - 1
     grid = torch.stack(torch.meshgrid(axis, axis, indexing="xy"), -1)
@@ -175,11 +175,11 @@ HARD = (blended, pasted)  # the kinds most like a scene, which training shows mo
 def gross(
     images: Images, generator: torch.Generator, empty: Pool, kinds=GROSS
 ) -> tuple[Images, Bool[Tensor, "batch"]]:
-    """Grossly wrong images, an equal share of each kind, and whether each was in fact spoiled.
+    """Grossly wrong images, an equal share of each kind, and whether each was really spoiled.
 
-    `empty` are renders without objects. Choice: an image is spoiled when some 3x3 pixels differ by 0.12
-    from the scene and from what it was mixed with (or, cut and pasted, when the cut runs through such a
-    difference).
+    `empty` are renders without objects. Choice: spoiled means that some 3x3 pixels differ by 0.12 from the
+    scene and from what it was mixed with; for `pasted`, that the seam differs by 0.25; for `noisy`,
+    `miscolored`, `static` and `blurred`, that they differ by 0.08 from the scene.
     """
     others, empty = images.roll(1, 0), empty[torch.randint(len(empty), (len(images),), generator=generator)]
     spoiled, changed = [], []

@@ -1,4 +1,4 @@
-"""Faults of generated images with a strength, made from renders: slight ones are borne, gross ones named.
+"""Graded faults of generated images, made from renders: slight ones are tolerated, gross ones implausible.
 
 Images are [batch 3 height width] in [-1, 1]; lengths are in pixels of a 32 px image and scale with the
 resolution.
@@ -17,13 +17,13 @@ from lcs_utils.counter.corruptions import Images, blur, displaced, smooth_field,
 Strength = Float[Tensor, "batch 1 1 1"]
 Centers = Float[Tensor, "batch objects 2"]
 Point = Float[Tensor, "batch 2"]
-NOTICED = 0.05  # mean change of some 3x3 pixels, below which a fault left the picture as it was
+NOTICED = 0.05  # mean change of some 3x3 pixels below which a fault counts as invisible
 NEAR, FAR = 2.5, 9.0  # px between the centers of two objects that can melt into one
 
 
 def object_mask(images: Images, floor: Images) -> Float[Tensor, "batch 1 height width"]:
-    """Where the images show more than an empty scene, in [0, 1]. `floor` are other empty scenes: they
-    differ by a tenth.
+    """Where the images differ from an empty scene, in [0, 1]. `floor` are other empty scenes, which differ by
+    a tenth.
     """
     return (4 * (images - floor).abs().mean(1, keepdim=True) - 0.4).clamp(0, 1)
 
@@ -31,7 +31,7 @@ def object_mask(images: Images, floor: Images) -> Float[Tensor, "batch 1 height 
 def grown(
     mask: Float[Tensor, "batch 1 height width"], radius: float
 ) -> Float[Tensor, "batch 1 height width"]:
-    """The mask spread by `radius` px to all sides."""
+    """The mask dilated by `radius` px."""
     reach = max(1, round(radius * mask.shape[-1] / 32))
     return F.max_pool2d(mask, 2 * reach + 1, 1, reach)
 
@@ -63,8 +63,8 @@ def confetti(
 def ringed(
     images: Images, strength: Strength, floor: Images, centers: Centers, generator: torch.Generator
 ) -> Images:
-    """Halos: edges that overshoot, or a tinted ring around objects and one of the opposite tint; `strength`
-    at most.
+    """Halos: edges that overshoot, or a tinted ring around objects and one of the opposite tint, of at most
+    `strength`.
     """
     n = len(images)
     if torch.rand((), generator=generator) < 0.5:
@@ -116,7 +116,7 @@ def noise(
 
 
 def neighbors(centers: Centers, generator: torch.Generator) -> tuple[Point, Point, Bool[Tensor, "batch"]]:
-    """Two objects NEAR to FAR px apart, drawn at random in each image, in [0, 1]^2, and whether there are
+    """Centers, in [0, 1]^2, of two random objects NEAR to FAR px apart in each image, and whether there are
     any.
     """
     n, objects, _ = centers.shape
@@ -137,8 +137,7 @@ def fused(
     """Two neighboring objects melted into one shape that reaches from one to the other, as opaque as
     `strength` in [0, 1].
 
-    The slice of each object across the line between them is drawn out along it, and one passes into the
-    other.
+    The slice of each object across the line between them is extended along it, and one fades into the other.
     """
     n, _, side, _ = images.shape
     first, second, some = neighbors(centers, generator)
@@ -160,8 +159,8 @@ def fused(
 
 
 class Grade(NamedTuple):
-    """A fault by strength: up to `slight` an image stays plausible, from `gross` on it is not, in between
-    neither is said.
+    """A fault by strength: up to `slight` an image stays plausible, from `gross` on it is not, in between it
+    has no label.
 
     `most`: the strongest that training shows; up to `counted` the true count is defined and learned.
     """
@@ -184,13 +183,13 @@ GRADED = {
     "blur": Grade(out_of_focus, 0.4, 1.0, 2.5, 1.2),
     "fused": Grade(fused, 0.15, 0.5, 1.0, 0.15),
 }
-# in training
+# relative frequency in training
 ODDS = {"speckle": 4, "confetti": 7, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 8}
 
 
 class Worn(NamedTuple):
-    """Images with a fault of some strength; whether their true count is defined, their plausibility known,
-    and that.
+    """Images with a fault: whether their true count is defined (`counted`) and their plausibility is `known`,
+    and if so, `plausible`.
     """
 
     images: Images
@@ -209,8 +208,7 @@ def worn(
 ) -> Worn:
     """Images with the fault `name` of GRADED; by default a quarter slight, a quarter in between, half gross.
 
-    A fault of gross strength that nobody notices, such as speckle on no object, says nothing about
-    plausibility.
+    A gross fault that nobody notices, such as speckle on no object, has unknown plausibility.
     Raises ValueError for an unknown fault.
     """
     if name not in GRADED:

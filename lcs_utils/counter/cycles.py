@@ -1,13 +1,10 @@
-"""The counter on crowded scenes that Blender's Cycles drew, and on the fast renderer's pictures of the same
-scenes.
+"""The counter's accuracy on crowded scenes rendered by Blender's Cycles and by the fast renderer.
 
-    python -m lcs_utils.counter.cycles --per-count 2000    # needs bpy; about three hours of one
-    core
+    python -m lcs_utils.counter.cycles --per-count 2000    # needs bpy; about three core-hours
 
-A hundred scenes at a time: what the shipped counter says of them at each size becomes rows of
-data/counts/counter_cycles.csv at once, so that the hours can be spent in parts, on any machine, and the
-pictures need not be kept. Rows of counters that were replaced stay under their weights' hash and are
-reported as theirs.
+After every hundred scenes the shipped counter's answers at each size are added to the rows of
+data/counts/counter_cycles.csv, so that the hours can be split over runs and machines, and no images need be
+kept. Rows of replaced counters stay under their weights' hash and are reported as theirs.
 """
 
 import argparse
@@ -37,11 +34,11 @@ RESOLUTIONS, BATCH, SIDE, SEED = (32, 64), 100, 64, 2
 
 
 class Compared(NamedTuple):
-    """What a counter says of a batch of scenes of `objects` crowded objects, drawn by Cycles and by the
+    """A counter's answers on a batch of crowded scenes of `objects` objects, rendered by Cycles and by the
     fast renderer.
 
-    Numbers of images; of objects where `counted`, found within a cell (`placed`), and that with their color
-    (`colored`).
+    Numbers of images, or of objects for `counted`, `placed` (found within a cell) and `colored` (also with
+    the right color).
     """
 
     counter: str
@@ -67,12 +64,12 @@ class Compared(NamedTuple):
 
 
 def scenes_of(objects: int, batch: int) -> list[Scene]:
-    """The batch-th BATCH held-out crowded scenes of `objects` objects."""
+    """Batch number `batch`: BATCH held-out crowded scenes of `objects` objects."""
     return held_out_scenes("crowded", objects, BATCH, SEED + batch, EARLIER_SHARE)
 
 
 def numbers(cycles: Found, fast: Found) -> dict[str, int]:
-    """What two looks at the same scenes say, as the last columns of `Compared`."""
+    """The last columns of `Compared`, from the counter's answers on both renders of the same scenes."""
     value = {"images": len(cycles.truth), "exact_both": int((cycles.exact & fast.exact).sum())}
     for name, found in (("cycles", cycles), ("fast", fast)):
         value |= {
@@ -87,15 +84,15 @@ def numbers(cycles: Found, fast: Found) -> dict[str, int]:
 
 
 def name_at(side: int) -> str:
-    """What rows call the counter on images of `side` px."""
+    """The name in the rows for the counter on images of `side` px."""
     return f"{folder(side).name}_{side}px"
 
 
 def shipped(resolutions: Sequence[int] = RESOLUTIONS) -> dict[str, str]:
-    """{counter_32px ...: first 12 digits of its weights' SHA-256}, of the shipped counter for images of
-    each size.
+    """{name such as counter_32px: first 12 digits of its weights' SHA-256} of the shipped counter for each
+    image size.
 
-    Raises CheckpointError as `counter.verify`.
+    Raises CheckpointError as `net.verify`.
     """
     return {name_at(side): verify(folder(side))["sha256"][:12] for side in resolutions}
 
@@ -107,12 +104,12 @@ def count_cycles(
     threads: int | None = None,
     path: Path = ROWS,
 ) -> None:
-    """Render and count what is missing of `per_count` scenes of each of `counts`, in whole batches (App.
+    """Render and count the missing scenes, up to `per_count` for each of `counts`, in whole batches (App.
     E.2's counter).
 
-    Rows of other weights or another look of the renderer stay and are not missed by anyone. Raises
+    Rows of other weights or another look of the renderer are kept, but do not count as done. Raises
     ValueError for counts outside 0..12 or fewer than one scene, RuntimeError as `render_cycles`,
-    CheckpointError for a counter.
+    CheckpointError as `net.verify`.
     """
     counts = sorted(set(counts))
     if per_count < 1 or not counts or not set(counts) <= set(COUNTS):
@@ -151,8 +148,8 @@ def read(path: Path = ROWS) -> list[Compared]:
 
 
 class Accuracy(NamedTuple):
-    """Shares of `images` counted exactly with Wilson intervals, and their difference (Cycles less fast),
-    which is paired.
+    """Shares of `images` counted exactly with Wilson intervals, and their paired difference (Cycles less
+    fast).
     """
 
     images: int
@@ -162,9 +159,9 @@ class Accuracy(NamedTuple):
 
 
 def accuracy(rows: Sequence[Compared], counter: str, weights: str, counts: Iterable[int]) -> Accuracy | None:
-    """How often a counter of these weights is exact over `counts`, each weighing the same.
+    """How often a counter with these weights is exact over `counts`, each weighing the same.
 
-    Only batches that were drawn of every one of `counts` enter; None when there is no such batch.
+    Uses only batches that cover all of `counts`; None if there is no such batch.
     """
     counts = set(counts)
     mine = [row for row in rows if row[:3] == (counter, weights, LOOK) and row.objects in counts]
@@ -196,10 +193,10 @@ def lines(
     weights: dict[str, str],
     groups: Sequence[Iterable[int]] = (range(7), range(7, 13), COUNTS),
 ) -> list[str]:
-    """Markdown lines: of each counter and range of objects, images, percent exact by both renderers and
-    their difference.
+    """Markdown rows, per counter and range of objects: images, percent exact under both renderers, and their
+    difference.
 
-    `weights` are of the shipped counter; rows of others say so.
+    `weights` are the shipped counter's; rows of other weights are marked.
     """
 
     def percent(of):
@@ -219,12 +216,12 @@ def lines(
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--per-count", type=int, default=BATCH, help="scenes of each number of objects, whole hundreds"
+        "--per-count", type=int, default=BATCH, help="scenes per object count, in whole hundreds"
     )
     parser.add_argument(
-        "--objects", type=parse_counts, default=tuple(COUNTS), help="numbers of objects, as 0-12 or 7,8"
+        "--objects", type=parse_counts, default=tuple(COUNTS), help="object counts, such as 0-12 or 7,8"
     )
-    parser.add_argument("--threads", type=int, default=1, help="Blender's and the counters'")
+    parser.add_argument("--threads", type=int, default=1, help="threads of Blender and of the counters")
     args = parser.parse_args(arguments)
     torch.set_num_threads(args.threads)
     try:

@@ -1,5 +1,5 @@
-"""The counter for a size of images; its net, and diffusers with it, is imported only to read it, so that
-those who tell stored rows do without.
+"""Load the counter for an image size. The net, and diffusers with it, is imported only then, so that code
+that only reads stored rows does without.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load(resolution: int = shipped.RESOLUTION, folder: str | Path | None = None) -> "ObjectCounter":
-    """The counter for images of `resolution` px, or the shipped one where that is not trained, or the one in
+    """The counter for images of `resolution` px (the shipped one if that is not trained), or the one in
     `folder`. Raises as `ObjectCounter.from_pretrained`.
     """
     from lcs_utils.counter.net import ObjectCounter

@@ -1,11 +1,10 @@
-"""Counts objects in CLEVR-like images, says where each is and of what color, and whether it looks like
-CLEVR at all.
+"""A net that counts objects in CLEVR-like images, locates them, names their colors and judges plausibility.
 
     counts = ObjectCounter.from_pretrained("data/checkpoints/counter")(images)
 
-Images smaller than the counter's own 64 px are enlarged first. An object counts where its center lies in
-the image. The shipped net learned from renders alone (`lcs_utils.counter.training`): it never
-saw what any net draws.
+Images smaller than the counter's own 64 px are enlarged first. An object counts if its center lies in the
+image. The shipped net was trained on renders alone (`lcs_utils.counter.training`), never on images drawn by a
+net.
 """
 
 import json
@@ -29,19 +28,19 @@ from lcs_utils.nets import CheckpointError
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 COMMAND = "python -m lcs_utils.counter"
-# images through the net together: their features then stay in the processor's cache, a third faster than 256
+# images per forward pass: their features then stay in the CPU's cache, a third faster than 256
 AT_ONCE = 32
 folder = shipped.folder  # notebooks and cards import it from here
-LARGEST = 30  # counts above it, far beyond training, are reported as it
+LARGEST = 30  # larger counts, far beyond training, are reported as this
 
 
 def enlarged(
     images: Float[Tensor, "batch 3 side side"], resolution: int
 ) -> Float[Tensor, "batch 3 resolution resolution"]:
-    """Images in [-1, 1] as a counter of `resolution` px reads them: smaller ones by bilinear interpolation,
-    its own as they are.
+    """Images in [-1, 1] at the counter's `resolution`: smaller ones by bilinear interpolation, its own size
+    unchanged.
 
-    In training as in use, so that a 32 px image looks to the net as it did when it learned.
+    The same in training and in use, so that a 32 px image looks to the net as it did when it learned.
     """
     if images.shape[-1] == resolution:
         return images
@@ -51,10 +50,10 @@ def enlarged(
 class Counts(NamedTuple):
     """What the counter sees in each image.
 
-    count: objects; centers: theirs in [0, 1]^2 (x right, y down), NaN padded; cells: the 16x16 cells,
-    row-major, that hold a center; plausibility: in [0, 1], how much the image looks like a clean render;
-    confidence: in [0, 1], that `count` is exact, meant for plausible images; colors: each object's place in
-    `clevr.scenes.COLORS`, in the order of `centers`, -1 padded.
+    count: number of objects; centers: of objects, in [0, 1]^2 (x right, y down), NaN padded; cells: the 16x16
+    cells, row-major, that hold a center; plausibility: in [0, 1], how much the image looks like a clean
+    render; confidence: in [0, 1], that `count` is exact, meant for plausible images; colors: each object's
+    index into `clevr.scenes.COLORS`, in the order of `centers`, -1 padded.
     """
 
     count: Int[Tensor, "batch"]
@@ -66,8 +65,8 @@ class Counts(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The net's raw outputs: logits for 0, 1, 2 centers per cell, place in the cell, color logits; one row
-    per image.
+    """The net's raw outputs per cell: logits for 0, 1, 2 centers, offset in the cell, color logits; and per
+    image: precision of the count, plausibility logit.
     """
 
     occupancy: Float[Tensor, "batch 3 16 16"]
@@ -86,7 +85,7 @@ def expected_objects(occupancy: Float[Tensor, "batch 3 rows columns"]) -> Float[
 def count_logits(
     total: Float[Tensor, "batch"], precision: Float[Tensor, "batch"], n: int
 ) -> Float[Tensor, "batch n"]:
-    """Log-odds of 0..n-1 objects: a bell around the expected total with a width that the net chose for each
+    """Logits for 0..n-1 objects: a Gaussian around the expected total, of a width that the net predicts per
     image.
     """
     return -F.softplus(precision)[:, None] * (torch.arange(n, device=total.device) - total[:, None]) ** 2
@@ -95,11 +94,11 @@ def count_logits(
 def locate(
     expected: Float[Tensor, "batch side side"], count: Int[Tensor, "batch"]
 ) -> Int[Tensor, "batch objects"]:
-    """Cells (row-major) of the `count` most certain objects, -1 padded; the same cell twice when two
-    centers share it.
+    """Cells (row-major) of the `count` most certain objects, -1 padded; the same cell twice when two centers
+    share it.
 
-    Choice: a center near a cell's edge is one object spread over neighbors, so objects are taken one by one
-    as one unit of expectation from the 2x2 block that holds most, at its strongest cell.
+    Choice: a center near a cell's edge is one object spread over neighbors, so objects are removed one by
+    one, each as one unit of expectation from the 2x2 block that holds most, at its strongest cell.
     """
     batch, side, _ = expected.shape
     wide = side + 2
@@ -123,7 +122,7 @@ def locate(
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions beside the identity."""
+    """A residual block of two 3x3 convolutions."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -145,10 +144,10 @@ class ObjectCounter(ModelMixin, ConfigMixin):
     """A small convolutional net from an image to centers, colors (16x16 paper cells, App. E.1) and
     plausibility.
 
-    Full resolution -> 16x16 -> 8x8 -> 16x16, halving by strides with a residual block between. Under
-    `torch.autocast("cpu", torch.bfloat16)` it counts nearly twice as fast on processors that compute in
-    bfloat16 (ten times as slowly on those without AVX-512), a few images otherwise than in float32, which
-    the stored rows used. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
+    Full resolution -> 16x16 -> 8x8 -> 16x16, downsampled by strided convolutions with a residual block
+    between. Under `torch.autocast("cpu", torch.bfloat16)` it is nearly twice as fast on CPUs that compute in
+    bfloat16 (ten times slower on those without AVX-512) and counts a few images differently from float32,
+    which the stored rows used. Raises ValueError unless the resolution is 16 times 2, 4, 8 ...
     """
 
     @register_to_config
@@ -163,7 +162,7 @@ class ObjectCounter(ModelMixin, ConfigMixin):
             wider = width >> (levels - 1 - level)
             stem += [nn.BatchNorm2d(channels), nn.ReLU()] if level else []
             stem += [nn.Conv2d(channels, wider, 6, stride=2, padding=2)]
-            # what tells two objects apart may be finer than a cell
+            # telling two objects apart may need detail finer than a cell
             stem += [Residual(wider)] if level < levels - 1 else []
             channels = wider
         deep = width * 3 // 2
@@ -190,8 +189,8 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     @torch.no_grad()
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
-        """Counts of images in [-1, 1] (clamped) of any of `sizes`. Raises ValueError for another size or
-        another range.
+        """Count objects in images in [-1, 1] (clamped) of any of `sizes`. Raises ValueError for another size
+        or another range.
         """
         side = self.config.resolution
         check_images(images, side)
@@ -220,10 +219,10 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     @classmethod
     def from_pretrained(cls, folder=FOLDER, **options) -> "ObjectCounter":
-        """The trained counter, verified, in float32. Raises CheckpointError when it is missing, truncated
+        """Load a trained counter, verified, in float32. Raises CheckpointError when it is missing, truncated
         or altered.
 
-        A folder of `save_pretrained`, which has no row.json with a hash, is read as it is.
+        A folder of `save_pretrained`, which has no row.json with a hash, is loaded unverified.
         """
         place = Path(folder)
         saved = (

@@ -1,5 +1,5 @@
-"""How often the counter is exact, by number of objects: on renders of each kind and size, and on scenes
-that Cycles drew; and which faults it names (App. E.2).
+"""The counter's accuracy by number of objects, on renders of each kind and size and on Cycles renders, and
+the faults that it detects (App. E.2).
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,11 +34,11 @@ WORDS = {
 def by_count(
     rows: Sequence[Compared], resolution: int, where: Path | None = None
 ) -> dict[str, dict[int, Interval]]:
-    """{kind of images: {objects: share counted exactly, Wilson's 95 % interval}} of the shipped counter, or
-    of that in the folder `where`, on images of a size.
+    """{kind of images: {objects: share counted exactly, with Wilson's 95 % interval}} on images of
+    `resolution` px, for the shipped counter or the one in the folder `where`.
 
-    Renders' shares stand in its row.json, those of Cycles in `rows`, of which only its own enter: those of
-    replaced counters are in `counter_cycles.lines`. Raises CheckpointError as `counter.verify`.
+    Shares on renders are from its row.json, those on Cycles from the `rows` of its own weights;
+    `cycles.lines` reports those of replaced counters. Raises CheckpointError as `net.verify`.
     """
     row = verify(folder(resolution) if where is None else where)
     counts, found = row["counts"], {}
@@ -60,8 +60,8 @@ def by_count(
 def plot(
     rows: Sequence[Compared], resolutions: Iterable[int] = RESOLUTIONS
 ) -> tuple[Figure, dict[int | str, dict[str, dict[int, Interval]]]]:
-    """Shares counted exactly against the number of objects, a panel per size of images and one for the
-    second counter, and the numbers behind it.
+    """Plot shares counted exactly against the number of objects, one panel per image size and one for the
+    second counter; return the figure and its numbers.
     """
     found: dict[int | str, dict[str, dict[int, Interval]]] = {
         side: by_count(rows, side) for side in resolutions
@@ -100,8 +100,8 @@ def plot(
 
 
 def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dict[float, Interval]]]]:
-    """The share called plausible against how much a fault changed, a panel per fault, both counters; dashed:
-    of clean renders. With the numbers behind it, {counter: {fault: {change: share}}}.
+    """Plot the share called plausible against how much a fault changed the image, a panel per fault, both
+    counters (dashed: clean renders). Returns the figure and {counter: {fault: {change: share}}}.
     """
     found: dict[str, dict[str, dict[float, Interval]]] = {}
     figure, panels = plt.subplots(1, len(NAMED), figsize=(9.6, 2.7), sharex=True, sharey=True)
@@ -143,7 +143,7 @@ def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dic
 
 
 def named(rows: Sequence[Passed]) -> str:
-    """From which change on at most PASSING of the pictures with a fault pass, by counter, in Markdown."""
+    """Markdown table by counter: the change from which on at most PASSING of the images with a fault pass."""
     places = {"counter": FOLDER, "second counter": SECOND}
     there = {words: judge(place) for words, place in places.items() if place.exists()}
     of = [named_from([row for row in rows if row.judge == mine]) for mine in there.values()]

@@ -1,9 +1,9 @@
 """Renders with known object centers and colors for the counter: crowded scenes, the paper's test layouts,
 CLEVR's own.
 
-An object is countable when its center lies in the image and enough of it is seen; scenes hold no other
-hidden ones. Objects of one color that stand in one another count as one, which is no object of CLEVR's:
-nets draw such, renders of `melted` scenes teach what they are.
+An object is countable if its center lies in the image and enough of it is visible; hidden ones are removed.
+Objects of one color that interpenetrate count as one, which is not a CLEVR object: nets draw such shapes, and
+renders of `melted` scenes teach the counter what they are.
 """
 
 import zipfile
@@ -23,19 +23,19 @@ from lcs_utils.clevr.scenes import COLORS, SHAPES, SIZES, Scene, project, sample
 
 MAX_OBJECTS = 14  # two more than are counted exactly, so that 12 is not the largest number ever seen
 VISIBLE_SHARE = 0.0035  # of the image's area: 3.6 px at 32 px, 14 px at 64 px
-# what the counter of the headline was trained and measured with, and pictures that were looked at
+# used to train and measure the headline counter, and for the images judged by eye
 EARLIER_SHARE = 0.0025
 VISIBILITY_SIDE = 96  # px, where visible areas are measured
-IN_ONE_ANOTHER = 0.75  # of the sum of two radii: nearer centers of one color are one object
+IN_ONE_ANOTHER = 0.75  # of the sum of two radii: objects of one color closer than this are one
 SHARD = 2048
 KINDS = ("crowded", "layout", "clevr", "melted")
-TRIES = 8  # places for an object that melts into another
+TRIES = 8  # attempts to place an object that melts into another
 ANTIALIAS = {32: 3}  # samples per pixel side of an object; elsewhere 2: half a dB less, at half the cost
 
 
 class Labeled(NamedTuple):
-    """Images and what they show: object centers in [0, 1]^2 (x right, y down), NaN padded; places in
-    COLORS, -1 padded; whether objects stand in one another.
+    """Images and their labels: object centers in [0, 1]^2 (x right, y down), NaN padded; indices into COLORS,
+    -1 padded; whether objects interpenetrate.
     """
 
     images: UInt8[np.ndarray, "batch 3 height width"]
@@ -45,13 +45,12 @@ class Labeled(NamedTuple):
 
 
 def folder(resolution: int) -> Path:
-    """Where renders for the counter are kept, by resolution, look of the renderer and what counts."""
+    """Where renders for the counter are stored, by resolution, look of the renderer and VISIBLE_SHARE."""
     return paths.RUNS / "data" / f"counter{resolution}_look{LOOK}_from{VISIBLE_SHARE:g}"
 
 
 def prune(scene: Scene, share: float = VISIBLE_SHARE) -> Scene:
-    """The scene without the objects that can hardly be seen, so that each remaining center in the image can
-    be counted.
+    """The scene without hardly visible objects, so that each remaining center in the image can be counted.
 
     Choice: an object counts when at least 0.35 % of the image shows it, as CLEVR's own test asks.
     """
@@ -62,8 +61,8 @@ def prune(scene: Scene, share: float = VISIBLE_SHARE) -> Scene:
 
 
 def parts(scene: Scene) -> list[list[int]]:
-    """Which objects count as one: those of one color whose centers are nearer than IN_ONE_ANOTHER of their
-    radii's sum, and what they connect.
+    """Groups of objects that count as one: connected objects of one color whose centers are nearer than
+    IN_ONE_ANOTHER of the sum of their radii.
     """
     place = np.array([o.coords[:2] for o in scene.objects]).reshape(-1, 2)
     radius, color = np.array([o.radius for o in scene.objects]), np.array([o.color for o in scene.objects])
@@ -74,7 +73,7 @@ def parts(scene: Scene) -> list[list[int]]:
 
 
 def melt(scene: Scene, rng: np.random.Generator) -> Scene:
-    """The scene with one to three of its objects grown by others of their color that stand in them, and in
+    """Grow one to three of the scene's objects by others of the same color that interpenetrate them and
     nothing else; pruned.
     """
     objects = list(scene.objects)
@@ -97,8 +96,8 @@ def melt(scene: Scene, rng: np.random.Generator) -> Scene:
 
 
 def layout(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n 2"]:
-    """`n` of the 12 test locations (App. E.1): the first ones, or any, exact or moved within their cells,
-    [0, 1]^2.
+    """`n` of the 12 test locations (App. E.1), [n 2] in [0, 1]^2: the first ones, or random ones, exact or
+    moved within their cells.
     """
     style = rng.integers(3)
     locations = np.array(TEST_LOCATIONS)[:n] if style == 0 else rng.permutation(TEST_LOCATIONS)[:n]
@@ -108,9 +107,9 @@ def layout(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n 2"]:
 
 
 def scene(seed: int, index: int, kind: str, n_objects: int, share: float = VISIBLE_SHARE) -> Scene:
-    """One pruned scene of a kind in KINDS; a function of its arguments alone.
+    """One pruned scene of a kind in KINDS; depends on its arguments alone.
 
-    Where CLEVR's margins leave no room for as many objects (hardly ever up to 11), it has fewer.
+    If CLEVR's margins leave no room for that many objects (hardly ever up to 11), it has fewer.
     """
     if kind == "layout":
         rng = np.random.Generator(np.random.PCG64([seed, index, 1]))
@@ -131,8 +130,8 @@ def labels(
 ) -> tuple[
     Float[np.ndarray, "batch objects 2"], Int8[np.ndarray, "batch objects"], Bool[np.ndarray, "batch"]
 ]:
-    """Centers and colors of the objects whose center lies in the image, and whether some stand in one
-    another, as in `Labeled`.
+    """Centers and colors of the objects whose center lies in the image, and whether some interpenetrate, as
+    in `Labeled`.
     """
     centers = np.full((len(scenes), MAX_OBJECTS, 2), np.nan, np.float32)
     colors = np.full((len(scenes), MAX_OBJECTS), -1, np.int8)
@@ -150,7 +149,7 @@ def labels(
 
 
 def training_scene(seed: int, index: int) -> Scene:
-    """The index-th training scene: of eight, two crowded (0-14 objects), one melted (1-10), two test
+    """The index-th training scene; of eight, two are crowded (0-14 objects), one melted (1-10), two test
     layouts (1-12), three CLEVR's (0-12).
 
     Choice: CLEVR's margins leave room for 12 objects, two more than CLEVR places.
@@ -173,9 +172,7 @@ def rendered(scenes, resolution: int) -> Labeled:
 
 
 def kept(path, make) -> Labeled:
-    """What `make()` gives, made once and kept at `path`. Raises ValueError naming a file that cannot
-    be read.
-    """
+    """`make()`, computed once and stored at `path`. Raises ValueError naming a file that cannot be read."""
     if not path.exists():
         with store.atomic_path(path) as temporary, open(temporary, "wb") as file:
             np.savez(file, **make()._asdict())
@@ -189,7 +186,7 @@ def kept(path, make) -> Labeled:
 
 
 def join(parts, size: int | None = None) -> Labeled:
-    """Several of them as one, cut after `size` images."""
+    """Concatenate several `Labeled`, cut after `size` images."""
     return Labeled(*(np.concatenate(column)[:size] for column in zip(*parts, strict=True)))
 
 
@@ -238,6 +235,6 @@ def held_out(
 
 
 def held_out_data(kind: str, count: int, size: int, resolution: int, seed: int = 1) -> Labeled:
-    """As `held_out`, rendered once and kept."""
+    """As `held_out`, rendered once and stored."""
     path = folder(resolution) / f"held_out_{kind}_{count:02d}_{size}_seed{seed}.npz"
     return kept(path, lambda: held_out(kind, count, size, resolution, seed))

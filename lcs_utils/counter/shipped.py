@@ -1,4 +1,4 @@
-"""Where counters are, and which images they take."""
+"""Where counters are stored, and which image sizes they take."""
 
 from pathlib import Path
 
@@ -7,15 +7,15 @@ from lcs_utils.clevr.grid import GRID_SIZE
 
 RESOLUTION = 64  # px of the shipped counter, which also takes every smaller size
 FOLDER = paths.CHECKPOINTS / "counter"
-# trained after the headline of the 64 px nets was fixed with the other: its numbers stand beside it
+# trained after the headline numbers of the 64 px nets were fixed with the other; reported beside it
 SECOND = paths.CHECKPOINTS / "counter64"
 
-PLAUSIBLE = 0.5  # from this plausibility on an image looks like CLEVR's
+PLAUSIBLE = 0.5  # least plausibility of an image that counts as plausible
 
 
 def folder(resolution: int = RESOLUTION) -> Path:
-    """Where the counter for images of `resolution` px is: data/checkpoints/counter up to 64 px, then
-    counter128 ...; those that are not shipped are under runs/.
+    """Where the counter for images of `resolution` px is stored: data/checkpoints/counter up to 64 px, then
+    counter128 ...; under runs/ if it is not shipped.
     """
     if resolution <= RESOLUTION:
         return FOLDER

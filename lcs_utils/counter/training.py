@@ -1,4 +1,4 @@
-"""Training of the object counter: what it is shown, its losses, the loop, a run that resumes after a kill."""
+"""Training of the object counter: its inputs, its losses, the loop, a run that resumes after a kill."""
 
 import copy
 import time
@@ -19,21 +19,21 @@ from lcs_utils.models.precision import dtype_on
 from lcs_utils.resumable import Resumable
 
 BATCH = 32
-# of a batch, images reduced to half the size and enlarged again, as a 32 px image is for the 64 px counter
+# images of a batch halved in size and enlarged again, as a 32 px image is for the 64 px counter
 SMALL = 4
-# of those of one size: slight faults, faults of GRADED; the rest is grossly wrong
+# shares of the images of one size: slight faults, faults of GRADED; the rest is grossly wrong
 CLEAN, WORN = (1 / 2, 5 / 16)
 SPOILED = corruptions.HARD + corruptions.GROSS + corruptions.HARD  # kinds of the rest, with their odds
 SHIFT = 0.05  # of the side: 3 px at 64 px
-KINDS_AT_ONCE = 3  # images in a group that is spoiled in the same way
-# learning rate, steps up, share of the run down to 0, weight decay
+KINDS_AT_ONCE = 3  # images per group that gets the same fault
+# peak learning rate, warm-up steps, share of the run in cooldown, weight decay
 PEAK, RAMP, COOLDOWN, DECAY = (2e-3, 100, 0.3, 0.02)
 EMA = 0.997
 SAVE_EVERY = 60.0
 
 
 class Losses(NamedTuple):
-    """Means over a batch, in nats except `offset` (cells): what the total is the sum of."""
+    """Mean losses of a batch, in nats except `offset` (cells); `total` is their weighted sum."""
 
     cells: Tensor
     count: Tensor
@@ -63,8 +63,8 @@ def as_data(labeled: Labeled) -> Data:
 
 
 class Shown(NamedTuple):
-    """Images as the net sees them; where the true count is defined (`counted`), and where plausibility is
-    `known`, it.
+    """Images as the net sees them: whether their true count is defined (`counted`) and their plausibility
+    `known`, and if so, `plausible`.
     """
 
     images: Tensor
@@ -79,10 +79,10 @@ def some(kinds, n: int, generator: torch.Generator) -> list:
 
 
 def shown(images: Tensor, centers: Tensor, pool: Tensor, generator: torch.Generator) -> Shown:
-    """Images of one size in [-1, 1], spoiled: half slightly, most of the others by some strength, some
-    grossly.
+    """Corrupt images of one size in [-1, 1]: half only slightly, most of the others by a graded fault, the
+    rest grossly.
 
-    `pool`: renders without objects. Choice: slight faults are on all of them, so that they tell nothing.
+    `pool`: renders without objects. Choice: all of them also get slight faults, which thus give nothing away.
     """
     n = len(images)
     clean, worn = round(CLEAN * n), round((CLEAN + WORN) * n)
@@ -105,16 +105,16 @@ def shown(images: Tensor, centers: Tensor, pool: Tensor, generator: torch.Genera
 
 
 def half(images: Tensor) -> Tensor:
-    """Images of half the side, by averaging areas."""
+    """Images of half the side, by area averaging."""
     return F.avg_pool2d(images, 2)
 
 
 def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Generator) -> Losses:
-    """Likelihoods of cells, count, colors and plausibility, for a batch of renders that is spoiled here.
+    """Losses of cells, count, colors and plausibility, on a batch of renders that is corrupted here.
 
-    Choice: images without a true count train plausibility alone, and those neither clean nor broken counts
-    alone; the batch passes as one, so that batch normalization knows one mixture, of which the shares are
-    the same at every step.
+    Choice: images without a true count train only plausibility, and those neither clean nor broken only
+    counts; the batch passes as one, so that batch normalization sees one mixture, with the same shares at
+    every step.
     """
     pool = empty[torch.randint(len(empty), (BATCH,), generator=generator)]
     x = from_uint8(batch.images)
@@ -127,7 +127,7 @@ def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Gene
     seen = seen._replace(known=seen.known | batch.melted, plausible=seen.plausible & ~batch.melted)
     device = next(
         net.parameters()
-    ).device  # faults are drawn and losses taken on the processor, the same on every machine
+    ).device  # faults and losses are computed on the CPU, the same on every machine
     with torch.autocast(device.type, torch.bfloat16, enabled=dtype_on(device, "bfloat16") is torch.bfloat16):
         reading = Reading(*(r.cpu() for r in net.read(seen.images.to(device))))
     true = Reading(*(r[seen.counted] for r in reading))
@@ -151,7 +151,7 @@ def losses(net: ObjectCounter, batch: Data, empty: Tensor, generator: torch.Gene
 
 
 def learning_rate(step: int, steps: int) -> float:
-    """Constant, so that the average is worth exporting at any time, with a ramp up and a linear cooldown to
+    """Constant, so that the EMA net can be exported at any time, with a warm-up and a linear cooldown to
     zero.
     """
     return PEAK * min((step + 1) / RAMP, 1, (steps - step) / (COOLDOWN * steps))
@@ -166,7 +166,7 @@ class State(Resumable):
 
 
 def start(net: ObjectCounter, seed: int) -> State:
-    """A run at its beginning."""
+    """The state of a fresh run."""
     net.train().to(memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(net.parameters(), PEAK, weight_decay=DECAY)
     generator, seen = torch.Generator().manual_seed(seed), torch.zeros(2, dtype=torch.float64)
@@ -174,10 +174,10 @@ def start(net: ObjectCounter, seed: int) -> State:
 
 
 def shifted(batch: Data, generator: torch.Generator) -> Data:
-    """Half of the images moved by up to SHIFT of their side, borders repeated; objects whose center leaves
-    them count no more.
+    """Shift half of the images by up to SHIFT of their side, repeating borders; objects whose center leaves
+    them no longer count.
 
-    Choice: cells and objects meet in all ways then, for scenes are dear to render and seen many times.
+    Choice: scenes are expensive to render and seen many times, and shifts vary where objects lie in cells.
     """
     n, _, side, _ = batch.images.shape
     most = round(SHIFT * side)
@@ -199,8 +199,8 @@ def shifted(batch: Data, generator: torch.Generator) -> Data:
 
 
 def draw_batch(scenes: Data, generator: torch.Generator, odds: Tensor | None = None) -> Data:
-    """BATCH scenes, by `odds` if any. Choice: half of the images are mirrored, which only the direction of
-    the light tells.
+    """Draw BATCH scenes, weighted by `odds` if given. Choice: half of the images are mirrored, which only the
+    direction of the light shows.
     """
     if odds is None:
         index = torch.randint(len(scenes.images), (BATCH,), generator=generator)
@@ -213,10 +213,10 @@ def draw_batch(scenes: Data, generator: torch.Generator, odds: Tensor | None = N
 
 
 def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
-    """Copy the layers of another counter, of another resolution those behind the stem: both see a 16x16 grid.
+    """Copy the layers of another counter (without the stem if its resolution differs: both see a 16x16 grid).
 
-    Blocks that `other` lacks stay the identity they begin as. Raises ValueError unless both are as wide and
-    `net` as deep.
+    Blocks that `other` lacks stay the identity they start as. Raises ValueError unless both are equally wide
+    and `net` at least as deep.
     """
     if net.config.width != other.config.width or net.config.blocks < other.config.blocks:
         said = [f"{c.width} channels and {c.blocks} blocks" for c in (net.config, other.config)]
@@ -225,7 +225,7 @@ def begin_with(net: ObjectCounter, other: ObjectCounter) -> None:
             f"{said[1]}"
         )
     same = net.config.resolution == other.config.resolution
-    norm, place = (f"last.{c.blocks}." for c in (other.config, net.config))  # it stands behind the last block
+    norm, place = (f"last.{c.blocks}." for c in (other.config, net.config))  # it follows the last block
     shared = {
         k.replace(norm, place): v for k, v in other.state_dict().items() if same or not k.startswith("stem.")
     }

@@ -1,9 +1,9 @@
-"""How visible a fault must be before the counter calls a picture no CLEVR (App. E.2's counter).
+"""How visible a fault must be before the counter calls an image implausible (App. E.2's counter).
 
     python -m lcs_utils.counter.visible    # data/counts/counter_faults.csv, two minutes of one core
 
-A fault of one strength changes a picture much or hardly: fading a gray object toward the gray floor is hard
-to see. So faults of all strengths are put together by how much some 3x3 pixels changed.
+The same strength can change an image a lot or hardly at all: fading a gray object toward the gray floor is
+hard to see. So faults of all strengths are grouped by how much some 3x3 pixels changed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ COMMAND = "python -m lcs_utils.counter.visible"
 SIDE, PER_COUNT = shipped.RESOLUTION, 40
 CLEAN = "none"
 EDGES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # of the change; .05 are 6 gray levels of 256
-FEWEST = 10  # images in a bin that tells anything
+FEWEST = 10  # images that a bin needs to be used
 
 
 class Passed(NamedTuple):
@@ -52,8 +52,7 @@ def visible_change(
 
 
 def pictures(per_count: int = PER_COUNT) -> Iterator[tuple[str, float, Tensor, Tensor]]:
-    """(fault, strength, images, the clean renders) of every NAMED fault and strength, on held-out CLEVR
-    scenes of 1 to 12 objects."""
+    """(fault, strength, images, clean renders) of every NAMED fault, on held-out scenes of 1-12 objects."""
     few = [held_out("clevr", count, per_count, SIDE, SEED) for count in COUNTS]
     floors, few = from_uint8(few[0].images), few[1:]
     clean = torch.cat([from_uint8(of.images) for of in few])
@@ -72,7 +71,7 @@ def pictures(per_count: int = PER_COUNT) -> Iterator[tuple[str, float, Tensor, T
 
 
 def binned(mark: str, fault: str, change: Tensor, passed: Tensor) -> list[Passed]:
-    """Rows of one fault, a bin of EDGES each; changes below the first edge are left out."""
+    """Rows of one fault, one per bin of EDGES; changes below the first edge are left out."""
     bins = torch.bucketize(change, torch.tensor(EDGES), right=True) - 1
     return [
         Passed(mark, fault, edge, int(here.sum()), int(passed[here].sum()))
@@ -82,7 +81,7 @@ def binned(mark: str, fault: str, change: Tensor, passed: Tensor) -> list[Passed
 
 
 def measure(folders: Iterable[Path], per_count: int = PER_COUNT) -> list[Passed]:
-    """What the counters in `folders` pass, and of clean renders. Raises CheckpointError as `verify`."""
+    """What each counter in `folders` passes, faulty and clean. Raises CheckpointError as `verify`."""
     nets = {judge(folder): ObjectCounter.from_pretrained(folder) for folder in folders}
     changes: dict[str, list[Tensor]] = {name: [] for name in NAMED}
     passed = {(mark, name): [] for mark in nets for name in NAMED}
@@ -106,7 +105,7 @@ def places() -> list[Path]:
 
 
 def judge(folder: Path) -> str:
-    """What rows call the counter in `folder`. Raises CheckpointError as `verify`."""
+    """The name in the rows for the counter in `folder`. Raises CheckpointError as `verify`."""
     return verify(folder)["sha256"][:12]
 
 
@@ -116,7 +115,7 @@ def read(path: Path = ROWS) -> list[Passed]:
 
 
 def named_from(rows: Sequence[Passed]) -> dict[str, float | None]:
-    """{fault: the change from which on at most PASSING of the pictures pass, or None} of one judge's rows."""
+    """{fault: the change from which on at most PASSING of the images pass, or None} of one judge's rows."""
     value: dict[str, float | None] = {}
     for name in NAMED:
         told = [row for row in rows if row.fault == name and row.images >= FEWEST]
@@ -127,7 +126,7 @@ def named_from(rows: Sequence[Passed]) -> dict[str, float | None]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
-    parser.add_argument("--per-count", type=int, default=PER_COUNT, help="scenes of each count of objects")
+    parser.add_argument("--per-count", type=int, default=PER_COUNT, help="scenes per object count")
     args = parser.parse_args(arguments)
     if args.per_count < 1:
         parser.error(f"--per-count must be at least 1, got {args.per_count}")

@@ -1,7 +1,7 @@
-"""Denoisers made of others: a condition rescaled, made local, composed from single objects, or another net
-for low noise.
+"""Denoisers built from others: conditions rescaled, made local, composed from single objects; another net for
+low noise.
 
-Each takes denoisers and gives a denoiser, without training.
+Each takes denoisers and returns a denoiser, without training.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ View = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class UnitCondition:
-    """The condition divided by sqrt(its number of labels): the embedding keeps the size of a single label's
-    (App. E.1).
+    """Divide the condition by sqrt(its number of labels), which gives its embedding the size of a single
+    label's (App. E.1).
 
     A multi-hot condition of k labels has an embedding sqrt(k) times as large as any that Exp. 2 was trained
     with.
@@ -43,15 +43,14 @@ def _cells(grid_size: int) -> Float[Tensor, "cells 2"]:
 
 
 def window(cond: Float[Tensor, "batch cells"], radius: int = RADIUS) -> Bool[Tensor, "batch cells cells"]:
-    """Each cell may see the (2r+1)^2 cells around it, as in Exp. 3 (App. E.3)."""
+    """Each cell sees the (2r+1)^2 cells around it, as in Exp. 3 (App. E.3)."""
     cells = _cells(round(cond.shape[1] ** 0.5))
     near = (cells[:, None] - cells[None]).abs().amax(-1) <= radius
     return near.to(cond.device).expand(len(cond), -1, -1)
 
 
 def nearest(cond: Float[Tensor, "batch cells"]) -> Bool[Tensor, "batch cells cells"]:
-    """Each cell may see the conditioned cell nearest to it, and no other: one label, as in Exp. 2's
-    training (App. E.1).
+    """Each cell sees only the conditioned cell nearest to it: one label, as in Exp. 2's training (App. E.1).
 
     Choice: of equally near cells the first in row-major order.
     """
@@ -97,13 +96,13 @@ class LocalCondition:
 
 @dataclass(frozen=True)
 class LinearComposition:
-    """s_b + sum over the conditioned cells j of (s_j - s_b), single-object scores on a background (Bradley
-    et al. 2025).
+    """s_b + sum over the conditioned cells j of (s_j - s_b), single-object scores on a background (Bradley et
+    al. 2025).
 
-    In terms of D the same sum, since s = (D - x) / sigma^2. Exact where the background, too, is independent
+    The same sum holds for D, since s = (D - x) / sigma^2. Exact if the background, too, is independent
     between the blocks, which Lemma 1 does not need.
-    `background` gives s_b; without it, `denoise` with the empty condition does. A count of n in a cell adds
-    n terms.
+    `background` gives s_b; without it, `denoise` with the empty condition does. A count of n in a cell adds n
+    terms.
     """
 
     denoise: Denoiser
@@ -114,7 +113,7 @@ class LinearComposition:
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
         base = (self.background or self.denoise)(x_t, sigma, torch.zeros_like(cond))
         image, cell = cond.nonzero(as_tuple=True)
-        if not len(image):  # nothing is asked for: the background alone
+        if not len(image):  # the empty condition: the background alone
             return base
         total = base.clone()
         for i, j in zip(image.split(self.chunk), cell.split(self.chunk), strict=True):
@@ -126,7 +125,7 @@ class LinearComposition:
 
 @dataclass(frozen=True)
 class SplitByNoise:
-    """`denoise` at noise levels from `below` on, and under it `low`, which is told nothing (experts by noise
+    """`denoise` at noise levels from `below` on, and the unconditional net `low` under it (experts by noise
     level, Balaji et al. 2022).
 
     Choice: below it a net of our size leaves grain, while what an image shows, and where, is decided above.

@@ -1,4 +1,4 @@
-"""DDPM nets of the hub as denoisers: eps predicted in a variance-preserving process becomes D(x_t, sigma)
+"""DDPM nets from the hub as denoisers: eps predicted in a variance-preserving process becomes D(x_t, sigma)
 (Fig. 12).
 """
 
@@ -20,7 +20,7 @@ CIFAR10_REVISION = "267b167dc01f0e4e61923ea244e8b988f84deb80"
 def noise_levels(scheduler: Any) -> Float[Tensor, "steps"]:
     """sigma(t) = sqrt((1 - abar_t) / abar_t) of a diffusers scheduler, for t = 0, 1, ...
 
-    Raises TypeError for one without alphas_cumprod, ValueError for one whose net does not predict eps.
+    Raises TypeError if it has no alphas_cumprod, ValueError if its net does not predict eps.
     """
     if not hasattr(scheduler, "alphas_cumprod"):
         raise TypeError(f"scheduler must be one of diffusers' with alphas_cumprod, got {shown(scheduler)}")
@@ -32,7 +32,7 @@ def noise_levels(scheduler: Any) -> Float[Tensor, "steps"]:
 
 
 def steps_at(sigma: Float[Tensor, "batch"], sigmas: Float[Tensor, "steps"]) -> Float[Tensor, "batch"]:
-    """The real t whose noise level is sigma. Raises ValueError for noise outside the levels `sigmas`.
+    """The real step t whose noise level is sigma. Raises ValueError for noise outside the levels `sigmas`.
 
     Choice: between two steps t is interpolated linearly in ln sigma, as the nets take any real t.
     """
@@ -53,9 +53,9 @@ def steps_at(sigma: Float[Tensor, "batch"], sigmas: Float[Tensor, "steps"]) -> F
 class DDPMDenoiser:
     """denoise(x_t, sigma, cond) of a net that predicts eps at x_t / sqrt(1 + sigma^2); `cond` is ignored.
 
-    A DDPM's step t adds noise of sigma(t) = sqrt((1 - abar_t) / abar_t) to x0, after its rescaling by
-    sqrt(abar_t) is undone; `sigmas` holds that for t = 0, 1, ... Raises ValueError for noise outside the
-    levels of its training.
+    A DDPM's step t adds noise of sigma(t) = sqrt((1 - abar_t) / abar_t) to x0, once its rescaling by
+    sqrt(abar_t) is undone; `sigmas` holds sigma(t) for t = 0, 1, ... Raises ValueError for noise levels
+    outside its training.
     """
 
     net: nn.Module
@@ -79,7 +79,7 @@ def from_scheduler(net: nn.Module, scheduler: Any) -> DDPMDenoiser:
 def load_ddpm(
     source: str = CIFAR10, revision: str | None = CIFAR10_REVISION, device: str = "cpu"
 ) -> DDPMDenoiser:
-    """The DDPM `source` (a hub name at a pinned revision, or a folder written by
+    """Load the DDPM `source` (a hub name at a pinned revision, or a folder written by
     `DDPMPipeline.save_pretrained`) as D.
 
     The default is 143 MB, kept in the hub's cache. Raises diffusers' OSError when it is neither cached nor

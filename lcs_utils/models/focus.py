@@ -28,7 +28,7 @@ class FocusedDenoiser:
 
     def __call__(self, x_t, sigma, cond):
         check_square("x_t", x_t)
-        expand(sigma, x_t)  # for its errors
+        expand(sigma, x_t)  # only for its checks
         check_tensor("cond", cond, None, False)
         net, cells = self.whole, torch.tensor(self.cells, device=x_t.device)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
@@ -53,8 +53,8 @@ class FocusedDenoiser:
 
 
 def focus(denoise: Denoiser, targets: Sequence[tuple[int, int]], resolution: int) -> Denoiser:
-    """A denoiser that equals `denoise` in the cells of the target pixels (row, column): a local net there
-    only. Raises ValueError for a target outside the image, TypeError for what is no pair of whole numbers.
+    """A denoiser equal to `denoise` in the cells of the target pixels (row, column); a local net is run only
+    there. Raises ValueError for a target outside the image or no pair, TypeError if not of whole numbers.
     """
     check_call("denoise", denoise)
     check_count("resolution", resolution, 1)

@@ -14,9 +14,7 @@ from lcs_utils.models.unet import EDM2UNet
 
 
 def _apply(unit: Tensor, constant: float, ready: dict, x: Tensor, gain: Tensor | float = 1.0) -> Tensor:
-    """MPConv.forward with the unit weight given, and the weight as it is used, by dtype, when there is no
-    gain.
-    """
+    """MPConv.forward from the unit weight; without a gain, `ready` holds the final weight by dtype."""
     weight = ready.get(x.dtype) if isinstance(gain, float) else None
     if weight is None:
         weight = (unit * (gain * constant)).to(x.dtype)
@@ -24,11 +22,11 @@ def _apply(unit: Tensor, constant: float, ready: dict, x: Tensor, gain: Tensor |
 
 
 def fuse_(net: EDM2UNet) -> list[MPConv]:
-    """From now on `net` computes as before, to the bit, from weights normalized here and now (EDM2; App.
-    E.1).
+    """Precompute the normalized weights of `net`, in place: it gives the same numbers as before, to the bit
+    (EDM2; App. E.1).
 
-    Weights are constants then: no gradient reaches them. Returns the layers. Raises ValueError for another
-    net.
+    The weights are then constants without gradients. Returns the layers. Raises ValueError for another type
+    of net.
     """
     if not isinstance(net, EDM2UNet):
         raise ValueError(f"only the weights of an EDM2UNet can be normalized ahead, got {type(net).__name__}")
@@ -46,7 +44,7 @@ def fuse_(net: EDM2UNet) -> list[MPConv]:
 
 @contextmanager
 def fused(net: EDM2UNet) -> Iterator[EDM2UNet]:
-    """`net` after `fuse_`, and as it was again at the end."""
+    """Context in which `net` is fused by `fuse_`; at the end it is as before."""
     layers = fuse_(net)
     try:
         yield net

@@ -1,7 +1,7 @@
 """The local patch denoiser of App. E.3: a local conditional score by architecture (Exp. 3).
 
 The image is a grid of cells. Each cell is denoised from the (2r+1)^2 cells around it, given only the
-conditions inside that patch and the patch's place; of the result only the central cell is kept.
+conditions inside that patch and the patch's position; only the central cell of the result is kept.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lcs_utils.checks import check_call, check_count, check_generator, check_num
 from lcs_utils.diffusion import SIGMA_DATA, expand
 from lcs_utils.models.precond import precondition
 
-# most patches, and most pixels in them, per forward pass: memory whatever the batch and r
+# most patches, and most pixels in them, per forward pass: bounds memory for any batch and r
 CHUNK, CHUNK_PIXELS = (2048, 2**21)
 
 
@@ -159,7 +159,7 @@ class LocalPatchDenoiser:
 
     def __call__(self, x_t, sigma, cond):
         check_square("x_t", x_t)
-        expand(sigma, x_t)  # for its errors
+        expand(sigma, x_t)  # only for its checks
         check_tensor("cond", cond, None, False)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
         conditions = patch_conditions(cond, self.radius, self.grid_size)
@@ -172,7 +172,7 @@ class LocalPatchDenoiser:
             _windows(x, self.radius, self.grid_size) for x in (x_t, torch.ones_like(x_t[:1, :1]))
         )
         most = max(min(self.chunk, CHUNK_PIXELS // patches[0, 0, 0, 0].numel()), 1)
-        # Patches of all images stand in one line; each pass takes as many as memory holds.
+        # Patches of all images form one list; each pass takes as many as memory holds.
         kept = []
         for index in torch.arange(b * cells, device=x_t.device).split(most):
             image, cell = index // cells, index % cells

@@ -1,5 +1,5 @@
 """The layers of EDM2 that keep unit variance by construction (Karras et al. 2024, configuration G), written
-from its equations; `unet` is the net that they make up.
+from its equations; `unet` builds the net from them.
 """
 
 import math
@@ -32,7 +32,7 @@ def mp_sum(a: Tensor, b: Tensor, t: float) -> Tensor:
 
 
 def mp_shares(t: float) -> tuple[float, float]:
-    """What mp_sum multiplies its two inputs by."""
+    """The factors by which mp_sum multiplies its two inputs."""
     size = math.hypot(1 - t, t)
     return (1 - t) / size, t / size
 
@@ -50,7 +50,7 @@ class MPConv(nn.Module):
     """Convolution (kernel > 0) or linear layer (kernel = 0) without bias, its weights normalized per output
     channel.
 
-    `scale` multiplies what it gives: a constant of mp_silu or mp_sum beside it costs nothing in its weights.
+    `scale` multiplies the output: a constant of a neighboring mp_silu or mp_sum costs nothing in the weights.
     """
 
     def __init__(self, in_channels: int, out_channels: int, kernel: int, scale: float = 1.0):

@@ -1,5 +1,5 @@
-"""EDM2's block as its equations stand, one operation each: what `unet` computes in fewer passes is held
-against it (`tests/test_models.py`), and its speed (`benchmarks/training.py`).
+"""EDM2's block, one operation per equation: the reference for the results of `unet`'s fewer passes
+(`tests/test_models.py`) and for their speed (`benchmarks/training.py`).
 """
 
 import math
@@ -30,7 +30,7 @@ def mp_sum(a: Tensor, b: Tensor, t: float) -> Tensor:
 
 
 def conv(layer: MPConv, x: Tensor) -> Tensor:
-    """The convolution of unit variance: no constant in its weights but 1 / sqrt(fan-in) (EDM2, eq. 66)."""
+    """The unit-variance convolution: no constant in its weights but 1 / sqrt(fan-in) (EDM2, eq. 66)."""
     unit = normalize(layer.weight, tuple(range(1, layer.weight.ndim)))
     weight = (unit / math.sqrt(unit[0].numel())).to(x.dtype)
     return F.conv2d(x, weight, padding=weight.shape[-1] // 2)
@@ -64,7 +64,7 @@ def attention(of: Attention, x: Tensor) -> Tensor:
 
 
 def plain_(net: EDM2UNet) -> EDM2UNet:
-    """From now on the blocks of `net` compute one equation at a time; the same net, but for rounding."""
+    """Make the blocks of `net` compute one equation at a time, in place; the same net up to rounding."""
     for module in net.modules():
         if isinstance(module, Block):
             module.forward = partial(block, module)

@@ -65,7 +65,7 @@ def edm2_loss(
     """EDM2's loss lambda/e^u (D - x0)^2 + u per image, and the plain weighted error for the log; both
     [batch].
 
-    Choice: mean over pixels where EDM2 sums; Adam does not see the difference, but float16 would: gradients
+    Choice: mean over pixels where EDM2 sums. Adam does not see the difference, but float16 would: gradients
     of the mean of a large image are too small for it. Raises ValueError for other shapes, which would
     broadcast.
     """

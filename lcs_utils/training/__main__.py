@@ -1,4 +1,4 @@
-"""`python -m lcs_utils.training`: train a net, a table's or the queue's nets; measure; `--help` says more."""
+"""`python -m lcs_utils.training`: train one net, a table's or the queue's nets; measure; see `--help`."""
 
 from lcs_utils.training.command import main
 

@@ -1,4 +1,4 @@
-"""Batches made while the net works on another, so that a disk is waited for once and not at every step."""
+"""Prefetched batches: the disk is read while the net works, so that not every step waits for it."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -9,17 +9,16 @@ import torch
 from lcs_utils.experiments import Experiment
 from lcs_utils.training.data import Data
 
-AHEAD = 2  # batches that are read while the net works on another
+AHEAD = 2  # batches prefetched while the net works on another
 
 
 def draws(
     data: Data, exp: Experiment, size: int, steps: int, generator: torch.Generator, make
 ) -> Iterator[tuple]:
-    """`make(data, exp, size, generator)` for so many steps; from images on disk the next ones are made while
-    the net works.
+    """Yield `make(data, exp, size, generator)` for `steps` steps, prefetching batches of images on disk.
 
-    `generator` is always as if nothing had been made ahead, so that a state saved at any step goes on with
-    the same draws.
+    `generator` is always in the state it would have without prefetching, so that a state saved at any step
+    resumes with the same draws.
     """
     if torch.is_tensor(data.images):
         for _ in range(steps):

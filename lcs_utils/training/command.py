@@ -1,14 +1,13 @@
-"""Training of every net: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU or several
-through accelerate.
+"""Train nets with EDM2's recipe (App. E.1), scaled to the run's length, on CPU, a GPU or several GPUs.
 
     python -m lcs_utils.training exp1 --preset tiny
     python -m lcs_utils.training table1 --preset tiny   # every net of Table 1 that is missing
-    python -m lcs_utils.training queue --hours 2.5      # the next nets of the queue, measured and kept
+    python -m lcs_utils.training queue --hours 2.5      # the queue's next nets, measured and stored
     python -m lcs_utils.training errors exp1            # its error on held-out renders, by noise level
 
-A run saves its whole state every few minutes and resumes where it was after a kill; in one process on the
-same CPU, with the same bytes in the end. Several GPUs of one machine: `python -m lcs_utils.training exp1
---preset paper --num-processes 8`; a launcher such as torchrun works as well.
+A run saves its full state every few minutes and resumes after a kill; in one process on the same CPU, the
+result has the same bytes. Several GPUs of one machine: `python -m lcs_utils.training exp1
+--preset paper --num-processes 8` (through accelerate); a launcher such as torchrun works as well.
 """
 
 import argparse
@@ -46,7 +45,7 @@ from lcs_utils.training.launch import launch
 from lcs_utils.training.rendered import cores
 from lcs_utils.training.state import about, check_same
 
-BE_SILENT = 5.0  # seconds in which a refusal is the first process's to say
+BE_SILENT = 5.0  # seconds in which only the first process reports an error
 TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
 
 
@@ -59,8 +58,8 @@ def chosen(name: str) -> tuple[Experiment, ...]:
 
 
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
-    """Whether the checkpoint is there and whole. Raises CheckpointError when it is altered, rather than
-    train over it.
+    """Whether the checkpoint exists and is intact. Raises CheckpointError if it is altered, rather than train
+    over it.
     """
     folder = nets.folder(exp.net(seed), size.name)
     return (folder / nets.WEIGHTS).exists() and bool(nets.verified_row(exp.net(seed), size.name))
@@ -72,17 +71,17 @@ def images_seen(folder: Path) -> int:
 
 
 def finished(folder: Path) -> bool:
-    """Whether the state in a folder is of a run that ended; one that goes on with more images counts as ended
-    until then.
+    """Whether the state in a folder is of a finished run; a finished run that continues with more images
+    still counts.
     """
     return (folder / "finished.json").exists()
 
 
 def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = False) -> None:
-    """Raise ValueError where a training would replace a finished checkpoint that nobody gave up.
+    """Raise ValueError if a training would replace a finished checkpoint without `again`.
 
-    A state that was stopped on the way is left, to go on from; with `again` and `remove`, the state of a
-    finished run goes, however long it was.
+    The state of an interrupted run is kept, to resume from; `again` with `remove` deletes the state of a
+    finished run, whatever its length.
     """
     name = exp.net(seed)
     folder = run.state_folder(name, size)
@@ -98,7 +97,7 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = 
         for path in folder.glob("*"):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.suffix != ".lock":  # held now, and taken by whoever comes next
+            elif path.suffix != ".lock":  # held now, and waited for by the next process
                 path.unlink(missing_ok=True)
 
 
@@ -109,17 +108,17 @@ def train(
     words: list[str],
     processes: PartialState,
 ) -> None:
-    """Train one net after the other; two trainings of one net take turns. Raises as `run`."""
+    """Train the nets one after another; two trainings of the same net take turns. Raises as `run`."""
     for exp in exps:
         command = shlex.join(exp.name if word == args.experiment else word for word in words)
         # accelerate leaves torch one thread, rendering may use all cores
         workers = args.threads or cores()
         state = run.state_folder(exp.net(args.seed), size) / "state.pt"
         with store.exclusive(state) if processes.is_main_process else nullcontext():
-            # now, since the one before us may have been at work on it
+            # only now, since another process may have been training this net
             if args.again and processes.is_main_process:
                 begin(exp, size, args.seed, again=True, remove=True)
-            processes.wait_for_everyone()  # nobody looks at a state that is about to go
+            processes.wait_for_everyone()  # nobody reads a state that is about to be deleted
             run.run(
                 exp,
                 size,
@@ -133,8 +132,8 @@ def train(
 def check_launch(
     exps: Sequence[Experiment], size: Preset, seed: int, processes: int, again: bool = False
 ) -> None:
-    """Raise ValueError for what several processes would refuse one by one, before any of them is started;
-    with `again` not for the state of a finished run, which goes.
+    """Raise ValueError, before any process starts, for what each of several would refuse; with `again`, the
+    state of a finished run is not checked, since it will be deleted.
     """
     if os.environ.get("ACCELERATE_USE_CPU") and "MASTER_PORT" in os.environ and "RANK" not in os.environ:
         raise ValueError(
@@ -171,32 +170,32 @@ def main(arguments=None) -> None:
     everything = f"{', '.join(TABLES)}: its missing nets; queue, errors, scenes, measure: see their --help"
     parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {everything}")
     parser.add_argument(
-        "--preset", default="tiny", help=f"one of: {', '.join(PRESETS)}; or a trial of one, as tiny_2000"
+        "--preset", default="tiny", help=f"one of: {', '.join(PRESETS)}; or a trial of one, such as tiny_2000"
     )
     parser.add_argument(
-        "--num-processes", type=int, default=1, help="of this machine, one GPU each; they share every batch"
+        "--num-processes", type=int, default=1, help="processes, one GPU each, that share every batch"
     )
     parser.add_argument(
         "--images",
         type=int,
-        help="instead of the preset's number (a net named _x3 takes three times as many)",
+        help="training images, instead of the preset's (nets named _x3 take three times as many)",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--again", action="store_true", help="train from the start, in place of a finished checkpoint"
+        "--again", action="store_true", help="train from the start and replace a finished checkpoint"
     )
     parser.add_argument(
-        "--missing", action="store_true", help="do nothing when the checkpoint exists (always so for tables)"
+        "--missing", action="store_true", help="do nothing if the checkpoint exists (always so for tables)"
     )
     parser.add_argument(
-        "--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES"
+        "--snapshots", action="store_true", help="keep intermediate nets as checkpoints NAME@IMAGES"
     )
     parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
     args = parser.parse_args(words)
 
     def refuse(error):
         if int(os.environ.get("RANK", 0)):
-            time.sleep(BE_SILENT)  # the first process says the same and ends, and with it this one
+            time.sleep(BE_SILENT)  # the first process reports the same and ends, and with it this one
         parser.exit(2, f"{parser.prog}: {error}\n")
 
     try:
@@ -215,7 +214,7 @@ def main(arguments=None) -> None:
             return launch(main, words, args.num_processes)
         # processes wait for one that renders, or for another training of the net, however long it takes
         processes = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=7))
-        if processes.num_processes > 1:  # what is missing may have changed between their looks
+        if processes.num_processes > 1:  # they may have seen different nets missing
             exps = broadcast_object_list([exps])[0]
         with processes.main_process_first():
             for exp in exps if processes.is_main_process else []:

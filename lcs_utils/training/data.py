@@ -12,11 +12,11 @@ from lcs_utils.experiments import Experiment
 from lcs_utils.models.local_patch import choose_patches, extract_patches, patch_conditions
 from lcs_utils.training.images import ImagesOnDisk
 
-NEAR = 0.8  # of the crops: objects are a small part of an image, and the hard one
+NEAR = 0.8  # share of crops over an object: objects cover little of an image, but are the hard part
 
 
 class Batch(NamedTuple):
-    """x0 in [-1, 1], its condition, and for patches where the image is (1) and is not (0)."""
+    """x0 in [-1, 1], its condition, and for patches a mask: 1 inside the image, 0 outside."""
 
     x0: Tensor
     cond: Tensor
@@ -24,10 +24,10 @@ class Batch(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Rendered scenes: uint8 images, centers as shares of the side and colors, padded by NaN and -1.
+    """Rendered scenes: uint8 images, centers as shares of the image's side, and colors, padded by NaN and -1.
 
-    Some of CLEVR's centers lie just outside the image. Locations and colors are on the training device, and
-    so are images, except where they would take more than half of a GPU's free memory (`load_data`).
+    Some of CLEVR's centers lie just outside the image. Locations and colors are on the training device;
+    images are too if they fit in half of a GPU's free memory, else they stay on disk (`load_data`).
     """
 
     images: Tensor | ImagesOnDisk
@@ -36,8 +36,8 @@ class Data(NamedTuple):
 
 
 def condition_dim(exp: Experiment, radius: int | None) -> int:
-    """Size of the net's condition vector: 256 cells, 8 colors, or (2r+1)^2 cells and 2 coordinates (App.
-    E.1, E.3); of a net of crops one zero.
+    """Size of the net's condition vector: 256 cells, 8 colors, or (2r+1)^2 cells and 2 coordinates (App. E.1,
+    E.3); a single zero for a net of crops.
     """
     if exp.crop is not None:
         return 1
@@ -49,7 +49,7 @@ def condition_dim(exp: Experiment, radius: int | None) -> int:
 def crops(
     x0: Tensor, data: Data, index: Tensor, side: int, generator: torch.Generator
 ) -> Float[Tensor, "batch 3 side side"]:
-    """A square of each image: NEAR of them somewhere over one of its objects, the others anywhere."""
+    """Crop a square from each image: a share NEAR of them over one of its objects, the others anywhere."""
     n, room, device = len(x0), x0.shape[-1] - side, generator.device
 
     def uniform(*shape):
@@ -66,7 +66,7 @@ def crops(
 
 
 def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> Batch:
-    """`size` random images, two patches or one crop of each for such nets, with freshly chosen labels."""
+    """Draw `size` random images (or two patches or one crop of each) with freshly chosen labels."""
     index = torch.randint(len(data.images), (size,), generator=generator, device=generator.device)
     x0 = from_uint8(data.images[index.to(data.images.device)].to(index.device))
     if exp.crop is not None:

@@ -1,5 +1,4 @@
-"""The denoising error of trained nets on held-out renders, by noise level: how good a recipe is, without
-drawing a sample.
+"""The denoising error of trained nets on held-out renders, by noise level: a recipe judged without sampling.
 
 python -m lcs_utils.training errors exp1 exp2 --preset small
 """
@@ -29,8 +28,8 @@ SCENES, BATCH = 256, 16
 def held_out(
     exp: Experiment, resolution: int, scenes: int = SCENES
 ) -> tuple[Float[Tensor, "scenes 3 side side"], Tensor]:
-    """Renders in [-1, 1] of scenes as the net was trained on, but never those, and the condition of each,
-    one draw of its labels.
+    """Held-out renders in [-1, 1] like the net's training scenes, and their conditions from one draw of
+    labels.
 
     Scenes of every number of objects of the experiment, in turn (App. E.1).
     """
@@ -53,8 +52,8 @@ def held_out(
 def denoising_error(
     denoise: Denoiser, x0: Tensor, cond: Tensor, sigmas: Sequence[float] = SIGMAS
 ) -> Iterator[float]:
-    """sqrt of the mean of (D(x0 + sigma eps) - x0)^2 over images and pixels of [-1, 1], at one noise level
-    after the other.
+    """Yield, per noise level, the root mean square of D(x0 + sigma eps) - x0 over images and pixels in [-1,
+    1].
 
     The noise is one draw per image, the same at every level and for every net.
     """
@@ -68,12 +67,12 @@ def denoising_error(
 
 
 def shrunk(x_t: Tensor, sigma: Tensor, cond: Tensor, sigma_data: float) -> Tensor:
-    """c_skip x_t, what a net that says nothing would give (EDM, eq. 7): the null beside every error."""
+    """c_skip x_t, the output of a net that adds nothing (EDM, eq. 7): the baseline for every error."""
     return x_t * (sigma_data**2 / (sigma_data**2 + sigma**2))[:, None, None, None]
 
 
 def line(name: str, numbers: Sequence[str], errors: Mapping[float, float]) -> str:
-    """A row of the table in Markdown, of errors by noise level: a dash where there is none."""
+    """A Markdown row of the table of errors by noise level, with a dash where there is none."""
     told = (f"{errors[sigma]:.4f}" if sigma in errors else "–" for sigma in SIGMAS)
     return "| " + " | ".join([name, *numbers, *told]) + " |"
 
@@ -101,7 +100,7 @@ def main(arguments=None) -> None:
     for (name, row, pipeline), (exp, _) in zip(measured, trained, strict=True):
         x0, cond = held_out(exp, pipeline.config.resolution, args.scenes)
         low, high = exp.sigmas or (0, float("inf"))
-        sigmas = [sigma for sigma in SIGMAS if low <= sigma <= high]  # a net says nothing where it never was
+        sigmas = [sigma for sigma in SIGMAS if low <= sigma <= high]  # only levels the net was trained on
         bar = tqdm(
             denoising_error(pipeline.denoiser, x0, cond, sigmas),
             total=len(sigmas),

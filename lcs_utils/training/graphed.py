@@ -1,6 +1,6 @@
 """A training step as one launch on a GPU: compiled, then replayed as a CUDA graph.
 
-Nets of the shipped sizes are so small that launching their kernels one by one takes longer than the kernels
+Nets of the shipped sizes are so small that launching their kernels one by one takes longer than running them
 (`benchmarks/training.py` compares the two).
 """
 
@@ -15,17 +15,17 @@ from lcs_utils.presets import Preset
 from lcs_utils.training.data import Batch
 from lcs_utils.training.state import State
 
-WARM_UPS = 3  # steps before the capture, in which libraries choose and allocate
+WARM_UPS = 3  # steps before the capture, in which libraries choose kernels and allocate
 
 
 def fits_a_graph(accelerator: Accelerator, x_t: Tensor, size: Preset) -> bool:
-    """Whether a step is one piece on one GPU, by a process that knows of no others."""
+    """Whether a step runs in one piece on one GPU, without other processes."""
     alone = accelerator.distributed_type == DistributedType.NO
     return alone and accelerator.device.type == "cuda" and len(x_t) <= size.at_once
 
 
 def tensors(state: State) -> Iterator[Tensor]:
-    """All that a step changes: parameters, their average, and what the optimizer keeps of each."""
+    """All tensors that a step changes: parameters, their average, and the optimizer's state."""
     yield from state.objective.parameters()
     yield from state.ema.parameters()
     for kept in state.optimizer.state.values():
@@ -35,7 +35,7 @@ def tensors(state: State) -> Iterator[Tensor]:
 class GraphedStep:
     """A step of `state` with (x_t, sigma, batch, learning rate, weight): its mean loss and error.
 
-    `finish(state, weight)` is what follows the gradients; `weight` is that of the new parameters in their
+    `finish(state, weight)` follows the gradients; `weight` is the share of the new parameters in their
     average. Every call takes tensors of the first one's shapes. Capturing leaves the state as it was.
     """
 
@@ -60,7 +60,7 @@ class GraphedStep:
             self.capture(before, begun)
 
     def capture(self, before: list[Tensor], begun: bool) -> None:
-        """Warm up, capture, and put the state back to `before`; the same where that fails."""
+        """Warm up and capture, then restore the state to `before`, also if that fails."""
         self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         try:
@@ -72,7 +72,7 @@ class GraphedStep:
                 for _ in range(WARM_UPS):
                     self.step()
             torch.cuda.current_stream().wait_stream(stream)
-            own = torch.cuda.current_stream()  # to which a capture that fails does not return by itself
+            own = torch.cuda.current_stream()  # a failed capture does not return to it by itself
             # batches may be read from disk, and moved to the GPU, by another thread meanwhile
             with (
                 torch.cuda.stream(own),
@@ -83,7 +83,7 @@ class GraphedStep:
             torch.cuda.current_stream().wait_stream(stream)
             with torch.no_grad():
                 for i, part in enumerate(tensors(self.state)):
-                    # an optimizer that had not begun keeps zeros, its count of steps among them
+                    # an optimizer that had no state gets zeros, its step count included
                     part.copy_(before[i]) if begun or i < len(before) else part.zero_()
 
     @staticmethod
@@ -110,11 +110,11 @@ class GraphedStep:
 
 
 def captured(state: State, finish: Callable, x_t: Tensor, sigma: Tensor, batch: Batch) -> GraphedStep | None:
-    """The step as a graph; None, with a warning, where none can be made (compiling needs a C compiler)."""
+    """The step as a graph; None, with a warning, if none can be made (compiling needs a C compiler)."""
     try:
         return GraphedStep(state, finish, x_t, sigma, batch)
     except RuntimeError as error:
-        first = error.__context__ or error  # ending a capture that failed fails, too
+        first = error.__context__ or error  # ending a failed capture fails, too
         reason = (str(first).strip().splitlines() or [type(first).__name__])[0]
         warnings.warn(
             f"kernels are launched one by one, several times slower: no CUDA graph of a step ({reason})",

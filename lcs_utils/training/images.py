@@ -8,15 +8,15 @@ from torch import Tensor
 
 from lcs_utils.clevr.loading import ShardDataset
 
-READERS, READ_AT_ONCE = 16, 16  # threads that read images of one batch from disk, images of each
+READERS, READ_AT_ONCE = 16, 16  # threads that read one batch from disk, images per thread
 
 
 class ImagesOnDisk:
     """The images of a rendered folder, uint8 [n, 3, res, res], indexed like a tensor but read from its
     shards.
 
-    What memory is free keeps them (the system's page cache), once for all processes: 74 GB need not fit
-    eight times, nor once. Many readers at once, since a cold disk answers one of them too slowly.
+    The system's page cache keeps them in free memory, once for all processes: 74 GB need not fit eight times,
+    nor once. Several threads read at once, since a cold disk serves a single one too slowly.
     """
 
     device = torch.device("cpu")
@@ -37,9 +37,7 @@ class ImagesOnDisk:
 
 
 def within(images: ImagesOnDisk, room: int, device: torch.device) -> Tensor | ImagesOnDisk:
-    """The images on the device if they take at most `room` bytes there, read in parts; otherwise as
-    they are.
-    """
+    """The images on the device if they take at most `room` bytes there, otherwise unchanged."""
     one = images[torch.arange(1)]
     if len(images) * one.nbytes > room:
         return images

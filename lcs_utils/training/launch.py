@@ -1,5 +1,5 @@
-"""Several processes of one machine for one training, started without a launcher of its own to wrap their
-words in tracebacks.
+"""Start the processes of one training on one machine, without a launcher that wraps their errors in
+tracebacks.
 """
 
 import os
@@ -11,7 +11,7 @@ from torch import multiprocessing
 
 
 def _process(rank: int, work: Callable, words: list[str], count: int, port: int) -> None:
-    """One of the processes, told what torchrun would tell it."""
+    """One of the processes, with the environment variables that torchrun would set."""
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     os.environ.update({name: str(value) for name, value in (address | place).items()})
@@ -19,15 +19,15 @@ def _process(rank: int, work: Callable, words: list[str], count: int, port: int)
 
 
 def launch(work: Callable[[list[str]], None], words: list[str], count: int) -> None:
-    """Call `work(words)`, a module's function, in `count` processes of this machine that know each other, on
-    a GPU each or through gloo on processors.
+    """Call `work(words)`, a module-level function, in `count` connected processes of this machine, with a GPU
+    each or through gloo on CPU.
 
-    When one ends badly the others are ended, and this process exits with its status.
+    If one fails, the others are ended and this process exits with its status.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     try:
         multiprocessing.spawn(_process, (work, list(words), count, port), nprocs=count)
-    except multiprocessing.ProcessExitedException as error:  # it has said why
+    except multiprocessing.ProcessExitedException as error:  # it has printed why
         sys.exit(error.exit_code if error.exit_code > 0 else 128 - error.exit_code)

@@ -1,5 +1,5 @@
-"""The training of every net, step by step: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU
-or several through accelerate. `run` saves and resumes it, `command` is its command line.
+"""The training loop of every net: EDM2's recipe (App. E.1) scaled to the run's length, on CPU, GPU or several
+through accelerate. `run` saves and resumes it, `command` is its command line.
 """
 
 import math
@@ -20,7 +20,7 @@ from lcs_utils.training.state import SIGMA_REL, Log, State, ema_exponent, learni
 
 
 def noisy(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> tuple:
-    """(batch, sigma, x_t): `size` images, or two patches of each, with their noise."""
+    """(batch, sigma, x_t): `size` images, or two patches of each, with noise added."""
     batch = draw(data, exp, size, generator)
     n = len(batch.x0)
     sigma = uniform_sigmas(n, generator, *exp.sigmas) if exp.sigmas else training_sigmas(n, generator)
@@ -31,9 +31,9 @@ def noisy(data: Data, exp: Experiment, size: int, generator: torch.Generator) ->
 def training_loop(
     state: State, data: Data, exp: Experiment, size: Preset, accelerator: Accelerator
 ) -> Iterator[Log]:
-    """Train until `size.length(exp)` images were seen, yielding after every step.
+    """Train until `size.length(exp)` images have been seen, yielding a Log after every step.
 
-    Raises FloatingPointError on a loss that is not finite, ValueError when the processes cannot share a
+    Raises FloatingPointError for a loss that is not finite, ValueError when the processes cannot share a
     batch evenly.
     """
     if size.batch % accelerator.num_processes:
@@ -48,14 +48,14 @@ def training_loop(
     for batch, sigma, x_t in draws(data, exp, share, steps, state.generator, noisy):
         seen = int(state.seen[0])
         lr = learning_rate(seen, total, size.learning_rate)
-        weight = 1 - (1 - size.batch / (seen + size.batch)) ** exponent  # of now in the average
+        weight = 1 - (1 - size.batch / (seen + size.batch)) ** exponent  # of the current net in the average
         if not tried and fits_a_graph(accelerator, x_t, size):
             replay, tried = captured(state, finish, x_t, sigma, batch), True
         if replay is not None:
             loss, error = replay(x_t, sigma, batch, lr, weight)
         else:
             for group in state.optimizer.param_groups:
-                group["lr"], group["capturable"] = lr, False  # a saved state may be a graph's
+                group["lr"], group["capturable"] = lr, False  # a saved state may come from a graph
             state.optimizer.zero_grad()
             loss, error = gradients(objective, accelerator, batch, sigma, x_t, size.at_once)
         if not math.isfinite(loss):
@@ -71,7 +71,7 @@ def training_loop(
 def finish(state: State, weight: float | torch.Tensor) -> None:
     """What follows the gradients: step, weights back to unit magnitude, power-function EMA (EDM2, App. E.1).
 
-    `weight` is that of the parameters of now in their average.
+    `weight` is the share of the current parameters in their average.
     """
     for p in state.objective.parameters():  # EDM2's guard: one bad gradient must not end a long run
         if p.grad is not None:

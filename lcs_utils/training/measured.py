@@ -1,4 +1,4 @@
-"""What is measured of a trained net, and what data/ lacks of it (App. E.2, E.4)."""
+"""What is measured of a trained net, and which of them data/ lacks (App. E.2, E.4)."""
 
 from collections.abc import Iterable
 
@@ -23,17 +23,17 @@ from lcs_utils.presets import Preset
 COUNTED = {"test": range(13), "spread": range(1, 10), "crowded": range(13)}  # K by family of locations
 LOCAL_COUNTED = {"test": range(1, 10), "spread": range(1, 10)}  # of local nets
 COLOR_FAMILIES = ("colors", "subsets", "repeated")
-SAMPLES, LOCAL_SAMPLES = 64, 24  # of each K; a local net takes ten times as long for one
+SAMPLES, LOCAL_SAMPLES = 64, 24  # of each K; a local net takes ten times as long per sample
 
 
 def device() -> str:
-    """Where this machine trains and samples."""
+    """The device that this machine trains and samples on."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def todo(exp: Experiment) -> dict[str, tuple[range, int]]:
-    """By family of conditions the K to count and the samples of each (App. E.2, E.4); empty where nothing is
-    told.
+    """{family of conditions: (the K to count, samples of each)} (App. E.2, E.4); empty for a net without
+    conditions.
     """
     if exp.labels == "none":
         return {}
@@ -45,14 +45,12 @@ def todo(exp: Experiment) -> dict[str, tuple[range, int]]:
 
 
 def has_features(exp: Experiment) -> bool:
-    """Whether the features of its net are measured: it is told something, and sees the whole image."""
+    """Whether the net's features are measured: it has conditions and sees the whole image."""
     return bool(todo(exp)) and exp.radius is None
 
 
 def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) -> tuple[str, ...]:
-    """What data/ lacks of a net whose weights are here: the kept row, families of its counts, its
-    locality, its features.
-    """
+    """What data/ lacks of a net whose weights are here: its row, counts by family, locality, features."""
     weights, lacking = changes.weights(name, size.name), []
     kept = paths.CHECKPOINTS / size.name / name / "row.json"
     if size.name in paths.SHIPPED and not (kept.exists() and weights in kept.read_text()):
@@ -69,20 +67,20 @@ def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) ->
         if len(found) < net_locality.IMAGES * len(net_locality.SIGMAS):
             lacking.append("locality")
     if has_features(exp):
-        found = feature_matrices.read(size.name)  # the last that is measured
+        found = feature_matrices.read(size.name)  # measured last
         if not any((row.net, row.weights) == (name, weights) for row in found):
             lacking.append("features")
     return tuple(lacking)
 
 
 def measure(exp: Experiment, name: str, size: Preset) -> None:
-    """Measure and keep all of a trained net that is missing; what is there already is left. Raises as the
-    measures do.
+    """Measure and store all that is missing of a trained net; existing rows are kept. Raises as the
+    measurements do.
     """
     if size.name in paths.SHIPPED and nets.folder(name, size.name).is_relative_to(paths.RUNS):
         checkpoints.keep(name, size.name)
     if not todo(exp):
-        print(f"{name} is told nothing: there is nothing to count, and no locality", flush=True)
+        print(f"{name} has no conditions: there is nothing to count, and no locality", flush=True)
     counted = color_generalization if exp.condition == "color" else length_generalization
     for family, (ks, samples) in todo(exp).items():
         counted.measure(name, ks, samples, size.name, family=family, device=device())

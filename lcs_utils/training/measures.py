@@ -1,9 +1,9 @@
-"""The two steps before and after a training as commands, for graphs of jobs: its scenes, its measures.
+"""The steps before and after a training as commands, for graphs of jobs: render scenes, measure nets.
 
     python -m lcs_utils.training scenes exp1 --preset paper --part 1/8   # what its net is trained on
     python -m lcs_utils.training measure exp1 exp2/unit --preset paper   # counts, samples, locality, features
 
-Counts are of every K and family of locations (`measured.todo`); what was measured already is kept.
+Counts cover every K and family of locations (`measured.todo`); existing measurements are kept.
 """
 
 import argparse
@@ -18,20 +18,20 @@ from lcs_utils.presets import Preset, preset
 from lcs_utils.training.measured import device, measure, todo
 from lcs_utils.training.rendered import render_scenes, verify_once
 
-ALONG = (range(1, 7), 32)  # K and samples of the nets along a training
+ALONG = (range(1, 7), 32)  # K and samples of snapshots
 PRESET = "tiny, small, paper, or a trial of one, as tiny_2000"
 
 
 def snapshots(net: str, size: Preset) -> list[str]:
-    """The nets that were kept along a training, as NET@IMAGES, in its order."""
+    """The nets kept along a training, as NET@IMAGES, in its order."""
     folder = paths.RUNS / size.name / "training" / net
     found = [path.parent.name for path in folder.glob(f"{net}@*/row.json")]
     return sorted(found, key=lambda name: int(name.partition("@")[2]))
 
 
 def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> None:
-    """Count and keep all of a net, of NET/CHANGE at the paper's locations or colors, and of the nets along
-    its training; `ks` and `samples` in place of the usual ones.
+    """Measure and store all of a net, of NET/CHANGE only at the paper's locations or colors, and of its
+    snapshots; `ks` and `samples` replace the usual ones.
 
     Raises ValueError for an unknown name, CheckpointError for a net that is missing or altered.
     """
@@ -61,19 +61,19 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
 
 
 def main(arguments=None) -> None:
-    """The words after `python -m lcs_utils.training`: scenes or measure, and what follows."""
+    """Command line: scenes or measure, and their options."""
     parser = argparse.ArgumentParser(prog="python -m lcs_utils.training", description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    scenes = commands.add_parser("scenes", help="render what a net is trained on")
+    scenes = commands.add_parser("scenes", help="render the scenes a net is trained on")
     scenes.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}")
     scenes.add_argument("--workers", type=int, default=1, help="processes that render")
     scenes.add_argument("--part", type=parse_part, default=(1, 1), help="i/n: every n-th shard")
-    measures = commands.add_parser("measure", help="count what nets draw, and how local they are")
+    measures = commands.add_parser("measure", help="count objects in nets' samples, and measure locality")
     measures.add_argument("nets", nargs="+", help="checkpoints, or CHECKPOINT/CHANGE")
     measures.add_argument(
-        "--locations", type=parse_counts, help="how many (K), as 4, 0-12 or 1,4 (default: all)"
+        "--locations", type=parse_counts, help="values of K, such as 4, 0-12 or 1,4 (default: all)"
     )
-    measures.add_argument("--samples", type=int, help="of each K (default: 64, of local nets 24)")
+    measures.add_argument("--samples", type=int, help="samples of each K (default: 64, local nets 24)")
     measures.add_argument("--threads", type=int, help="CPU threads")
     for command in (scenes, measures):
         command.add_argument("--preset", default="tiny", help=PRESET)

@@ -1,4 +1,4 @@
-"""In which order nets are trained by `training.queue`, the most valuable first: (experiment, seed)."""
+"""The order in which `training.queue` trains nets, most valuable first: (experiment, seed)."""
 
 QUEUE = (
     ("exp1", 0), ("exp2", 0), ("exp3_r2", 0), ("exp3", 0), ("exp1_1", 0), ("exp3_1", 0),
@@ -13,4 +13,4 @@ QUEUE = (
     ("background_cluttered", 0), ("exp1_normalized", 0),
     ("exp3", 1), ("exp3", 2), ("exp1_1-6_x3", 0), ("exp3_r5", 0), ("exp3_r15", 0),
 )  # fmt: skip
-ON_A_GPU = ("exp3_r5", "exp3_r15")  # patches of most of the image: hours of sampling on a processor
+ON_A_GPU = ("exp3_r5", "exp3_r15")  # patches of most of the image: hours of sampling on a CPU

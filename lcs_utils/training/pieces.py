@@ -1,4 +1,4 @@
-"""Gradients of a batch that memory cannot hold at once, piece by piece."""
+"""Gradients of a batch too large for memory, piece by piece."""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -21,7 +21,7 @@ def parts(batch: Batch, x_t: torch.Tensor, sigma: torch.Tensor, at_once: int) ->
 def gradients(
     objective, accelerator: Accelerator, batch: Batch, sigma: torch.Tensor, x_t: torch.Tensor, at_once: int
 ) -> tuple[float, float]:
-    """Add up the gradients of a batch, piece by piece; its mean loss and error."""
+    """Accumulate the gradients of a batch piece by piece; return its mean loss and error."""
     losses, errors = [], []
     for part in parts(batch, x_t, sigma, at_once):
         last = sum(map(len, losses)) + len(part[0]) == len(x_t)

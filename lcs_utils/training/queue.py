@@ -1,13 +1,12 @@
-"""The queue of nets: the next ones trained for a given time, each gone on with where it stopped, measured
-and kept.
+"""Train the next nets of the queue for a given time, each from where it stopped; measure and store them.
 
     python -m lcs_utils.training queue --hours 2.5 --preset small --threads 1
     python -m lcs_utils.training queue --dry-run
 
-A net is finished when it has seen the images asked for and its row, loss curve and card, counts, locality
-and feature rows and sample sheet are in data/, for a commit to keep. One process a core or a GPU: several
-share the queue, none waits for another. Small nets do not fill a GPU: after `nvidia-cuda-mps-control -d`
-several processes share one.
+A net is finished when it has seen the images asked for and its row, loss curve and card, counts, locality and
+feature rows and sample sheet are in data/, ready to commit. Start one process per core or GPU: they share the
+queue and never wait for each other. Small nets do not fill a GPU: after `nvidia-cuda-mps-control -d` several
+processes share one.
 """
 
 import argparse
@@ -35,19 +34,19 @@ from lcs_utils.training.order import ON_A_GPU, QUEUE
 from lcs_utils.training.rendered import cores, load_data
 from lcs_utils.training.state import about, check_same
 
-SHORTEST = 60.0  # seconds: with less time left no net is begun
+SHORTEST = 60.0  # seconds: no net is started with less time left
 NO_TIME = "no time was left"
 
 
 class TimeUp(BaseException):
-    """The time given is over. No Exception, as KeyboardInterrupt is none: nothing that retries must swallow
+    """The time limit is reached. Like KeyboardInterrupt no Exception, so that nothing that retries swallows
     it.
     """
 
 
 class Standing(NamedTuple):
-    """Where a net of the queue stands: images seen of those asked for, processor seconds of an image, what
-    is not yet measured.
+    """Progress of a net of the queue: images seen, images asked for, seconds per image, what is not yet
+    measured.
     """
 
     seen: int
@@ -61,7 +60,7 @@ class Standing(NamedTuple):
 
 
 def standing(exp: Experiment, seed: int, size: Preset, rows: Iterable[Row]) -> Standing:
-    """Where the net stands. A kept row of as many images is a finished net, also when its weights are not
+    """Progress of a net. A stored row of enough images means that it is finished, even if its weights are not
     here.
 
     Raises ValueError for a state that is broken or of another training, CheckpointError for altered weights.
@@ -76,18 +75,18 @@ def standing(exp: Experiment, seed: int, size: Preset, rows: Iterable[Row]) -> S
     pace = row["seconds"] / row["images"] if row["images"] else None
     if row["images"] >= asked:
         return Standing(row["images"], asked, pace, unmeasured(exp, name, size, rows) if here else ())
-    if not (folder / "state.pt").exists():  # a row of fewer images, whose state is gone, is no beginning
+    if not (folder / "state.pt").exists():  # a row of fewer images without its state cannot be resumed
         return Standing(0, asked, pace)
     check_same(folder, about(exp, size, seed))
     seen, seconds = read_state(folder / "state.pt")["seen"].tolist()
-    # without its checkpoint not trained
+    # a net without its checkpoint is not trained
     return Standing(min(int(seen), asked - 1), asked, seconds / seen if seen else pace)
 
 
 @contextmanager
 def until(end: float) -> Iterator[None]:
-    """Raise TimeUp inside when time.time() reaches `end`: for work that keeps what is done as it goes, as
-    scenes and counts.
+    """Raise TimeUp inside when time.time() reaches `end`: for work that saves what is done as it goes, such
+    as scenes and counts.
     """
 
     def stop(*_):
@@ -117,10 +116,10 @@ def command(exp: Experiment, seed: int, size: Preset, threads: int | None, snaps
 def advance(
     exp: Experiment, seed: int, size: Preset, end: float, threads: int | None = None, snapshots: bool = False
 ) -> str:
-    """Train and measure one net until `end`, as time.time(); says in words what is left of it or wrong with
-    it, "" when nothing is.
+    """Train and measure one net until `end`, as time.time(); return in words what is left or wrong, "" when
+    finished.
 
-    Raises DiskFull where no other net could be trained either.
+    Raises DiskFull, since no other net could be trained either.
     """
     name, out_of_time = exp.net(seed), "stopped while rendering or measuring; what was done is kept"
     try:
@@ -153,13 +152,13 @@ def advance(
     except TimeUp:
         return out_of_time
     except (ValueError, FloatingPointError, RuntimeError, OSError) as error:
-        # the others may still be trained
+        # other nets may still be trained
         return str(error) or type(error).__name__
     return ""
 
 
 def plan(size: Preset) -> Iterator[tuple[Experiment, int, Standing | str]]:
-    """The queue in its order: each net and where it stands, or what is wrong with it."""
+    """Yield the queue in its order: each net and its progress, or what is wrong with it."""
     rows = read_rows(rows_path(size.name))
     for name, seed in QUEUE:
         exp = experiment(name)
@@ -170,8 +169,8 @@ def plan(size: Preset) -> Iterator[tuple[Experiment, int, Standing | str]]:
 
 
 def describe(size: Preset) -> list[str]:
-    """A line for each net of the queue: images seen and asked for, about how long the rest takes by the
-    seconds that rows keep.
+    """A line per net of the queue: images seen and asked for, and the time left, estimated from
+    stored rows.
     """
     lines, found = [], list(plan(size))
     paces: dict[int | None, list[float]] = {}  # by radius
@@ -198,7 +197,7 @@ def describe(size: Preset) -> list[str]:
 
 
 def work(size: Preset, hours: float, threads: int | None = None, snapshots: bool = False) -> dict[str, str]:
-    """Train and measure the queue's nets in order for so many hours; what is left, by net, in words. Raises
+    """Train and measure the queue's nets in order for `hours`; return what is left, by net, in words. Raises
     as `advance`.
     """
     end, left = time.time() + hours * 3600, {}
@@ -226,13 +225,13 @@ def main(arguments=None) -> None:
         "--hours",
         type=float,
         default=math.inf,
-        help="stop by itself after so long (default: when it is through)",
+        help="stop after this long (default: when the queue is finished)",
     )
     parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
-    parser.add_argument("--images", type=int, help="of whole-image nets, instead of the preset's number")
-    parser.add_argument("--patch-images", type=int, help="of local nets, instead of the preset's number")
+    parser.add_argument("--images", type=int, help="images for whole-image nets, if not the preset's")
+    parser.add_argument("--patch-images", type=int, help="images for local nets, if not the preset's")
     parser.add_argument(
-        "--snapshots", action="store_true", help="keep nets along the way as checkpoints NAME@IMAGES"
+        "--snapshots", action="store_true", help="keep intermediate nets as checkpoints NAME@IMAGES"
     )
     parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The rendered scenes that serve an experiment: rendered where missing, their checksums read once, loaded."""
+"""The rendered scenes of an experiment: render what is missing, verify checksums once, load."""
 
 import hashlib
 import json
@@ -17,22 +17,21 @@ from lcs_utils.presets import PRESETS, Preset
 from lcs_utils.training.data import Data
 from lcs_utils.training.images import ImagesOnDisk, within
 
-LOOKED_AT = 256  # images that tell one's own data from another's: all of 74 GB would take minutes
-OUTSIDE = 0.5  # of an image's side: so far outside it may the center of an object lie
+LOOKED_AT = 256  # images hashed to identify custom data: all of 74 GB would take minutes
+OUTSIDE = 0.5  # of an image's side: how far outside it an object's center may lie
 
 
 def cores() -> int:
-    """The cores that this process may use, which macOS does not tell: there it is all of the machine's."""
+    """Number of cores that this process may use; on macOS, which does not tell, all of the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def verify_once(folder: Path, counts) -> None:
-    """Check the SHA-256 of the shards that were written since they were last checked, so that not every
-    start reads 147 GB.
+    """Check the SHA-256 of the shards if any was written since the last check, so that not every start reads
+    147 GB.
 
-    Processes take turns, and what one of them checked the others do not read. A file that a disk altered
-    without a write is found by `python -m lcs_utils.clevr.dataset --verify` only. Raises as
-    `dataset.verify`.
+    Processes take turns and do not repeat each other's checks. Only `python -m lcs_utils.clevr.dataset
+    --verify` finds a file that a disk altered without a write. Raises as `dataset.verify`.
     """
     mark = _mark(folder)
     with store.exclusive(mark):
@@ -43,11 +42,11 @@ def verify_once(folder: Path, counts) -> None:
 
 
 def verified(folder: Path, counts) -> bool:
-    """Whether all shards of these object counts are there, and as they were when they were last checked."""
+    """Whether all shards of these object counts exist, unchanged since they were last checked."""
     try:
         checked = _checked(_mark(folder))
         return all(checked.get(name) == stamp for name, stamp in _stamps(folder, counts).items())
-    except (OSError, ValueError):  # not all is there
+    except (OSError, ValueError):  # something is missing
         return False
 
 
@@ -69,8 +68,8 @@ def _checked(mark: Path) -> dict[str, list[int]]:
 
 
 def scenes_folder(size: Preset, counts) -> Path:
-    """Where the scenes of a preset and some object counts are: runs/data; of a trial or a preset of your own
-    a folder of its own, since it has another number of scenes.
+    """Where the scenes of a preset and some object counts are stored: runs/data, or, for a trial or custom
+    preset with another number of scenes, a folder of its own.
     """
     folder = dataset.default_folder(size.resolution, counts)
     ours = size.name in PRESETS and PRESETS[size.name].per_count == size.per_count
@@ -78,8 +77,8 @@ def scenes_folder(size: Preset, counts) -> Path:
 
 
 def render_scenes(exp: Experiment, size: Preset, workers: int, part: tuple[int, int] = (1, 1)) -> Path:
-    """Render what is missing of the scenes that serve an experiment, or of one part of them, and say where
-    they are (resumable, in shards; `dataset.generate`).
+    """Render the missing scenes of an experiment, or of one part of them, and return their folder (resumable,
+    in shards; `dataset.generate`).
     """
     folder, counts = scenes_folder(size, scene_counts(exp)), scene_counts(exp)
     what = {"seed": 0, "counts": counts, "per_count": size.per_count, "resolution": size.resolution}
@@ -93,9 +92,9 @@ def _as_asked(folder: Path, size: Preset) -> bool:
 
 
 def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int) -> Data:
-    """The experiment's rendered scenes; renders what is missing first, and checks what nobody has checked.
+    """Load the experiment's rendered scenes, after rendering missing ones and checking unchecked ones.
 
-    Raises ValueError, naming both, for a folder of scenes that were rendered with other settings.
+    Raises ValueError, naming both settings, for a folder of scenes that were rendered with other ones.
     """
     folder, here = scenes_folder(size, scene_counts(exp)), range(exp.objects[0], exp.objects[1] + 1)
     if not (verified(folder, here) and _as_asked(folder, size)):
@@ -108,8 +107,8 @@ def load_data(exp: Experiment, size: Preset, device: torch.device, workers: int)
 
 
 def described(data: Data) -> str:
-    """Data of one's own in a few words: how many images, and a hash of their labels and of LOOKED_AT images
-    evenly among them.
+    """A short description of custom data: number of images, hash of their labels and LOOKED_AT evenly spaced
+    images.
     """
     n = len(data.images)
     some = data.images[torch.arange(min(n, LOOKED_AT)) * n // min(n, LOOKED_AT)]
@@ -119,8 +118,8 @@ def described(data: Data) -> str:
 
 
 def check_data(data: Data, resolution: int) -> None:
-    """Raise TypeError or ValueError, with what was given and what is allowed, for data that no net of
-    `resolution` px can be trained on.
+    """Raise TypeError or ValueError, naming what was given and what is allowed, unless a net of `resolution`
+    px can be trained on the data.
     """
     check_kind("data", data, Data, "a Data of images, locations and colors")
     n = len(data.images)

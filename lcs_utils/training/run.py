@@ -1,8 +1,7 @@
-"""A training as a run: progress, saved states from which it goes on after a kill, snapshots, and the net that
-it leaves.
+"""Run a training: progress, saved states that resume after a kill, snapshots, and the exported net.
 
-A run saves its whole state every few minutes and resumes where it was; in one process on the same CPU, with
-the same bytes in the end.
+A run saves its full state every few minutes and resumes from it; in one process on the same CPU, the result
+has the same bytes.
 """
 
 import math
@@ -59,12 +58,12 @@ def export(
     processes: Sequence[int] = (1,),
     data: str = "",
 ) -> None:
-    """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and the row that says
-    all that was trained.
+    """Write the EMA net as a checkpoint folder: half-precision weights, loss curve, and a row with all
+    settings.
 
-    `processes` are the numbers of processes that trained it, in order; rows of before they were kept mean 1.
-    `data` says which data of one's own it was, "" rendered scenes. `presets.of_row` makes the experiment and
-    the preset of a row again.
+    `processes` are the numbers of processes that trained it, in order; older rows, without them, mean 1.
+    `data` describes custom data, "" means rendered scenes. `presets.of_row` rebuilds the experiment and the
+    preset from a row.
     """
     net = state.ema
     device, dtype = net.out_gain.device, net.config.dtype_inside
@@ -109,18 +108,17 @@ def run(
     snapshots: bool = False,
     deadline: float = math.inf,
 ) -> bool:
-    """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to
-    `output` at the end.
+    """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output`
+    at the end.
 
-    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in
-    `checkpoints.folder`; its row says which data of one's own it was (`described`), unless `rendered`
-    says that they are `load_data`'s. With `snapshots`, nets along the way stay beside the state as
-    checkpoints `<name>@<images>` (`snapshot_marks`). A finished run goes on when `size` asks for more
-    images; its row then names both commands. Stops, its state saved, before `deadline` (as time.time()),
-    after LOG_EVERY steps at the earliest, and says whether it finished. Raises ValueError when the saved
-    state is broken, of another run or has seen more images than `size` asks for, when the disk is full,
-    for an experiment that has the name of one of the paper's and is not that one, and with TypeError for
-    `data` that are none (`check_data`).
+    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `nets.folder`;
+    its row describes custom `data` (`described`), unless `rendered` says that they are `load_data`'s. With
+    `snapshots`, intermediate nets are kept beside the state as checkpoints `<name>@<images>`
+    (`snapshot_marks`). A finished run continues if `size` asks for more images; its row then names both
+    commands. Saves its state and stops before `deadline` (as time.time()), after LOG_EVERY steps at the
+    earliest. Returns whether it finished. Raises ValueError when the saved state is broken, of another run or
+    has seen more images than `size` asks for, when the disk is full, and for an experiment that has the name
+    of one of the paper's but differs; TypeError or ValueError for bad `data` (`check_data`).
     """
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(
@@ -152,17 +150,17 @@ def run(
     rows: list[Log] = []
     if (folder / "state.pt").exists():
         state.load(folder / "state.pt", (seed, accelerator.process_index))
-        if int(state.seen[0]) >= total + size.batch:  # the last batch may reach beyond
+        if int(state.seen[0]) >= total + size.batch:  # the last batch may overshoot
             raise ValueError(
                 f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} "
                 "asked for"
             )
-        # the saved generator is the main process's: the same data in each would be one batch
+        # the saved generator is the main process's; with it, all would draw the same batch
         if accelerator.process_index:
             fresh_draws(state.generator, seed, accelerator.process_index, int(state.seen[0]))
         rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
         finished = read_json(folder / "finished.json")
-        # gone on with after the learning rate had come down: not the net of one long run
+        # continued after the learning rate had come down: not the net of one long run
         if finished and {"command", "images"} <= finished.keys():
             command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
     if data is None:
@@ -172,7 +170,7 @@ def run(
     )
 
     def save() -> float:
-        """Save the state; how many seconds from now it is saved again."""
+        """Save the state; return the seconds until the next save."""
         begun = time.time()
         store.write_json(folder / "run.json", what | {"processes": processes})
         checkpoints.write_loss(folder / "loss.csv", rows)
@@ -181,7 +179,7 @@ def run(
         return max(save_every, SAVING * (time.time() - begun))
 
     clock = saved = time.time()
-    marked = None  # when the last line of the log was written: before the first step a GPU compiles
+    marked = None  # time of the last line of the log; not before the first step, in which a GPU compiles
     pause = save_every
     shown = {
         "desc": exp.name,
@@ -211,7 +209,7 @@ def run(
         if log.images >= total:
             continue
         marked, late = marked or now, False
-        if not recent:  # as many steps again would end after it
+        if not recent:  # as many steps again would pass the deadline
             late, marked = now + (now - marked) > deadline, now
         if (late or now - saved > pause) and accelerator.is_main_process:
             pause = save()
@@ -224,5 +222,5 @@ def run(
         save()
         export(state, exp, size, seed, output, rows, command, processes, own)
         store.write_json(folder / "finished.json", {"images": total, "command": command})
-    accelerator.wait_for_everyone()  # before another run of this process looks at what was written
+    accelerator.wait_for_everyone()  # before another run of this process reads what was written
     return True

@@ -1,5 +1,5 @@
-"""What a training run consists of: EDM2's objective, the averaged net, the optimizer, how the learning rate
-and average go, and what is kept of a run beside its state: what it is, and its loss curve.
+"""The parts of a training run: EDM2's objective, the averaged net, the optimizer, the schedules of learning
+rate and average, and what is stored beside its state: its settings and its loss curve.
 """
 
 import copy
@@ -25,7 +25,7 @@ from lcs_utils.training.data import Batch, condition_dim
 
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
-LOG_EVERY = 50  # steps of one line of the loss curve
+LOG_EVERY = 50  # steps per line of the loss curve
 
 
 class Log(NamedTuple):
@@ -73,8 +73,8 @@ def ema_exponent(sigma_rel: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class State(Resumable):
-    """A denoiser's training. `recent` [LOG_EVERY 4] are the steps since the loss curve's last line, as Log;
-    NaN where there is none.
+    """A denoiser's training. `recent` [LOG_EVERY 4] holds the steps since the loss curve's last line, as Log,
+    padded by NaN.
     """
 
     ADDED: ClassVar[tuple[str, ...]] = ("recent",)
@@ -112,8 +112,8 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
 
 
 def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
-    """What a run is, but for its length: a state of another one is not gone on with. `data`: one's own, in
-    words.
+    """The settings that identify a run (all but its length): a state of other settings is not resumed. `data`
+    describes custom data.
     """
     apart = ("images", "patch_images", "name", "at_once", "net", "patch_net")
     how = {name: value for name, value in asdict(size).items() if name not in apart}
@@ -125,8 +125,8 @@ def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
 
 
 def _completed(described: dict) -> dict:
-    """`described` with the defaults of what it does not mention: a state of before a setting existed was
-    trained with its default.
+    """`described` with defaults for what it does not mention: a state older than a setting was trained with
+    its default.
     """
     settings = [
         f
@@ -145,19 +145,19 @@ def _completed(described: dict) -> dict:
 
 
 def check_same(folder: Path, now: dict) -> None:
-    """Raise ValueError, naming what differs, when `folder` holds the state of another run (states of old
-    have no such file).
+    """Raise ValueError, naming the differences, if `folder` holds the state of another run (the oldest have
+    no run.json).
 
-    The number of processes may differ: they share the same batches, only their draws are others.
+    The number of processes may differ: they share batches of the same size, only their draws differ.
     """
     then = read_json(folder / "run.json")
     if then is not None:
         then.pop("processes", None)
-        then.setdefault("data", now["data"])  # states of before do not say
+        then.setdefault("data", now["data"])  # older states do not store it
         unused = {
             "net",
             "patch_net",
-        } - now.keys()  # states of before name the net that they did not train as well
+        } - now.keys()  # older states also name the net that they did not train
         then, now = (
             _completed({key: value for key, value in then.items() if key not in unused}),
             _completed(now),
@@ -175,8 +175,8 @@ def check_same(folder: Path, now: dict) -> None:
 
 
 def processes_of(folder: Path, now: int) -> list[int]:
-    """The numbers of processes that trained the state in `folder`, in order, `now` the last; files of before
-    they said so mean 1.
+    """The numbers of processes that trained the state in `folder`, in order, `now` last; older files, without
+    them, mean 1.
     """
     before = (read_json(folder / "run.json") or {}).get("processes", [1])
     started = (folder / "state.pt").exists()
@@ -184,8 +184,8 @@ def processes_of(folder: Path, now: int) -> list[int]:
 
 
 def read_json(path: Path) -> dict | None:
-    """What a file beside a state says; None without the file. Raises ValueError, with the remedy, when it
-    is broken.
+    """The contents of a JSON file beside a state; None if there is none. Raises ValueError that says what to
+    do if it is broken.
     """
     try:
         value = json.loads(path.read_text())
@@ -194,14 +194,14 @@ def read_json(path: Path) -> dict | None:
         return value
     except FileNotFoundError:
         return None
-    except ValueError as error:  # of bytes that are no text too
+    except ValueError as error:  # also for bytes that are no text
         raise ValueError(
             f"{path} is broken ({error}); remove it to go on from the state beside it unchecked"
         ) from None
 
 
 def read_loss(path: Path) -> list[Log]:
-    """The loss curve beside a state. Raises ValueError, with the remedy, when it is missing or broken."""
+    """The loss curve beside a state. Raises ValueError that says what to do if it is missing or broken."""
     try:
         with open(path, newline="") as file:
             header, *lines = csv.reader(file)
@@ -218,8 +218,8 @@ def read_loss(path: Path) -> list[Log]:
 
 
 def keep_memory() -> None:
-    """Have the C library keep freed memory instead of handing it back: a training step asks for the same
-    again at once.
+    """Make the C library keep freed memory instead of returning it: a training step needs the same again at
+    once.
 
     Choice: otherwise every step asks the system for fresh pages, which costs time.
     """
