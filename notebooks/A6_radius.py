@@ -85,7 +85,7 @@ path = plotting.save_figure(
 )
 # %%
 patches = training_sets.two_labels([1, 2, 3, 4])  # in training none held two
-Markdown(sentences.radius(stored, radii, preset) + "\n" + patches)
+Markdown(sentences.radius(radii, preset) + "\n" + patches)
 
 # %% [markdown]
 # ## The control: r = 15

@@ -61,7 +61,7 @@ RATES = tables.net_rates
         lambda rows: sentences.adding(RATES(rows, NETS), NETS),
         lambda rows: sentences.training_sets(training_sets.by_objects(rows)),
         lambda rows: sentences.training_sets(training_sets.by_labels(rows)),
-        lambda rows: sentences.radius(rows, training_sets.by_radius(rows)[-1:]),
+        lambda rows: sentences.radius(training_sets.by_radius(rows)[-1:]),
         lambda rows: sentences.whole_image_control(rows, "exp1"),
         lambda rows: alt_texts.tables(tables.cells(rows, NETS)),
         lambda rows: alt_texts.shares(training_sets.by_objects(rows)),

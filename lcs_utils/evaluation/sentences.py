@@ -17,7 +17,7 @@ from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.strips import Strip
 from lcs_utils.evaluation.tables import Cell, markdown, say
-from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, one_missing, seen
+from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, one_missing
 from lcs_utils.stats import Interval
 
 
@@ -247,7 +247,7 @@ def ways(rows: Sequence[Row]) -> str:
     return table(head, [line.strip("| ").split(" | ") for line in verdicts.ways(rows)])
 
 
-def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny") -> str:
+def radius(found: Sequence[Measured], preset: str = "tiny") -> str:
     """A table of Exp. 3 by its radius and Exp. 2, with their training images and samples."""
     head = [
         "what a cell sees",
@@ -262,9 +262,8 @@ def radius(rows: Sequence[Row], found: Sequence[Measured], preset: str = "tiny")
         net, r = of.cell.net, nets.trained(of.cell.net).radius
         far = "whole image (Exp. 2)" if r is None else f"r = {r}"
         values = [either(value) for value in (of.filled, of.elsewhere, of.plausible)]
-        lines.append(
-            [far, say(of.cell.many), say(of.cell.ours), *values, f"{seen(net, preset):,}", of.cell.samples]
-        )
+        images = f"{nets.images_seen(net, preset):,}"
+        lines.append([far, say(of.cell.many), say(of.cell.ours), *values, images, of.cell.samples])
     return (
         table([*head, "training images", "samples of each K"], lines)
         + f"\nShares and objects: {span(found[0].over)}.\n"

@@ -17,7 +17,7 @@ from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, preset_of, seeds_o
 from lcs_utils.evaluation.rules import LargestK, largest_k
 from lcs_utils.evaluation.tables import Cell, cells
 from lcs_utils.experiments import EXP3, RADIUS_SWEEP, Experiment
-from lcs_utils.nets import along, images_seen, trained
+from lcs_utils.nets import along, trained
 from lcs_utils.stats import Interval
 
 BY_OBJECTS = ("exp1_1", "exp1_1-2", "exp1", "exp1_1-4", "exp1_1-5", "exp1_1-6", "exp1_1-6_x3")  # Fig. 8
@@ -116,11 +116,6 @@ def two_labels(radii: Sequence[int]) -> str:
         some, around = (f"K = {k}" if k else "no K" for k in first_two_labels(r))
         said.append(f"r = {r}: from {some} on, around a label from {around} on")
     return "Two labels stand in one patch, with " + "; ".join(said) + "."
-
-
-def seen(net: str, preset: str = "tiny") -> int:
-    """How many images a net was trained on. Raises CheckpointError as `nets.images_seen`."""
-    return images_seen(net, preset)
 
 
 def elsewhere_along_training(
