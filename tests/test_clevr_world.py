@@ -224,6 +224,11 @@ def test_impossible_worlds_are_refused(tmp_path):
         ({"colors": {"pink": [1, 2]}}, "colors: 'pink' must be 3 finite numbers of 0 to 255"),
         ({"colors": {"pink": [1, 2, 256]}}, "colors: 'pink' must be 3 finite numbers of 0 to 255"),
         ({"sizes": {"tiny": 0}}, "sizes: 'tiny' must be 1 finite numbers of 0.05 to 3"),
+        ({"sizes": {"huge": 10**400}}, "sizes: 'huge' must be 1 finite numbers of 0.05 to 3"),
+        (
+            {"shapes": {"egg": {"solid": "sphere", "stretched": [1, 1, 2]}}},
+            "shapes: 'egg' must be {'solid': one of sphere, cube, cylinder",
+        ),
         (
             {"shapes": {"cone": {"solid": "cone"}}},
             "shapes: 'cone' must be {'solid': one of sphere, cube, cylinder",

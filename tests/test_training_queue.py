@@ -272,7 +272,12 @@ def test_the_command_line(queue, capsys):
         with pytest.raises(SystemExit) as stop:
             command.main(["queue", *words])
         assert stop.value.code == 2
-    assert "need --hours > 0 and at least one batch" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "need --hours > 0 and at least one batch" in said
+        and "got 0 hours" in said
+        and "(" not in said.split("got ")[1]
+    )
     command.main(["queue", "--preset", "tiny", "--dry-run"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["exp1", "exp3", "color_1-3", "exp1_seed1"] and queue == []

@@ -58,7 +58,7 @@ def numbers(value, n: int, where: str, low: float = -math.inf, high: float = mat
     """`n` finite numbers within bounds, as a tuple. Raises ValueError for anything else."""
     try:
         found = tuple(float(v) for v in value if not isinstance(v, bool | str))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = ()
     if len(found) != n or not all(math.isfinite(v) and low <= v <= high for v in found):
         limits = "" if low == -math.inf else f" of {low:g} to {high:g}"
@@ -135,7 +135,8 @@ class World:
 
 
 def _check_shape(value, where):
-    value = Shape(**value) if isinstance(value, dict) and "solid" in value else value
+    known = isinstance(value, dict) and {"solid"} <= set(value) <= set(Shape._fields)
+    value = Shape(**value) if known else value
     if not isinstance(value, Shape) or value.solid not in tracer.SHAPES:
         raise ValueError(
             f"{where} must be {{'solid': one of {', '.join(tracer.SHAPES)}, 'stretch': [x, y, z]}}, "

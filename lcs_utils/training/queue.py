@@ -244,7 +244,10 @@ def main(arguments=None) -> None:
             size, images=args.images or size.images, patch_images=args.patch_images or size.patch_images
         )
         if min(size.images, size.patch_images) < size.batch or not args.hours > 0:
-            raise ValueError(f"need --hours > 0 and at least one batch of {size.batch} images, got {args}")
+            raise ValueError(
+                f"need --hours > 0 and at least one batch of {size.batch} images, got {args.hours:g} hours, "
+                f"{size.images} images and {size.patch_images} of local nets"
+            )
         if int(os.environ.get("WORLD_SIZE", 1)) > 1:
             raise ValueError(
                 "the queue trains in one process; start it once for each GPU instead of through accelerate"
