@@ -126,8 +126,8 @@ path = plotting.save_figure(figure, "theory_claim_1", preset, {"sigma": sigmas} 
 
 # %%
 Markdown(
-    f"Claim 1: both sides agree to within {1e-6:g} of their size: **{slopes.gap < 1e-6}**; of eq. (7), as we read it, "
-    f"to {1e-9:g} of $1/t$: **{slopes.heat < 1e-9}**."
+    f"Claim 1: both sides agree to within {1e-6:g} of their size: **{slopes.gap < 1e-6}**; "
+    f"of eq. (7), as we read it, to {1e-9:g} of $1/t$: **{slopes.heat < 1e-9}**."
 )
 
 # %%

@@ -86,9 +86,8 @@ colors |= dict(zip(between.values(), (plotting.PALETTE["purple"], plotting.PALET
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
 trainings |= {words: nets for net, words in between.items() if (nets := seeds_of(stored, net))}
 found = {words: against_null.of_nets(stored, nets, "spread") for words, nets in trainings.items()}
-figure = null_figures.plot(
-    found, colors, trained=3, title="64 px, random cells, 64 samples per K and training"
-)
+title = "64 px, random cells, 64 samples per K and training"
+figure = null_figures.plot(found, colors, trained=3, title=title)
 values = {words: as_dicts(of.at) for words, of in found.items()}
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)

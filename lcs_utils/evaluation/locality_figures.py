@@ -118,7 +118,7 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
         at = 0.36 - 0.052 * i
         axes.text(0.43, at, words, color=color, fontsize=9.5, va="center")
         if words in MARKERS:
-            axes.scatter(0.418, at, 36, color, MARKERS[words], edgecolors="white", linewidths=0.6)
+            axes.scatter(0.418, at, 36, color, marker=MARKERS[words], edgecolors="white", linewidths=0.6)
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
     axes.set_ylabel("composition: cells filled, K = 4 to 6 (no null)")
