@@ -121,8 +121,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"The more labels a training image may carry, the larger the share of {SIX} cells filled above "
-            f"chance: {above[0]} with all labels, {above[1]} with a random number, {above[2]} with one "
+            f"In the paper's order of labels, the share of {SIX} cells filled above chance falls: "
+            f"{above[0]} with all labels, {above[1]} with a random number, {above[2]} with one "
             f"dropped, {above[3]} with one.",
             "05",
         ),
