@@ -170,11 +170,13 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
         "drawn": {"exp1": [1, 2, None]},
         "found": {"exp1": [1, 2, None]},
     }
-    assert "Exp. 1: 3 of 3 requested locations hold an object" in sentences.of_strip(shown, NETS)
-    assert shown.words(["Exp. 1:\nall"]).endswith("asked places that hold an object: Exp. 1: all 3 of 3.")
+    assert "Exp. 1: 3 of 3 locations asked for hold an object" in sentences.of_strip(shown, NETS)
+    assert shown.words(["Exp. 1:\nall"]).endswith(
+        "locations asked for that hold an object: Exp. 1: all 3 of 3."
+    )
     assert alt_text.given(shown.grid(["Exp. 1"])) == shown.words(["Exp. 1"])
     missed = [row._replace(placed=0) for row in rows]
-    assert "0 of 3 requested locations" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
+    assert "0 of 3 locations asked for" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
     dots = strips.strip(["exp1"], [1, 2])
     assert dots.words(["Exp. 1"]) == "Samples asked for 1, 2 objects, a row each: Exp. 1."
     assert dots.captions == [["", ""]] and len(dots.marks[0][1][0]) == 2  # nobody counted: no rings

@@ -279,7 +279,7 @@ CLAIMS = (
         for net, (words, notebook) in EXTRAS.items()
     ),
     Claim(
-        "Table 2 at 64 px: the more of 1-3 objects are labeled, the better a net composes",
+        "Table 2 at 64 px: the more of 1-3 objects are labeled at once, the better a net composes",
         "yes, K = 9, 5, 3, 1",
         "05",
         _falling(DOSES),

@@ -1,13 +1,13 @@
-"""Assign objects to the cells where they were requested and, as a null, to cells where they were not.
+"""Assign objects to the cells asked for and, as a null, to cells not asked for.
 
 A net that ignores its conditions fills cells too: more of them the more it draws and the closer the cells
 lie. So every statistic of `own` rows is reported with that of `permuted` rows: pictures of the same net that
 were drawn for other conditions, judged at these. For a net that ignores its conditions the two are equal by
-construction, wherever its objects are. `elsewhere` judges the same pictures at cells that were not requested.
+construction, wherever its objects are. `elsewhere` judges the same pictures at cells not asked for.
 All return lists of Rows, to which every rule of `rules` applies.
 
 Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid (Chebyshev distance): 0 is the
-requested cell itself.
+cell asked for itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import families
 from lcs_utils.evaluation.rows import Row, decode, encode
 
-TOLERANCES = (1, 0)  # within one cell, our best reading of App. E.2; the requested cell itself
+TOLERANCES = (1, 0)  # within one cell, our best reading of App. E.2; the cell asked for itself
 TIMES = 8  # Choice: each picture is judged at this many other conditions
 OUTSIDE = 1_000_000  # the first sample number of conditions that no sample was drawn with
 POOL = 64  # random conditions among which `elsewhere` looks for those that share no cell with a picture's own
@@ -75,7 +75,7 @@ def _placed(asked: str, centers: str, tolerance: int) -> int:
 
 
 def check(rows: Sequence[Row]) -> None:
-    """Raise ValueError unless all rows hold requested and found locations, TypeError for other items."""
+    """Raise ValueError unless all rows hold locations asked for and found, TypeError for other items."""
     for row in check_items("rows", rows, Row, "Rows"):
         asked, centers = len(row.asked.split()) // 2, len(row.centers.split()) // 2
         if asked != row.k or centers != row.count:
@@ -159,7 +159,7 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
 
 
 def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
-    """The rows judged at those of the paper's 12 test locations that were not requested; `k` is the number of
+    """The rows judged at those of the paper's 12 test locations not asked for; `k` is the number of
     these.
     """
     check_count("tolerance", tolerance)

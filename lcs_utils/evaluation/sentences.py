@@ -43,9 +43,9 @@ def either(value: Interval | None) -> str:
 
 
 def of_strip(shown: Strip, labels: Mapping[str, str]) -> str:
-    """How many requested locations hold an object in each row of a strip, as a sentence."""
+    """How many locations asked for hold an object in each row of a strip, as a sentence."""
     said = [
-        f"{labels[net]}: {number} of {asked} requested locations hold an object"
+        f"{labels[net]}: {number} of {asked} locations asked for hold an object"
         for net, (number, asked) in shown.held().items()
     ]
     return "In these pictures, " + "; ".join(said) + "."

@@ -1,4 +1,4 @@
-"""Strips of samples for figures: one row per net, one column per K, a mark at every requested location.
+"""Strips of samples for figures: one row per net, one column per K, a mark at every location asked for.
 
 A dot marks a location to which today's counter assigns an object (App. E.2), which gets a ring; a cross marks
 one without. The number of objects drawn is below each picture. Rows of the earlier counter lack object
@@ -56,16 +56,16 @@ class Strip(NamedTuple):
         return figure
 
     def words(self, labels: Sequence[str]) -> str:
-        """The strip in words: its nets, K, and how many requested locations hold an object."""
+        """The strip in words: its nets, K, and how many locations asked for hold an object."""
         held, said = self.held(), "; ".join(labels)
         if held and len(held) == len(labels):
             counts = (f"{label} {number} of {of}" for label, (number, of) in zip(labels, held.values()))
-            said = f"asked places that hold an object: {', '.join(counts)}"
+            said = f"locations asked for that hold an object: {', '.join(counts)}"
         ks = ", ".join(map(str, self.ks))
         return " ".join(f"Samples asked for {ks} objects, a row each: {said}.".split())
 
     def held(self) -> dict[str, tuple[int, int]]:
-        """{net: (requested locations that hold an object, all of them)} of the nets that were counted."""
+        """{net: (locations asked for that hold an object, all of them)} of the nets that were counted."""
         found = {}
         for net, numbers in self.found.items():
             known = [(number, k) for number, k in zip(numbers, self.ks, strict=True) if number is not None]
@@ -79,7 +79,7 @@ class Strip(NamedTuple):
 
 
 def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
-    """The marks of a row in pixels of a `size` x `size` image: a dot (None) at a requested location with an
+    """The marks of a row in pixels of a `size` x `size` image: a dot (None) at a location asked for with an
     object assigned to it, one to one and within one cell, else a cross (False); a ring (True) at that object.
     Raises ValueError as `placement.check`.
     """
@@ -134,7 +134,7 @@ def figure_1(
     trained: int,
     where: str = "",
 ) -> Figure:
-    """Figs. 1, 4: the strip, and beside it the share of requested cells that hold an object, with its null.
+    """Figs. 1, 4: the strip, and beside it the share of cells asked for that hold an object, with its null.
 
     `where` says where these cells are, if not those in the pictures. `labels` is {net: words}, whose part
     before the colon is the key in `curves`; the nets saw up to `trained` objects.
