@@ -70,7 +70,7 @@ Markdown(counter_report.named(visible.read()))
 # %% [markdown]
 # ## Where somebody looked
 # Here a vision-language model ("the eye") counted samples of six nets, enlarged and in random order, knowing
-# neither net nor K (column `counted_by` of `data/counts/hand_counts.csv`). Each number says how many samples
+# neither net nor K (column `counted_by` of `data/counts/hand_counts.csv.gz`). Each number says how many samples
 # the eye and the earlier counter counted that way. Does the mass lie on the diagonal, or to its right, where
 # the counter says more? These first looks had no controls beside them and are lenient: among clean and
 # spoiled renders (A7) the same eye passes hardly any 32 px picture.

@@ -288,7 +288,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     lg.measure("toy/unit", [3], 8)
     kept = next((paths.RUNS / "tiny" / "samples").iterdir())
     kept.unlink()  # runs/ may be lost: what the sheet shows stays
-    lg.measure("toy/unit", [1, 2], 10)
+    lg.measure("toy/unit", [0, 1, 2], 10)  # no figure shows K = 0
     lg.measure("toy/unit", [1, 2], 10, seed=1)
     lg.measure("toy/unit", [1, 2], 10, steps=4)  # other ways to sample leave no sheet
     sheet = sheets.read_sheet("toy/unit")

@@ -26,7 +26,7 @@ from lcs_utils.evaluation import changes, families, family_grids
 from lcs_utils.evaluation.counting import check_fit, count_rows, count_sheet, counter_hash
 from lcs_utils.evaluation.family_grids import FAMILIES, LARGEST_K
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, write_rows
-from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path, write_sheet
+from lcs_utils.evaluation.sheets import ACROSS, SHOWN, read_sheet, sheet_path, write_sheet
 from lcs_utils.presets import PRESETS
 
 BATCH = 8  # samples drawn, and saved, together
@@ -225,8 +225,8 @@ def measure(
 
 
 def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
-    """Write the net's sheet: the first samples, as counted, of every K saved at `place(k)` (App. E.2)."""
-    ks = [k for k in range(LARGEST_K + 1) if kept_samples(place(k)) >= ACROSS]
+    """Write the net's sheet: the first samples, as counted, of every K in SHOWN saved at `place(k)` (App. E.2)."""
+    ks = [k for k in SHOWN if kept_samples(place(k)) >= ACROSS]
     about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
     samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
     if samples:

@@ -1,4 +1,4 @@
-"""Sheets: a measured net's first eight samples for every K as one picture (WebP), to judge by eye (App. E.2).
+"""Sheets: a measured net's first eight samples for K = 1 to 10 as one picture (WebP), to judge by eye (App. E.2).
 
 A row of `data/counts` says what the counter saw; the sheet shows it, also for nets whose weights are too
 large to ship.
@@ -17,6 +17,7 @@ from lcs_utils import paths, store
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
+SHOWN = range(1, 11)  # numbers of locations that figures show; rows go further
 # Choice: pixels of a sheet are multiples of STEP, at most 2 of 255 levels off, which halves its file size
 STEP = 5
 ABOUT = ExifTags.Base.ImageDescription
