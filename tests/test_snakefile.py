@@ -113,6 +113,14 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
     assert results() == before
     places = (paths.ROOT / name for name in ("runs", "data", "figures"))
     assert not [path for place in places for path in place.rglob("tiny_64")]  # all of it lies where told
+    drawn = {"notebook_A1_is_it_real": 1, "reproduce": 1}
+    again = {"measure_net": 1, "measure": 1} | drawn
+    for changed, follows in (("", {}), ("locality.csv.gz", drawn), ("checkpoints/exp1/row.json", again)):
+        if changed:  # measured, or trained, by hand
+            os.utime(here / changed)
+        failed, said = snakemake(tmp_path, "-n", "--cores", "1", "--config", *few)
+        assert not failed and jobs(said) == follows, (changed, said[-2000:])
+        assert changed or "Nothing to be done" in said
 
 
 def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
