@@ -15,6 +15,7 @@
 #   max_runtime=1440    minutes of the longest job; training resumes in the next one
 #   samples= locations= samples of each K, and which K, in place of the defaults (a trial: 8, and 1-3)
 # Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
+import argparse
 import math
 import re
 import shlex
@@ -22,6 +23,7 @@ import sys
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebooks, paths
+from lcs_utils.clevr.card import parse_counts
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, experiment, scene_counts
 from lcs_utils.nets import parts
 from lcs_utils.presets import PRESETS, preset
@@ -36,7 +38,7 @@ def chosen(key, everything, usual):
         return list(everything) if text == "all" else []
     words = text.split(",")
     if key == "notebooks":
-        return [notebooks.resolve(word) for word in words]
+        words = [notebooks.resolve(word) for word in words]
     if unknown := [word for word in words if word not in everything]:
         raise WorkflowError(f"unknown {key} {', '.join(unknown)}; allowed: all, none, {', '.join(everything)}")
     return words
@@ -50,8 +52,14 @@ def number(key, usual, least=0):
     return value
 
 
+SETTINGS = "preset images nets notebooks gpus parts render_threads max_runtime samples locations".split()
+if unknown := [key for key in config if key not in SETTINGS]:
+    raise WorkflowError(f"unknown settings {', '.join(unknown)}; allowed: {', '.join(SETTINGS)}")
 TRIAL = "images" in config
-PRESET = config.get("preset", "tiny") + (f"_{number('images', 0, 1)}" if TRIAL else "")
+PRESET = config.get("preset", "tiny")
+if PRESET not in PRESETS:
+    raise WorkflowError(f"unknown preset {PRESET!r}; allowed: {', '.join(PRESETS)} (with images=N: a trial of it)")
+PRESET += f"_{number('images', 0, 1)}" if TRIAL else ""
 try:
     SIZE = preset(PRESET)
 except ValueError as error:
@@ -59,6 +67,8 @@ except ValueError as error:
 PAPER = PRESET == "paper"
 SHIPPED = PRESET in paths.SHIPPED  # its nets and rows are in the repository, figures need no training
 GPUS = number("gpus", 0 if TRIAL else 1)
+if SIZE.batch % max(GPUS, 1):
+    raise WorkflowError(f"a batch of {SIZE.batch} cannot be shared evenly by gpus={GPUS}")
 PARTS = number("parts", 32 if PAPER else 1, 1)
 RENDER_THREADS = number("render_threads", 2 if TRIAL else 8, 1)
 MAX_RUNTIME = number("max_runtime", 1440, 10)
@@ -79,6 +89,13 @@ EVERY = [name for name in notebooks.names() if SHIPPED or name not in SEEN]
 NOTEBOOKS = chosen("notebooks", EVERY, "A1" if TRIAL else "all")
 MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the defaults
 MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
+if "samples" in config:
+    number("samples", 0, 1)
+if "locations" in config:
+    try:
+        parse_counts(str(config["locations"]))
+    except argparse.ArgumentTypeError as error:
+        raise WorkflowError(f"locations: {error}")
 SOME = "".join(f" --{key} {value}" for key, value in MEASURED.items() if value is not None)
 
 PYTHON = shlex.quote(sys.executable)  # the folder's name may hold a space

@@ -139,9 +139,21 @@ def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
     assert asked == [(("color_1-3/unit", [1], 8, "tiny"), "colors")]
 
 
-def test_a_wrong_setting_is_named(tmp_path):
-    failed, said = snakemake(tmp_path, "-n", "-q", "--config", "nets=exp9")
-    assert failed and "unknown nets exp9; allowed: all, none, exp1" in said
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ("nets=exp9", "unknown nets exp9; allowed: all, none, exp1"),
+        ("preset=paper gpu=8", "unknown settings gpu; allowed: preset, images"),
+        ("preset=3", "unknown preset 3; allowed: tiny, small, paper"),
+        ("preset=paper gpus=3", "a batch of 2048 cannot be shared evenly by gpus=3"),
+        ("preset=paper notebooks=A3", "unknown notebooks A3_counter; allowed: all, none, 00_start"),
+        ("preset=paper samples=few", "samples must be a whole number >= 1, got 'few'"),
+        ("preset=paper locations=x", "locations: 'x' is neither a number, a range"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path, settings, words):
+    failed, said = snakemake(tmp_path, "-n", "-q", "--config", *settings.split())
+    assert failed and words in said, said[-2000:]
 
 
 def test_the_graph_knows_what_changed_nets_take():
