@@ -37,6 +37,7 @@ EXTRAS = {  # Table 2's second half: {net: (words, notebook that shows it)}; for
     "exp1_1-2": ("Exp. 1 on 1-2 objects", "05"),
     "exp1_1-6": ("Exp. 1 on 1-6 objects", "05"),
     "exp2_1-6": ("Exp. 2 on 1-6 objects", "05"),
+    "exp2_1-2": ("Exp. 2 on 1-2 objects", "05"),
 }
 LOOKED_AT = {"exp1, 64 px": "Exp. 1", "render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
 
