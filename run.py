@@ -6,6 +6,8 @@ if present, else pip), unless the Python that runs this file already has them al
 """
 
 import argparse
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -107,6 +109,18 @@ def install(python):
     raise RunError("the installation failed (see above); run the same command again when its cause is gone")
 
 
+@contextlib.contextmanager
+def one_at_a_time():
+    """Let other commands of this folder wait; where folders cannot be locked (NFS), none waits."""
+    folder = os.open(ROOT, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def environment():
     """The Python to run everything with: this one if it satisfies the lock, else that of .venv, remade if
     needed.
@@ -114,8 +128,9 @@ def environment():
     if satisfies(sys.executable):
         return sys.executable
     python = ENVIRONMENT / "bin" / "python"
-    if not python.exists() or UNFINISHED.exists() or not satisfies(python):
-        install(python)
+    with one_at_a_time():  # `reproduce` and `test` may be started together on a fresh machine
+        if not python.exists() or UNFINISHED.exists() or not satisfies(python):
+            install(python)
     return str(python)
 
 

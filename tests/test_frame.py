@@ -9,7 +9,9 @@ import pydoc
 import re
 import subprocess
 import sys
+import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -184,6 +186,25 @@ def test_an_interrupted_installation_is_redone(tmp_path, monkeypatch, interrupte
     monkeypatch.setattr(run, "install", installed.append)
     assert run.environment() == str(python)
     assert installed == [python] * interrupted
+
+
+def test_two_commands_started_together_install_once(tmp_path, monkeypatch):
+    for name, value in {"ENVIRONMENT": tmp_path, "UNFINISHED": tmp_path / "unfinished"}.items():
+        monkeypatch.setattr(run, name, value)
+    installed = []
+
+    def install(python):
+        installed.append(python)
+        time.sleep(0.2)  # long enough for the other command to look
+        python.parent.mkdir(exist_ok=True)
+        python.touch()
+
+    monkeypatch.setattr(run, "satisfies", lambda interpreter: interpreter != sys.executable)
+    monkeypatch.setattr(run, "install", install)
+    with ThreadPoolExecutor() as pool:
+        found = [pool.submit(run.environment) for _ in range(2)]
+    assert {of.result() for of in found} == {str(tmp_path / "bin" / "python")}
+    assert installed == [tmp_path / "bin" / "python"]
 
 
 def test_an_environment_keeps_its_own_list_of_fonts(monkeypatch, tmp_path):
