@@ -40,10 +40,17 @@ def test_a_graph_computes_what_the_net_computes_and_keeps_its_weights_small(plac
     given = {"valid": inputs[3]} if place else {}
     with torch.no_grad():
         expected = export.precondition(pipeline.net, *inputs[:3], pipeline.config.sigma_data, **given)
-        found = export.denoiser(pipeline)(*inputs)
+        graph = export.denoiser(pipeline)
+        found = graph(*inputs)
+        again = export.precondition(pipeline.net, *inputs[:3], pipeline.config.sigma_data, **given)
     assert (found - expected).abs().max() < 1e-4
-    kept = sum(p.numel() * p.element_size() for p in pipeline.net.parameters())
-    assert kept < 2.1 * sum(p.numel() for p in pipeline.net.parameters()), "weights are not in half precision"
+    kept = sum(p.numel() * p.element_size() for p in graph.parameters())
+    assert kept < 2.1 * sum(p.numel() for p in graph.parameters()), "weights are not in half precision"
+    assert torch.equal(again, expected), "the caller's net was changed"
+    untouched = load(net)
+    export.denoiser(untouched)
+    assert untouched.net.config == load(net).net.config
+    assert {p.dtype for p in untouched.net.parameters()} == {torch.float32}
 
 
 def load(net):

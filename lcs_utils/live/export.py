@@ -4,6 +4,7 @@ Weights stay in half precision, as they are shipped; the graph casts and normali
 loads it, so that the browser computes with exactly the float32 weights that torch uses.
 """
 
+import copy
 import io
 import warnings
 from functools import partial
@@ -73,7 +74,10 @@ class Counted(nn.Module):
 
 
 def denoiser(pipeline: ConditionalPipeline) -> Whole | Patches:
-    """The graph of a pipeline's denoiser, ready for `to_onnx`: float32 inside, weights in half precision."""
+    """The graph of a pipeline's denoiser, ready for `to_onnx`: float32 inside, weights in half precision. The
+    caller's net keeps its own.
+    """
+    pipeline = copy.deepcopy(pipeline)
     pipeline.net.register_to_config(dtype_inside="float32")
     for module in pipeline.net.modules():
         if isinstance(module, MPConv):
