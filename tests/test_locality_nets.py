@@ -138,6 +138,10 @@ def test_what_fig_12_shows_comes_back_from_rows(tmp_path, monkeypatch):
     of = profiles[0].pixels
     torch.testing.assert_close(look.pixels, of / of.amax((2, 3), keepdim=True), atol=1e-6, rtol=0.005)
     assert torch.equal(look.windows, profiles[0].windows) and look.windows.unique().numel() > 1
+    middle.path().rename(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="middle.csv.gz has no sides of centered, which has maps: .* sides"):
+        middle.looks()
+    (tmp_path / "elsewhere").rename(middle.path())
     monkeypatch.setattr(middle.nets, "row", lambda *_: {"sha256": "others"})
     with pytest.raises(ValueError, match="no rows for today's weights of centered.*sides"):
         middle.looks()

@@ -103,9 +103,13 @@ def sides(preset: str = "tiny") -> dict[str, Float[np.ndarray, "images sigmas"]]
 
 
 def looks(preset: str = "tiny") -> dict[str, Look]:
-    """{net: what Fig. 12 shows of it}, from the stored rows. Raises ValueError as `sides`."""
-    of_side, found = sides(preset), {}
+    """{net: what Fig. 12 shows of it}, from the stored rows. Raises ValueError as `sides`, and for a net with
+    maps whose sides are missing.
+    """
+    of_side, found = sides(preset) or {}, {}
     for net, rows in _read(maps_path(preset), MapRow, preset).items():
+        if net not in of_side:
+            raise ValueError(f"{path(preset).name} has no sides of {net}, which has maps: {COMMAND}")
         height, width = max(row.row for row in rows) + 1, max(row.column for row in rows) + 1
         columns = torch.tensor([row[5:] for row in sorted(rows, key=lambda row: row[2:5])])
         maps = columns.unflatten(0, (len(SIGMAS), height, width)).movedim(-1, 1)
