@@ -5,7 +5,18 @@ import pytest
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
 
-from lcs_utils import centered, checkpoints, diffusion, figures, locality, nets, notebooks, stats
+from lcs_utils import (
+    centered,
+    checkpoints,
+    diffusion,
+    figures,
+    locality,
+    nets,
+    notebooks,
+    paths,
+    stats,
+    store,
+)
 from lcs_utils.diffusion import expand
 from lcs_utils.evaluation import locality_figures, locality_rates, middle, net_locality
 from lcs_utils.evaluation.rows import Row
@@ -252,6 +263,19 @@ def test_chance_is_what_a_window_alone_gives():
     assert locality_rates.chance_locality(1) == locality_rates.chance_locality(2) == 1
     assert locality_rates.chance_locality(15) == locality_rates.chance_locality(None) < 0.25
     assert 0.7 < locality_rates.chance_locality(3) < 0.75
+
+
+def test_a_window_is_that_of_the_net_of_its_preset(tmp_path, monkeypatch):
+    """A name that two presets share: local in one of them."""
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path)
+    for size, radius in {"tiny": None, "small": 2}.items():
+        row = {"experiment": "mine", "preset": size, "objects": [1, 3], "labels": "single", "radius": radius}
+        store.write_json(tmp_path / size / "mine" / "row.json", row)
+    flat = dict.fromkeys(net_locality.SIGMAS, Interval(0.5, 0.4, 0.6))
+    for size, radius in {"tiny": None, "small": 2}.items():
+        curves = {"mine": {"window": flat, "within_2": flat}}
+        panel = locality_rates.plot_against_noise(curves, {"mine": "mine"}, preset=size).axes[1]
+        assert panel.lines[-1].get_ydata()[0] == locality_rates.chance_locality(radius)
 
 
 def test_every_net_of_the_tables_has_a_point_of_its_own():

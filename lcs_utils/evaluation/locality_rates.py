@@ -241,6 +241,7 @@ def plot_against_noise(
     curves: dict[str, dict[str, dict[float, Interval]]],
     labels: dict[str, str],
     references: dict[str, Sequence[float]] | None = None,
+    preset: str = "tiny",
 ) -> Figure:
     """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10).
 
@@ -277,7 +278,8 @@ def plot_against_noise(
         ylim=(0, 1),
     )
     for net in curves:
-        panels[1].axhline(chance_locality(trained(net).radius), color=color_of(net), lw=1, ls=(0, (2, 3)))
+        chance = chance_locality(trained(net, preset).radius)
+        panels[1].axhline(chance, color=color_of(net), lw=1, ls=(0, (2, 3)))
     panels[1].text(
         0.98, 0.02, "dotted: hears all alike", ha="right", transform=panels[1].transAxes, fontsize=8
     )

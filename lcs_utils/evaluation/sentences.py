@@ -259,7 +259,7 @@ def radius(found: Sequence[Measured], preset: str = "tiny") -> str:
     ]
     lines = []
     for of in found:
-        net, r = of.cell.net, nets.trained(of.cell.net).radius
+        net, r = of.cell.net, nets.trained(of.cell.net, preset).radius
         far = "whole image (Exp. 2)" if r is None else f"r = {r}"
         values = [either(value) for value in (of.filled, of.elsewhere, of.plausible)]
         images = f"{nets.images_seen(net, preset):,}"
