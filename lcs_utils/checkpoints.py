@@ -69,10 +69,11 @@ def model_card(name: str, row: dict) -> str:
     if row.get("crop"):
         local = f"a net of {row['crop']} px crops"
     elif row["radius"] is not None:
-        local = f"a local patch net with r = {row['radius']} cells"
+        local = f"a local patch net with r = {row['radius']} cell" + "s" * (row["radius"] != 1)
     else:
         local = "a whole-image net"
-    data = f"data of one's own ({row['data']})" if row.get("data") else f"CLEVR scenes of {span} objects"
+    scenes = f"CLEVR scenes of {span} object" + "s" * (span != "1")
+    data = f"data of one's own ({row['data']})" if row.get("data") else scenes
     levels = ", noise from {:g} to {:g}".format(*row["sigmas"]) if row.get("sigmas") else ""
     error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
     preset = row.get("preset", "tiny")

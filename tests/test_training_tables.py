@@ -143,6 +143,17 @@ def test_a_shipped_net_is_trained_in_its_place_and_others_under_runs(trained):
     assert (paths.RUNS / "tiny" / "checkpoints" / "exp2" / nets.WEIGHTS).read_text() == "exp2"
 
 
+def test_the_card_of_every_net_is_the_generators():
+    """Up to what `keep` adds; "1 object", but "1-3 objects"."""
+    rows = {path: json.loads(path.read_text()) for path in paths.CHECKPOINTS.rglob("row.json")}
+    trained = {path.parent: row for path, row in rows.items() if "labels" in row}
+    assert len(trained) > 40
+    for place, row in trained.items():
+        assert (place / "README.md").read_text().startswith(checkpoints.model_card(place.name, row))
+    card = checkpoints.model_card("exp3_r1", nets.row("exp3_r1") | {"objects": [1, 1]})
+    assert "with r = 1 cell (" in card and "scenes of 1 object, labels" in card
+
+
 def test_unknown_names_list_the_allowed(trained, capsys):
     with pytest.raises(SystemExit) as stop:
         command.main(["table3"])
