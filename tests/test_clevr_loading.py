@@ -169,13 +169,13 @@ def test_load_dataset_opens_an_export(folder, tmp_path):
 
 
 def test_impossible_exports_are_refused(folder, tmp_path, capsys):
-    for change, message in (
-        ({"splits": {"train": 0.5}}, "splits must be shares that add up to 1"),
-        ({"rows_per_file": 0}, "rows_per_file must be a whole number of at least 1, got 0"),
-        ({"processes": 1.5}, "processes must be a whole number of at least 1, got 1.5"),
-        ({"out": folder}, "need a folder of their own"),
+    for change, error, message in (
+        ({"splits": {"train": 0.5}}, ValueError, "splits must be shares that add up to 1"),
+        ({"rows_per_file": 0}, ValueError, "rows_per_file must be >= 1, got 0"),
+        ({"processes": 1.5}, TypeError, "processes must be a whole number, got 1.5"),
+        ({"out": folder}, ValueError, "need a folder of their own"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(error, match=message):
             parquet.export(**{"folder": folder, "out": tmp_path / "none", **change})
     for words in ([str(folder), "--splits", "train"], [str(tmp_path / "nothing")]):
         with pytest.raises(SystemExit) as stop:

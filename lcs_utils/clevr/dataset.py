@@ -19,6 +19,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
+from lcs_utils.checks import check_count
 from lcs_utils.clevr import pool, shards
 from lcs_utils.clevr.annotations import EXTRAS, check_extras, labels, picture_size  # noqa: F401 (labels: for others)
 from lcs_utils.clevr.card import card, format_counts, format_size, parse_counts, parse_part, parse_size
@@ -29,21 +30,9 @@ from lcs_utils.clevr.shards import INDEX_STRIDE, MANIFEST, OPTIONS
 from lcs_utils.clevr.world import CLEVR, World, read_world
 
 
-def _whole(name, value, low, high=None):
-    """`value` as an int within bounds. Raises ValueError."""
-    limits = f"at least {low}" if high is None else f"{low}..{high}"
-    try:
-        number = value.__index__()
-    except AttributeError:
-        raise ValueError(f"{name} must be a whole number, {limits}, got {value!r}") from None
-    if isinstance(value, bool) or number < low or high is not None and number > high:
-        raise ValueError(f"{name} must be {limits}, got {value!r}")
-    return number
-
-
 def _check(settings, workers, part):
-    """Raise ValueError for settings that cannot be rendered, and RuntimeError for a missing back end, before
-    any file is written.
+    """Raise ValueError or TypeError for settings that cannot be rendered, and RuntimeError for a missing back
+    end, before any file is written.
     """
     counts = settings["counts"]
     for name in ("margins", "visibility", "require_centers_inside"):
@@ -51,7 +40,7 @@ def _check(settings, workers, part):
             raise ValueError(f"{name} must be True or False, got {settings[name]!r}")
     if not counts:
         raise ValueError("counts names no object count; give for example (1, 2, 3)")
-    _whole("workers", workers, 1)
+    check_count("workers", workers, 1)
     if len(part) != 2 or not 1 <= part[0] <= part[1]:
         raise ValueError(f"a part is (i, n) with 1 <= i <= n, got {part}")
     shards.images([], settings)  # its checks, and that the back end is there
@@ -91,17 +80,18 @@ def generate(
     `render`. `world`: what scenes are made of, if not CLEVR.
 
     Raises ValueError, before any work, for impossible settings, a folder made with other settings or too
-    little disk space; RuntimeError if the GPU or Blender is missing, a worker is killed or the disk fills up.
+    little disk space; TypeError for a count that is no whole number; RuntimeError if the GPU or Blender is
+    missing, a worker is killed or the disk fills up.
     """
     if isinstance(counts, int | str):
         raise ValueError(f"counts must list object counts, as (1, 2, 3), got {counts!r}")
     width, height = picture_size(resolution)
     settings = {
-        "seed": _whole("seed", seed, 0, MAX_SEED),
-        "counts": sorted({_whole("counts", n, 0, MAX_OBJECTS) for n in counts}),
-        "per_count": _whole("per_count", per_count, 1, INDEX_STRIDE),
+        "seed": check_count("seed", seed, 0, MAX_SEED),
+        "counts": sorted({check_count("counts", n, 0, MAX_OBJECTS) for n in counts}),
+        "per_count": check_count("per_count", per_count, 1, INDEX_STRIDE),
         "resolution": width if width == height else [width, height],
-        "shard_size": _whole("shard_size", shard_size, 1),
+        "shard_size": check_count("shard_size", shard_size, 1),
         "antialias": antialias,
         "margins": margins,
         "visibility": visibility,

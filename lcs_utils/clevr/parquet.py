@@ -15,6 +15,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from lcs_utils import store
+from lcs_utils.checks import check_count
 from lcs_utils.clevr import pool
 from lcs_utils.clevr.card import card, front_matter
 from lcs_utils.clevr.dataset import read_manifest
@@ -57,9 +58,8 @@ def _check(folder, out, splits, rows_per_file, processes):
     shares = list(splits.values())
     if not splits or min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6):
         raise ValueError(f"splits must be shares that add up to 1, got {splits}")
-    for name, value in (("rows_per_file", rows_per_file), ("processes", processes)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+    check_count("rows_per_file", rows_per_file, 1)
+    check_count("processes", processes, 1)
     if Path(out).resolve() == Path(folder).resolve():
         raise ValueError(f"the Parquet files need a folder of their own, not the shards' {folder}")
 
@@ -77,8 +77,8 @@ def export(
 
     `splits` are shares that add up to 1 (default: SPLITS); `seed` sets the order. Columns as in
     `loading.to_huggingface`. The files depend on the folder and these arguments, not on `processes`; existing
-    files are kept. Raises ValueError for bad arguments and for an `out` that a different export started, and
-    as `dataset.verify` does.
+    files are kept. Raises ValueError for bad arguments and for an `out` that a different export started,
+    TypeError for a count that is no whole number, and as `dataset.verify` does.
     """
     splits = SPLITS if splits is None else splits
     _check(folder, out, splits, rows_per_file, processes)
