@@ -5,7 +5,8 @@ import torch
 
 from lcs_utils.counter import visible
 from lcs_utils.counter.accuracy import NAMED
-from lcs_utils.counter.visible import FEWEST, Passed, binned, named_from, visible_change
+from lcs_utils.counter.corruptions_graded import visible_change
+from lcs_utils.counter.visible import FEWEST, Passed, binned, named_from
 
 
 def test_a_change_is_that_of_its_worst_3x3_pixels():

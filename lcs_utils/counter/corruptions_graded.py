@@ -187,6 +187,11 @@ GRADED = {
 ODDS = {"speckle": 4, "confetti": 7, "noise": 1, "ringed": 2, "faded": 2, "ragged": 1, "blur": 1, "fused": 8}
 
 
+def visible_change(images: Images, clean: Images) -> Float[Tensor, "batch"]:
+    """The largest mean change of 3x3 pixels, in units of [-1, 1]."""
+    return F.avg_pool2d((images - clean).abs().mean(1, keepdim=True), 3, 1).amax((1, 2, 3))
+
+
 class Worn(NamedTuple):
     """Images with a fault: whether their true count is defined (`counted`) and their plausibility is `known`,
     and if so, `plausible`.
@@ -219,7 +224,6 @@ def worn(
         part = torch.randint(4, (len(images), 1, 1, 1), generator=generator).clamp_max(2)
         strength = edges[part] + (edges[part + 1] - edges[part]) * torch.rand(part.shape, generator=generator)
     x = grade.fault(images, strength, floor, centers, generator).clamp(-1, 1)
-    change = F.avg_pool2d((x - images).abs().mean(1, keepdim=True), 3, 1).amax((1, 2, 3))
     flat = strength.flatten()
-    slight, gross = flat <= grade.slight, (flat >= grade.gross) & (change > NOTICED)
+    slight, gross = flat <= grade.slight, (flat >= grade.gross) & (visible_change(x, images) > NOTICED)
     return Worn(x, flat <= grade.counted, slight | gross, slight)

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
 from lcs_utils.counter import shipped
 from lcs_utils.counter.accuracy import COUNTS, NAMED, PASSING, SEED, STRENGTHS
-from lcs_utils.counter.corruptions_graded import GRADED
+from lcs_utils.counter.corruptions_graded import GRADED, visible_change
 from lcs_utils.counter.net import ObjectCounter, verify
 from lcs_utils.counter.scenes import held_out
 from lcs_utils.diffusion import from_uint8
@@ -42,13 +40,6 @@ class Passed(NamedTuple):
     change: float
     images: int
     passed: int
-
-
-def visible_change(
-    images: Float[Tensor, "batch 3 height width"], clean: Float[Tensor, "batch 3 height width"]
-) -> Float[Tensor, "batch"]:
-    """The largest mean change of 3x3 pixels, in units of [-1, 1]."""
-    return F.avg_pool2d((images - clean).abs().mean(1, keepdim=True), 3, 1).amax((1, 2, 3))
 
 
 def pictures(per_count: int = PER_COUNT) -> Iterator[tuple[str, float, Tensor, Tensor]]:
