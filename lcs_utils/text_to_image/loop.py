@@ -104,11 +104,10 @@ def train(
     remove_leftovers(folder)
     path, rows = folder / "state.pt", []
     if path.exists():
-        if store.read_rows(folder / "loss.csv", Log):
-            rows = store.read_rows(folder / "loss.csv", Log)
         check_about(folder, about)
         state.load(path)
-        rows = [row for row in rows if row.images <= int(state.seen[0])]
+        known = store.read_rows(folder / "loss.csv", Log)
+        rows = [row for row in known if row.images <= int(state.seen[0])]
     recent = [loss for loss in state.recent.tolist() if loss == loss]
 
     def save():
