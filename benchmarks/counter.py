@@ -15,6 +15,7 @@ import time
 import numpy as np
 import torch
 import torch.nn.functional as F
+from timing import rate
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -54,17 +55,9 @@ def resnet18():
     return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1)).eval()
 
 
-def rate(step, work, clock):
-    """`work` units per second of `step()` by `clock`, after one warm-up; the best of three."""
-    step()
-    best = 0.0
-    for _ in range(3):
-        start, done = clock(), 0
-        while clock() - start < SECONDS / 3:
-            step()
-            done += 1
-        best = max(best, done * work / (clock() - start))
-    return best
+def best_rate(step, work, clock):
+    """`work` units per second of `step()` by `clock`, the best of three."""
+    return max(rate(step, work, SECONDS / 3, clock) for _ in range(3))
 
 
 def half(step):
@@ -89,7 +82,9 @@ def convolution_peak(clock):
     for channels, side in ((64, 16), (96, 8), (128, 16), (128, 32), (256, 16)):
         x = torch.randn(64, channels, side, side).to(memory_format=torch.channels_last)
         w = torch.randn(channels, channels, 3, 3).to(memory_format=torch.channels_last)
-        best = max(best, rate(lambda: F.conv2d(x, w, padding=1), 2 * 64 * side**2 * 9 * channels**2, clock))
+        best = max(
+            best, best_rate(lambda: F.conv2d(x, w, padding=1), 2 * 64 * side**2 * 9 * channels**2, clock)
+        )
     return best
 
 
@@ -116,7 +111,7 @@ def main():
         for name, step, n in (*ours, ("ResNet-18", lambda: peer(x[:32]), 32)):
             with FlopCounterMode(display=False) as flops:
                 peer(x[:1]) if name == "ResNet-18" else net.read(enlarged(x[:1], net.config.resolution))
-            images, cost = rate(step, n, clock), flops.get_total_flops()
+            images, cost = best_rate(step, n, clock), flops.get_total_flops()
             aim = "" if name == "ResNet-18" else f", target {target} on 2 cores"
             print(
                 f"{side} px: {name} {images:.0f} images per {unit}{aim}; {cost / 1e6:.0f} MFLOP each, "

@@ -8,10 +8,9 @@ load hardly matters.
 """
 
 import argparse
-import resource
-import time
 
 import torch
+from timing import clock, peak
 
 from lcs_utils.evaluation import feature_nets, net_features
 from lcs_utils.evaluation.net_features import KS, REMOVALS, N, Setting
@@ -21,18 +20,6 @@ from lcs_utils.features.measures import all_measures
 from lcs_utils.models.unet import MCScale
 
 SIGMA = 2.0
-
-
-def clock(work):
-    """The result of `work()` and its processor seconds."""
-    start = time.process_time()
-    result = work()
-    return result, time.process_time() - start
-
-
-def peak() -> float:
-    """Peak memory of this process so far, MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def needed(order) -> list[frozenset[int]]:

@@ -11,11 +11,11 @@ other load hardly matters.
 
 import argparse
 import math
-import resource
 import shutil
 import time
 
 import torch
+from timing import clock, peak
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lcs_utils import checkpoints, locality
@@ -25,19 +25,6 @@ from lcs_utils.models.precision import HALF_IS_SLOW
 
 LATTICE = [(2 * i, 2 * j) for i in range(16) for j in range(16)]
 SIGMA = 2.0
-
-
-def clock(work, runs: int = 1) -> float:
-    """Processor seconds of one run."""
-    start = time.process_time()
-    for _ in range(runs):
-        work()
-    return (time.process_time() - start) / runs
-
-
-def peak() -> float:
-    """Peak memory of this process so far, MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def naive(denoise, x_t, cond, targets):
@@ -112,7 +99,7 @@ def main():
     denoise, cond, x_t = pipeline.denoiser, test_condition(5), torch.randn(3, 32, 32)
     targets, few = LATTICE[: args.targets], LATTICE[100:104]
     exact = naive(denoise, x_t, cond, few)
-    slow = clock(lambda: naive(denoise, x_t, cond, few)) / len(few)
+    slow = clock(lambda: naive(denoise, x_t, cond, few))[1] / len(few)
     print(
         f"the loop, a forward for each pixel and channel: {1 / slow:.1f} maps/s of processor time", flush=True
     )
@@ -122,14 +109,14 @@ def main():
 
     def row(what, work, note="", found=None):
         """Print maps per second against the loop, and the maps' largest error as a share of their maximum."""
-        fast = clock(work) / len(targets)
+        fast = clock(work)[1] / len(targets)
         if found is not None:
             note += f", off by {float((found - exact).abs().max() / exact.max()):.1e} of the maximum"
         print(f"{what}: {1 / fast:.1f} maps/s, ratio {slow / fast:.1f}{note}", flush=True)
 
     alone = peak()
     for chunk in (1, 4, 16, 64, 256):
-        fast = clock(lambda: influence(chunk=chunk)) / len(targets)
+        fast = clock(lambda: influence(chunk=chunk))[1] / len(targets)
         more = peak() - alone
         print(
             f"one forward, chunk {chunk}: {1 / fast:.1f} maps/s, ratio {slow / fast:.1f}, memory "
@@ -152,8 +139,8 @@ def main():
     )
     with fused(pipeline.net):
         row("  weights normalized once", influence, found=influence(few))
-        one = clock(lambda: influence(few[:1]), 8)
-    each = clock(lambda: influence(few[:1]), 8)
+        one = clock(lambda: influence(few[:1]), 8)[1]
+    each = clock(lambda: influence(few[:1]), 8)[1]
     print(f"  one target: {1000 * each:.0f} ms, weights normalized once {1000 * one:.0f} ms")
     if HALF_IS_SLOW:
         print("  this processor has no AMX: float32 inside all along")
@@ -180,8 +167,8 @@ def main():
         return locality.condition_influence(denoise, x_t, SIGMA, cond, some)
 
     batched, looped = (
-        clock(lambda: ask(without), 3),
-        clock(lambda: [ask({k: c}) for k, c in without.items()], 3),
+        clock(lambda: ask(without), 3)[1],
+        clock(lambda: [ask({k: c}) for k, c in without.items()], 3)[1],
     )
     each = f"{1000 * looped:.0f} ms one by one, ratio {looped / batched:.1f}"
     print(f"condition influence, 12 removals: {1000 * batched:.0f} ms in one pass, {each}")

@@ -3,10 +3,10 @@ benchmarks/patch_denoiser.py`.
 """
 
 import argparse
-import resource
 import time
 
 import torch
+from timing import peak
 
 from lcs_utils.theory.local_denoiser import CHUNK_ELEMENTS, patch_denoiser, patch_denoiser_reference
 
@@ -30,11 +30,6 @@ def rate(build, n, batch, repeats, radius):
     return best
 
 
-def peak_mib():
-    """Largest resident size of this process so far, MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--radius", type=int, default=2)
@@ -45,12 +40,12 @@ def main(arguments=None):
     loop = rate(patch_denoiser_reference, min(8, *options.images), 1, 2, options.radius)
     print(f"one patch at a time: {loop:,.0f} patches per core-second")
     for n in options.images:
-        before = peak_mib()
+        before = peak()
         fast = rate(patch_denoiser, n, options.batch, 2, options.radius)
         data = n * (3 * 32 * 32 + 256) * 4 / 2**20
         print(
             f"streamed, {n} images: {fast:,.0f} patches per core-second, {fast / loop:.0f} x; "
-            f"peak memory +{peak_mib() - before:.0f} MiB, of which the training set and its copies "
+            f"peak memory +{peak() - before:.0f} MiB, of which the training set and its copies "
             f"{3 * data:.0f}"
         )
     print(f"distances held at once: {CHUNK_ELEMENTS * 4 / 2**20:.0f} MiB for any number of images")

@@ -9,10 +9,9 @@ place's channels.
 """
 
 import argparse
-import resource
-import time
 
 import torch
+from timing import clock, peak
 
 from lcs_utils import locality
 from lcs_utils.text_to_image import prompts
@@ -21,18 +20,12 @@ PROMPT = "a cyan cube and a gray sphere, at night"
 SIGMA = 2.0
 
 
-def clock(work):
-    """The result of `work()`, its processor seconds, and the growth of peak memory in MiB."""
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    result = work()
-    seconds = time.process_time() - start
-    return result, seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-
-
 def compared(what: str, together, one_by_one) -> None:
     """Print both times, their ratio, and how far the results are apart."""
-    one, seconds, _ = clock(one_by_one)
-    all_of, at_once, memory = clock(together)
+    one, seconds = clock(one_by_one)
+    before = peak()
+    all_of, at_once = clock(together)
+    memory = peak() - before
     apart = float((all_of - one).abs().max() / one.abs().max())
     print(
         f"{what}: one by one {seconds:.2f} s, together {at_once:.2f} s, ratio {seconds / at_once:.1f}, "

@@ -17,6 +17,7 @@ from dataclasses import replace
 import torch
 import torch.nn.functional as F
 from accelerate import Accelerator
+from timing import rate
 from torch.utils.flop_counter import FlopCounterMode
 
 from lcs_utils.clevr.conditions import GRID_SIZE
@@ -29,16 +30,6 @@ from lcs_utils.presets import PRESETS, preset
 from lcs_utils.training import loop
 from lcs_utils.training.data import Data, condition_dim
 from lcs_utils.training.state import keep_memory, start
-
-
-def rate(step, work, seconds):
-    """`work` units per second of processor time of `step()`, after one warm-up; other load does not count."""
-    step()
-    start, done = time.process_time(), 0
-    while done == 0 or time.process_time() - start < seconds:
-        step()
-        done += 1
-    return done * work / (time.process_time() - start)
 
 
 def convolution_peak(dtype, seconds):
