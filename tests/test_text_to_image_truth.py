@@ -290,7 +290,7 @@ class Answers:
 @pytest.mark.parametrize("kind", structure.KINDS)
 def test_additive_answers_are_additive_and_others_are_not(kind):
     scene = Scene((("red", "cube"), ("blue", "cylinder")), "fog")
-    told = structure.prompts(kind, scene)
+    told = structure.captions_of(kind, scene)
     assert len(set(told)) == 4 and (told[0] == "") == (kind == "two objects")
     generator = torch.Generator().manual_seed(0)
     a, b, c = torch.randn(3, 16, generator=generator)
@@ -311,7 +311,7 @@ def additive(kind):
     """A denoiser whose answers add up exactly, and a scene that it answers."""
     scene = Scene((("red", "cube"), ("blue", "cylinder")), "fog")
     a, b = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
-    told = structure.prompts(kind, scene)
+    told = structure.captions_of(kind, scene)
     case = scoring.Case(scene, None, torch.zeros(1, 4, 4), None)
     return Answers(dict(zip(told, (0 * a, a, b, a + b), strict=True))), case, told
 

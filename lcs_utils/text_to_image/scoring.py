@@ -109,7 +109,7 @@ def influence(
     return {word: one.numpy() for word, one in zip(asked.without, found, strict=True)}
 
 
-def attended(
+def word_attention(
     denoiser: PromptDenoiser, case: Case, sigma: float, seed: int
 ) -> dict[str, tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """{part of the net, or "all": (raw, minus the map of "" at its end token, the paper's baseline)}, each
@@ -166,7 +166,7 @@ def attention_rows(
 ) -> Iterator[truth.Row]:
     """Word-to-mask AUC of attention maps, by part of the net, raw and minus the paper's baseline (Fig. 7)."""
     for sigma in SIGMAS:
-        seen = [attended(denoiser, case, sigma, seed + i) for i, case in enumerate(chosen)]
+        seen = [word_attention(denoiser, case, sigma, seed + i) for i, case in enumerate(chosen)]
         for part in seen[0]:
             for k, kind in enumerate(("raw", "minus empty")):
                 maps = [of[part][k] for of in seen]

@@ -21,7 +21,7 @@ KINDS = ("two objects", "object and style")
 DRAWS = 8  # noise draws per render, half of them for the directions
 
 
-def prompts(kind: str, scene: Scene) -> list[str]:
+def captions_of(kind: str, scene: Scene) -> list[str]:
     """Captions of neither, the first, the second, both of two conditions: two objects over nothing, or the
     second object and a style over the first object."""
     one, two = scene.pairs
@@ -54,7 +54,7 @@ def additivity_rows(
         now = {}
 
         def draw(i: int, sigma=sigma, now=now) -> Tensor:
-            now["told"] = prompts(kind, chosen[i].scene)
+            now["told"] = captions_of(kind, chosen[i].scene)
             return noised(chosen[i], sigma, seed + i)
 
         def respond(x_t: Tensor, level: float, sets, now=now) -> dict:
@@ -78,7 +78,7 @@ def own_share_rows(
     for sigma in SIGMAS:
         found = defaultdict(list)
         for number, case in enumerate(chosen):
-            told = prompts(kind, case.scene)
+            told = captions_of(kind, case.scene)
             sums = gather(
                 lambda x_t, level, sets, told=told: answers(denoiser, x_t, level, of_sets(told, sets)),
                 lambda i, case=case, sigma=sigma: noised(case, sigma, seed + i),
