@@ -9,8 +9,8 @@ from jaxtyping import Float
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.rows import Row, of_net
 
-# families whose pictures serve as the null, in order of preference
-MAPS = ("spread", "crowded", "orders")
+# whose pictures serve as the null, in order of preference; orders share most of their cells and come last
+NULL_FAMILIES = ("spread", "crowded", "orders")
 KS = range(1, 10)
 
 
@@ -21,7 +21,7 @@ def pictures_asked_otherwise(rows: Iterable[Row], net: str, k: int, family: str)
     order, they come from another family, since orders share most of their cells.
     """
     rows = list(rows)
-    for name in MAPS if family in ("test", "orders") else (family, *MAPS):
+    for name in NULL_FAMILIES if family in ("test", "orders") else (family, *NULL_FAMILIES):
         found = [row for row in of_net(rows, net, name) if row.k == k]
         if found:
             return sorted(found, key=lambda row: row.sample)
