@@ -93,7 +93,7 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 
 # %%
 figure = figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
-said = report.auc_numbers(rows, report.ABLATED)
+said = report.numbers(rows, "AUC", cases=report.ABLATED)
 alt = alt_texts.ALT["word_to_mask"]
 path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%

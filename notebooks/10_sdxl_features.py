@@ -102,7 +102,7 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 
 # %%
 figure = figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
-said = report.auc_numbers(rows, report.ATTENDED)
+said = report.numbers(rows, "AUC", cases=report.ATTENDED)
 alt = alt_texts.ALT["attention_to_mask"]
 path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%

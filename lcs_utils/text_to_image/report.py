@@ -1,7 +1,7 @@
 """Numbers, sentences and checks that notebooks 09 and 10 take from the stored rows (App. G)."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,15 +110,6 @@ def success_words(rows: Sequence[Row], guidance: float = 4.0) -> str:
     return "\n".join(lines)
 
 
-def auc_numbers(rows: Sequence[Row], cases: dict[str, str]) -> dict[str, Any]:
-    """Every AUC of these cases and its controls."""
-    return {
-        f"{r.net}, {r.case}, sigma {r.sigma:g}{', ' * bool(r.control)}{r.control}": said_row(r)
-        for r in rows
-        if r.measure == "AUC" and r.case in cases
-    }
-
-
 def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) -> str:
     """A table of AUCs at one noise level: T1, the other object, another caption, untrained."""
     columns = [("t1", control) for control in ("", "other object", "shuffled", "wrong caption")]
@@ -179,12 +170,12 @@ def cosine_words(said: dict, prompts: int) -> str:
     return "\n".join(lines)
 
 
-def numbers(rows: Sequence[Row], *measures: str) -> dict[str, Any]:
-    """All rows of these measures, with their controls."""
+def numbers(rows: Sequence[Row], *measures: str, cases: Container[str] | None = None) -> dict[str, Any]:
+    """All rows of these measures, of these cases if given, with their controls."""
     return {
         f"{r.net}, {r.measure}, {r.case}, sigma {r.sigma:g}{', ' * bool(r.control)}{r.control}": said_row(r)
         for r in rows
-        if r.measure in measures
+        if r.measure in measures and (cases is None or r.case in cases)
     }
 
 
