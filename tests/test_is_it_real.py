@@ -95,6 +95,12 @@ def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(r
     drawn = {line.get_label(): line.get_ydata() for line in success.lines}
     assert np.array_equal(drawn["within one cell"], [1, 1, 1]) and max(drawn["its null, exact cell"]) < 0.2
     assert {line.get_label() for line in eye.lines} >= {"objects, by looking", "objects, by the counter"}
+    keys = [
+        axes.get_legend() and [text.get_text() for text in axes.get_legend().get_texts()]
+        for axes in figure.axes[1::2]
+    ]  # each row is named beside its last panel
+    assert keys[0][0] == "within one cell" and keys[1] is None and not figure.legends
+    assert keys[2][:2] == list(is_it_real.FAMILIES.values()) and len(keys[3]) == 3
     plt.close(figure)
     alone = is_it_real.plot(is_it_real.Real(real.measured, {}))
     assert len(alone.axes) == 2 * 3

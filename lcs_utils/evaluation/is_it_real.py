@@ -1,5 +1,6 @@
 """Measured rates next to their null and to counts by eye: one figure, one table, one dict (App. E.2)."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -115,7 +116,23 @@ def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
         label="looks right to the counter",
     )
     words = f"K = {say(near.placed)}\nnull {say(near.placed_null)}".replace("= ≥", "≥")
-    axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=8)
+    axes.text(0.98, 0.97, words, transform=axes.transAxes, ha="right", va="top", fontsize=9)
+
+
+def _name_lines(panels: np.ndarray, families: Sequence[str]) -> None:
+    """Write beside each row what its lines are; the second family's are the first's."""
+    rows = [
+        {word: line for axes in row for line, word in zip(*axes.get_legend_handles_labels())}
+        for row in panels
+    ]
+    rows[len(families)] = {
+        FAMILIES[family]: plt.Line2D([], [], color="0.3", ls=dashes)
+        for family, dashes in zip(families, ("-", "--"))
+    } | {"all there is room for, within one cell": plt.Line2D([], [], color="0.55", lw=1)}
+    for i, (axes, lines) in enumerate(zip(panels[:, -1], rows, strict=True)):
+        if i == 0 or i >= len(families):
+            words = [textwrap.fill(word, 24) for word in lines]
+            axes.legend(lines.values(), words, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
 
 
 def plot(real: Real) -> Figure:
@@ -124,9 +141,8 @@ def plot(real: Real) -> Figure:
     """
     labels = list(dict.fromkeys(label for found in real.measured.values() for label in found))
     height = len(real.measured) + 2 if real.counted else len(real.measured) + 1
-    figure, panels = plt.subplots(
-        height, len(labels), figsize=(2.75 * len(labels), 1.95 * height + 0.5), squeeze=False, sharex=True
-    )
+    size = (2.45 * len(labels) + 1.9, 1.95 * height + 0.3)
+    figure, panels = plt.subplots(height, len(labels), figsize=size, squeeze=False, sharex=True)
     for column, label in zip(panels.T, labels, strict=True):
         samples = {
             at.samples
@@ -141,7 +157,7 @@ def plot(real: Real) -> Figure:
         rest = list(column)
         for found in real.measured.values():
             axes = rest.pop(0)
-            axes.set(ylim=(-0.03, 1.28), yticks=(0, 0.5, 1))
+            axes.set(ylim=(-0.03, 1.4), yticks=(0, 0.5, 1))
             _by_number_and_places(axes, found[label]) if label in found else axes.text(
                 5, 0.5, "not measured", ha="center", color="0.5"
             )
@@ -156,10 +172,10 @@ def plot(real: Real) -> Figure:
             )
             axes.plot(list(room), list(room.values()), color="0.55", lw=1, ls=dashes)
         axes.axhline(0, color="0.4", lw=1)
-        axes.set_ylim(-0.25, 1.03)
+        axes.set(ylim=(-0.25, 1.03), yticks=(0, 0.5, 1))
         if real.counted:
             axes = rest.pop(0)
-            axes.plot([0, 9], [0, 9], color="0.6", lw=1, ls="--")
+            axes.plot([0, 9], [0, 9], color="0.6", lw=1, ls="--", label="K")
             for name, color, marker in (("eye", PALETTE["black"], "D"), ("counter", PALETTE["green"], "^")):
                 band(
                     axes,
@@ -175,16 +191,8 @@ def plot(real: Real) -> Figure:
     names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
     names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):
-        axes.set_ylabel(name)
-    keys = [axes.get_legend_handles_labels() for axes in panels[:, 0]]
-    handles = {text: line for lines, texts in keys for line, text in zip(lines, texts)}
-    handles |= {
-        f"minus the null: {words}": plt.Line2D([], [], color="0.3", ls=dashes)
-        for (family, words), dashes in zip(FAMILIES.items(), ("-", "--"))
-        if family in real.measured
-    }
-    handles["all there is room for, within one cell"] = plt.Line2D([], [], color="0.55", lw=1)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=3, fontsize=8)
+        axes.set_ylabel(name, fontsize=9.5)
+    _name_lines(panels, list(real.measured))
     told = "Along K, beside chance."
     for family, found in real.measured.items():
         near = {label: of[1] for label, of in found.items()}
