@@ -33,18 +33,23 @@ PALETTE = {
     "black": "#000000",
 }
 EXPERIMENT_COLORS = {"exp1": PALETTE["blue"], "exp2": PALETTE["vermilion"], "exp3": PALETTE["green"]}
+LABEL_COLORS = {  # of nets that see the whole image, by the labels they are told
+    "all": EXPERIMENT_COLORS["exp1"],
+    "random": PALETTE["purple"],
+    "drop_one": PALETTE["sky"],
+    "single": EXPERIMENT_COLORS["exp2"],
+}
+GRAY = "#777777"  # nets of your own
 DPI = 100
 
 
 def color_of(net: str) -> str:
-    """The color of a net: that of Exp. 1, 2 or 3 if it shares its labels and locality, else purple."""
+    """The color of a net in every figure, by its labels and locality; gray without either."""
     try:
         exp = trained(net)
     except ValueError:
-        return PALETTE["purple"]
-    if exp.radius is not None:
-        return EXPERIMENT_COLORS["exp3"]
-    return EXPERIMENT_COLORS.get({"all": "exp1", "single": "exp2"}.get(exp.labels, ""), PALETTE["purple"])
+        return GRAY
+    return EXPERIMENT_COLORS["exp3"] if exp.radius is not None else LABEL_COLORS.get(exp.labels, GRAY)
 
 
 STYLE = {

@@ -81,8 +81,7 @@ Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words
 # %%
 names = {"exp1": "Exp. 1", "exp2": "Exp. 2"}
 between = {"random_1-3": "random number of labels", "drop_one_1-3": "one label dropped"}
-colors = {words: plotting.EXPERIMENT_COLORS[net] for net, words in names.items()}
-colors |= dict(zip(between.values(), (plotting.PALETTE["purple"], plotting.PALETTE["sky"]), strict=True))
+colors = {words: plotting.color_of(net) for net, words in (names | between).items()}
 trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # apart in their seed alone
 trainings |= {words: nets for net, words in between.items() if (nets := seeds_of(stored, net))}
 found = {words: against_null.of_nets(stored, nets, "spread") for words, nets in trainings.items()}
@@ -116,7 +115,7 @@ scaled = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, labels of on
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
 small = read_rows(rows_path(little))
 rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words in scaled.items()}
-colors["Exp. 2, labels of one size"] = plotting.PALETTE["purple"]
+colors["Exp. 2, labels of one size"] = plotting.PALETTE["orange"]
 figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples per K")
 values = {words: as_dicts(of.at) for words, of in rescaled.items()}
 files = strips.behind(rows_path(little))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from lcs_utils import plotting
 from lcs_utils.evaluation import (
     feature_causal_report,
     feature_figures,
@@ -226,6 +227,15 @@ def test_a_training_with_another_seed_stands_by_the_first():
     assert list(feature_report.labels(rows).values()) == ["Exp. 1", "Exp. 1, seed 1", "Exp. 2", "mine_seed1"]
     assert feature_labels.hue("exp1_seed1, 64 px") == feature_labels.hue("exp1") != feature_labels.GRAY
     assert feature_labels.hue("mine_seed1") == feature_labels.GRAY
+
+
+def test_a_net_has_the_color_that_it_has_elsewhere():
+    """Green is Exp. 3's alone; where two nets share a color, their markers differ."""
+    for net in ("exp1", "exp1_1", "exp2", "random_1-3", "drop_one_1-3", "color_1-3", "color_single_1-3"):
+        assert feature_labels.hue(net) == plotting.color_of(net), net
+    points = {(feature_labels.hue(net), feature_labels.marker(net)) for net in feature_labels.NAMES}
+    assert len(points) == len(feature_labels.NAMES)
+    assert plotting.EXPERIMENT_COLORS["exp3"] not in {color for color, _ in points}
 
 
 def test_cosines_are_measured_again_with_another_setting(monkeypatch, tmp_path):

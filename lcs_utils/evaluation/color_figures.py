@@ -13,6 +13,7 @@ from matplotlib.patheffects import withStroke
 
 from lcs_utils import plotting
 from lcs_utils.clevr.scenes import COLORS, sample_scene
+from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.color import Ceiling, ColorRow, found_colors, placed, rendered, scene_counts
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.family_grids import HELD_OUT
@@ -21,27 +22,16 @@ from lcs_utils.evaluation.rows import of_net
 from lcs_utils.evaluation.sheets import read_sheet
 from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
-from lcs_utils.plotting import PALETTE
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
 
-SHADES = {
-    "color_1-3": PALETTE["black"],  # also plotted at 64 px, with its own hue
-    **{f"{net}, 64 px": hue(net) for net in ("color_1-3", "color_single_1-3", "color_1", "color_1-5")},
-    **{net: hue(net) for net in ("color_single_1-3", "color_1", "color_1-5")},
-}
 WORDS = {
     "color_1": "all colors told, 1 object",
     "color_1-3": "all colors told, 1-3 objects",
     "color_1-5": "all colors told, 1-5 objects",
     "color_single_1-3": "one color told, 1-3 objects",
 }
-
-
-def _shade(net: str) -> str:
-    """A net's color; gray for nets of your own, as in `hue`."""
-    return SHADES.get(net, hue(net))
 
 
 def label(name: str) -> str:
@@ -108,6 +98,18 @@ def _with_null(lines: list, words: list[str]) -> tuple[list, list[str]]:
     return [*lines, plt.Line2D([], [], color="0.3", ls=":")], [*words, null]
 
 
+def _face(net: str) -> dict[str, Any]:
+    """Hollow squares on a thin line for 32 px, as the same net may be drawn at both sizes."""
+    return {"mfc": "white", "lw": 1.2} if size_of(net) == "32 px" else {}
+
+
+def _with_own_null(axes: Axes, net: str, of: Mapping[int, Beside]) -> None:
+    """Draw a net's rates along K, and its null dotted."""
+    plotting.band(axes, {k: at.own for k, at in of.items()}, hue(net), "s", label(net), **_face(net))
+    null = {k: at.null.value for k, at in of.items() if at.null}
+    axes.plot(list(null), list(null.values()), ":", lw=1.5, color=hue(net))
+
+
 def _with_limits(axes: Axes, ceilings: Mapping[int, Ceiling], chance: Mapping[int, float]) -> None:
     """Draw both limits: the counter on renders, and K objects of random colors."""
     for of, line, words, side in (
@@ -128,13 +130,12 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.6))
     success, right, drawn = panels
     for net, of in found.items():
-        words = label(net)
         for axes, name in ((success, "success"), (right, "right")):
             beside = {k: getattr(at, name) for k, at in of.at.items()}
-            plotting.band(axes, {k: at.own for k, at in beside.items()}, _shade(net), "o", words)
-            null = {k: at.null.value for k, at in beside.items() if at.null}
-            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=_shade(net))
-        plotting.band(drawn, {k: at.drawn for k, at in of.at.items()}, _shade(net), "o", words)
+            _with_own_null(axes, net, beside)
+        plotting.band(
+            drawn, {k: at.drawn for k, at in of.at.items()}, hue(net), "s", label(net), **_face(net)
+        )
     ks = list(ceilings)
     gray = {"color": "0.45", "lw": 1.3}
     success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
@@ -162,9 +163,7 @@ def plot_families(
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
         for net, of in nets.items():
             beside = {k: at.right for k, at in of.at.items()}
-            plotting.band(axes, {k: at.own for k, at in beside.items()}, _shade(net), "o", label(net))
-            null = {k: at.null.value for k, at in beside.items() if at.null}
-            axes.plot(list(null), list(null.values()), ":", lw=1.5, color=_shade(net))
+            _with_own_null(axes, net, beside)
         _with_limits(axes, ceilings[words], {k: at.chance for k, at in next(iter(nets.values())).at.items()})
         axes.set(title=words, xlabel="K, objects asked for", xticks=list(beside), ylim=(-0.03, 1.03))
     panels[0, 0].set_ylabel("asked objects that are there")

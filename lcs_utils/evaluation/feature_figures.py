@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_causal_report import CONTROLS, causes
-from lcs_utils.evaluation.feature_labels import GRAY, Curve, hue, label, of_colors
+from lcs_utils.evaluation.feature_labels import Curve, hue, label, marker
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
@@ -24,7 +24,14 @@ from lcs_utils.evaluation.feature_report import (
 )
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare
-from lcs_utils.plotting import PALETTE
+from lcs_utils.plotting import GRAY, PALETTE
+
+
+def _line(curve: Curve) -> dict[str, str]:
+    """A curve's look: untrained nets are dotted, those told colors dash-dotted, one object dashed."""
+    mark = marker(curve.net)
+    dashes = {"o": "-", "d": "--", "s": "-."}[mark] if curve.trained else ":"
+    return {"color": curve.color, "ls": dashes, "marker": mark}
 
 
 def plot_cosines(
@@ -77,18 +84,18 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     """
     figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.6), sharex=True)
     for curve in curves:
-        colors = of_colors(curve.net)  # the same shade may stand for one object, of places and of colors
-        line = ("--" if colors else "-") if curve.trained else "-." if colors else ":"
         for panel, (part, measure) in zip(
             axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
         ):
             found = [pick(rows, curve.net, measure, k, part) for k in ks]
             value, low, high = np.array([row[-3:] for row in found]).T
-            panel.plot(ks, value, color=curve.color, ls=line, label=curve.label)
+            panel.plot(ks, value, ms=4, label=curve.label, **_line(curve))
             panel.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
             if curve.trained in ks:
                 at = list(ks).index(curve.trained)
-                panel.plot(ks[at], value[at], "o", color=curve.color, mec="black", ms=7, zorder=5)
+                panel.plot(
+                    ks[at], value[at], marker(curve.net), color=curve.color, mec="black", ms=7, zorder=5
+                )
     lowest = min(-1.0, *(panel.dataLim.y0 for panel in axes[:3]))
     ticks = [tick for tick in (1, 0.5, 0, -0.5, -1, -3, -10, -30, -100) if tick > 1.2 * lowest]
     for panel, part in zip(axes, PARTS):
@@ -108,7 +115,7 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     lines, words = axes[0].get_legend_handles_labels()
     lines.append(plt.Line2D([], [], color="0.6", ls="", marker="o", mec="black", ms=7))
     words.append("K in training")
-    figure.legend(lines, words, loc="outside lower center", ncols=6, fontsize=9)
+    figure.legend(lines, words, loc="outside lower center", ncols=6 if len(words) < 7 else 5, fontsize=9)
     return figure
 
 
@@ -121,8 +128,7 @@ def plot_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequ
         for curve in curves:
             found = [pick(rows, curve.net, "own_share", k, part) for k in ks]
             value, low, high = np.array([row[-3:] for row in found]).T
-            style = {"ls": "-" if curve.trained else ":", "color": curve.color}
-            axes.plot(ks, value, "o", label=curve.label, ms=4, **style)
+            axes.plot(ks, value, label=curve.label, ms=4, **_line(curve))
             axes.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
         every = np.linspace(ks[0], ks[-1], 50)  # a straight line between three K would lie above 1/K
         axes.plot(every, 1 / every, "--", color="0.45", lw=1.3)
@@ -143,7 +149,7 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
     figure, panels = plt.subplots(
         len(nets), 2, figsize=(9.0, 1.0 + 1.55 * len(nets)), squeeze=False, sharex=True, sharey=True
     )
-    shades = [PALETTE[name] for name in ("black", "orange", "sky", "purple", "green")]
+    shades = [PALETTE[name] for name in ("purple", "orange", "sky", "black", "green")]
     kinds = dict(zip(CONTROLS, zip(shades, "osD^X", strict=True), strict=True))
     for i, (net, words) in enumerate(nets.items()):
         for axes, way in zip(panels[i], ("add", "remove"), strict=True):
@@ -192,7 +198,7 @@ def plot_against_outcomes(
                     continue
                 style = {"color": hue(net), "ls": "", "ms": 9 if net.endswith("64 px") else 5.5}
                 style |= {"mfc": "none"} if bare_net else {"mec": "white", "mew": 0.6}
-                shape = "s" if of_colors(net) else "o"
+                shape = marker(net)
                 axes.plot(max(x, floor), reached.get(net, 0), "<" if x < floor else shape, **style)
                 kind = (shape, bare_net, hue(net) if hue(net) != GRAY else net)
                 keys.setdefault(

@@ -8,21 +8,22 @@ from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare, size_of
 from lcs_utils.nets import parts, trained
-from lcs_utils.plotting import PALETTE
+from lcs_utils.plotting import GRAY, PALETTE
 
-GRAY = "#777777"
-NAMES = {  # {net without size: (label, color)}
+# {net without size: (label, color)}: those told places as in `plotting.color_of`; those told colors, drawn as
+# squares, as the nets told places that hear as many labels, and orange and sky for other numbers of objects
+NAMES = {
     "exp1": ("Exp. 1", "blue"),
     "exp2": ("Exp. 2", "vermilion"),
-    "exp2/unit": ("Exp. 2, labels of one size", "purple"),
-    "exp1_1": ("Exp. 1, one object", "orange"),
-    "random_1-3": ("random number of labels", "green"),
+    "exp2/unit": ("Exp. 2, labels of one size", "orange"),
+    "exp1_1": ("Exp. 1, one object", "blue"),
+    "random_1-3": ("random number of labels", "purple"),
     "drop_one_1-3": ("one label dropped", "sky"),
     UNTRAINED: (UNTRAINED, "black"),
-    "color_1-3": ("all colors", "green"),
-    "color_single_1-3": ("one color", "sky"),
+    "color_1-3": ("all colors", "blue"),
+    "color_single_1-3": ("one color", "vermilion"),
     "color_1": ("all colors, 1 object", "orange"),
-    "color_1-5": ("all colors, 1-5", "purple"),
+    "color_1-5": ("all colors, 1-5", "sky"),
     f"{UNTRAINED}_color": (f"{UNTRAINED}, colors", "black"),
 }
 
@@ -74,6 +75,11 @@ def hue(name: str) -> str:
     """A net's color; gray for nets of your own."""
     first, _ = _first(bare(name))
     return PALETTE[NAMES[first][1]] if first in NAMES else GRAY
+
+
+def marker(name: str) -> str:
+    """A square for nets told colors; a diamond for one object, whose color is that of more; else a circle."""
+    return "s" if of_colors(name) else "d" if _first(bare(name))[0] == "exp1_1" else "o"
 
 
 def labels(rows: Iterable[FeatureRow | CosineRow], size: str = "32 px", kind: str = "") -> dict[str, str]:

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from lcs_utils.evaluation.locality_rates import AgainstK, chance_locality
 from lcs_utils.experiments import LONGER, NORMALIZED, RADIUS, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.nets import parts, trained
-from lcs_utils.plotting import EXPERIMENT_COLORS, PALETTE
+from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS
 
 COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
     "Exp. 1: all labels": EXPERIMENT_COLORS["exp1"],
-    "random number of labels": PALETTE["purple"],
-    "one label dropped": PALETTE["sky"],
+    "random number of labels": LABEL_COLORS["random"],
+    "one label dropped": LABEL_COLORS["drop_one"],
     "Exp. 2: one label": EXPERIMENT_COLORS["exp2"],
     "Exp. 3: one label, local net": EXPERIMENT_COLORS["exp3"],
 }

@@ -20,7 +20,7 @@ REACH = {"local, radius 1": 1, "local, radius 2": 2, "local, radius 3": 3, "whol
 TRAINED, MORE = "trained net, radius 3", "radius 2, four times the scenes"
 COLORS = {
     reach: plotting.PALETTE[color]
-    for reach, color in zip((*REACH, TRAINED), ("sky", "blue", "purple", "vermilion", "green"), strict=True)
+    for reach, color in zip((*REACH, TRAINED), ("sky", "purple", "black", "vermilion", "green"), strict=True)
 }
 COLORS[MORE] = COLORS["local, radius 2"]
 TITLES = {"test": "the paper's locations", "spread": "random cells, three apart"}
