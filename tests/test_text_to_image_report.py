@@ -119,4 +119,9 @@ def test_composites_say_how_many_prompts_they_are_and_have_hollow_marks_where_st
         assert hollow == drawn * 2
         names = [text.get_text() for text in figure.legends[0].get_texts()]
         assert len(names) == len(set(names)) == 3 + 2 * bool(beside)
+        said_at = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert said_at == ["a", "b"] * 2 and [t.get_text() for t in figure.axes[0].texts] == [
+            "a + b",
+            "c + d",
+        ]
     plt.close("all")

@@ -19,7 +19,7 @@ from lcs_utils.text_to_image.data import decode
 from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, minus_baseline, other_seeds
 from lcs_utils.text_to_image.truth import Row
 
-HUES = [PALETTE[name] for name in ("blue", "vermilion", "green", "purple", "orange", "sky", "black")]
+HUES = [PALETTE[name] for name in ("blue", "vermilion", "black", "purple", "orange")]
 NONE = "#E8E8E8"
 Baselined = dict[str, dict[str, dict[str, float]]]
 Parted = dict[str, Baselined]
@@ -159,31 +159,38 @@ def plot_composites(said: Parted, beside: Parted) -> Figure:
     """Cosines of composite prompts at a word with the single prompt of that word, and with the others; a
     column per part of the net, a row per baseline (App. G). Hollow: `beside`, an untrained net, where it is
     given. The single prompt against itself from other noise shows how high a cosine can be."""
-    size = (3.1 * len(said) + 1.7, 7.4)
+    prompts, words = zip(*(name.rsplit(" at ", 1) for name in said[next(iter(said))]["empty"]), strict=True)
+    first = [i for i, prompt in enumerate(prompts) if prompt not in prompts[:i]]
+    y = np.array([i + 0.9 * sum(i >= at for at in first) for i in range(len(words))])  # room for headings
+    size = (3.1 * len(said) + 0.9, 7.8)
     figure, axes = plt.subplots(len(BASELINES), len(said), figsize=size, sharex=True, sharey=True)
     panels = [(baseline, part) for baseline in BASELINES for part in said]
     legend = {}
     for ax, (baseline, part) in zip(axes.flat, panels, strict=True):
         of, bare = said[part][baseline], beside.get(part, {}).get(baseline, {})
-        labels, y = list(of), np.arange(len(of))
+        labels = list(of)
         for kind, mark, color, label in (
-            ("own", "o", HUES[1], "its own single prompt"),
-            ("other", "s", HUES[0], "mean of the others"),
-            ("again", "d", HUES[2], "its single prompt, other seeds"),
+            ("own", "o", PALETTE["blue"], "its own single prompt"),
+            ("other", "s", PALETTE["orange"], "mean of the others"),
+            ("again", "d", "0.45", "its single prompt, other seeds"),
         ):
             if kind not in of[labels[0]]:
                 continue
-            lifted = y - 0.25 * (kind == "again")
+            lifted = y + 0.25 * (kind == "again")
             ax.plot([of[name][kind] for name in labels], lifted, mark, color=color, ms=8, label=label)
             if kind in bare.get(labels[0], {}):
                 values = [bare[name][kind] for name in labels]
-                ax.plot(values, y + 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
-        ax.set(
-            yticks=y, yticklabels=labels, xlim=(-1.05, 1.05), title=f"{PARTS[part]}, {BASELINES[baseline]}"
-        )
+                ax.plot(values, y - 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
+        ax.set(xlim=(-1.05, 1.05), title=f"{PARTS[part]}, {BASELINES[baseline]}")
         ax.axvline(0, color="gray", lw=1)
         handles, names = ax.get_legend_handles_labels()
         legend |= dict(zip(names, handles, strict=True))
+    axes[0, 0].set(yticks=y, yticklabels=words, ylim=(y[-1] + 0.6, -0.3))
+    for ax in axes[:, 0]:
+        ax.set_ylabel("at the word")
+        for at in first:
+            prompt = prompts[at].replace("+", " + ")
+            ax.text(-1.02, y[at] - 0.8, prompt, fontweight="bold", fontsize=9, va="center")
     for ax in axes[-1]:
         ax.set_xlabel("cosine")
     figure.legend(legend.values(), legend, loc="outside lower center", ncols=3, fontsize=9)
@@ -212,9 +219,9 @@ def plot_rows(
                     ax.plot([row.low, row.high], [at, at], color=HUES[k], lw=2)
                     ax.plot(row.value, at, "os^Dv"[k], color=HUES[k], ms=7, label=label if y == 0 else None)
         ax.axvline(0.5, color="gray", lw=1, ls="--")
-        ax.set(xlim=(0, 1), xlabel="AUC", title=f"σ = {sigma:g}")
+        ax.set(xlim=(0, 1.04), xlabel="AUC", title=f"σ = {sigma:g}")
     axes[0].set(yticks=range(len(cases)), yticklabels=cases.values(), ylim=(len(cases) - 0.5, -0.5))
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels))
     return figure
 
 
@@ -257,7 +264,7 @@ def plot_success(
     handles, names = axes[0, 0].get_legend_handles_labels()
     handles.append(Line2D([], [], color="gray", ls="", marker="o", mfc="white", ms=7))
     names.append("hollow: judged by another caption")
-    figure.legend(handles, names, loc="outside lower center", ncols=3)
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
     return figure
 
 
