@@ -103,7 +103,8 @@ def plot_rows(
     `tolerant` says what the circles allow.
     """
     heights = [i + 0.7 * sum(i >= gap for gap in gaps) for i in range(len(found))]
-    size = (8.6, 0.36 * (heights[-1] + 1) + 1.5)
+    each = 0.46 if any("\n" in said for said in words) else 0.36  # inches
+    size = (8.6, each * (heights[-1] + 1) + 1.5)
     figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=(1.25, 1))
     for height, of in zip(heights, found, strict=True):
         dumbbell(left, height, of.cell)

@@ -200,7 +200,7 @@ def plot_gaps(gaps: Mapping[str, Tensor], found: Breaks) -> Figure:
     axis.loglog(found.sigmas, found.misread, color=plotting.PALETTE["vermilion"])
     axis.set(xlabel="noise level σ", ylabel="gap, share of the score", ylim=(1e-17, 10))
     say = {"ha": "center", "transform": axis.transAxes}
-    axis.text(0.72, 0.87, "inactive block misread: wrong", color=plotting.PALETTE["vermilion"], **say)
+    axis.text(0.72, 0.92, "inactive block misread: wrong", color=plotting.PALETTE["vermilion"], **say)
     axis.text(0.5, 0.32, "Lemma 1, all sets of conditions: rounding", color=plotting.PALETTE["blue"], **say)
     return figure
 
