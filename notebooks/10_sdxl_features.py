@@ -118,7 +118,7 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # cases this leaves the sum as it was.
 
 # %%
-label = "additivity $R^2$"
+label = "additivity $R^2$\nlogarithmic below −1"
 nets, null = report.NETS, "permuted"
 figure = figures.plot_by_noise(rows, "additivity", report.ADDED, nets, report.SIGMAS, label, control=null)
 figure.axes[0].set_yscale("symlog", linthresh=1)

@@ -49,6 +49,7 @@ def plot_rates(
             xlabel="K, conditioned locations", xticks=range(0, 13, 2)
         )
         axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
+    panels[0, 0].set_ylabel("mean (no null)")
     lines, names = panels[0][0].get_legend_handles_labels()
     columns = len(names) if len(names) < 6 else 4  # no entry alone in a second line
     figure.legend(lines, names, loc="outside lower center", ncols=columns, fontsize=9)
