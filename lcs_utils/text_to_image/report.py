@@ -68,7 +68,7 @@ def plot_samples(
     generator = torch.Generator().manual_seed(seed)
     drawn = denoiser.pipeline(told, guidance_scale=study.guidance, generator=generator, **settings).images
     grid = [[2 * drawn[i * each + j].float().cpu() - 1 for i in range(len(asked))] for j in range(each)]
-    labels = [textwrap.fill(text + " (held out)" * (text in held), 14) for text in asked]
+    labels = [textwrap.fill(text, 14) + "\n(held out)" * (text in held) for text in asked]
     said = {"captions": list(asked), "guidance": study.guidance}
     return image_grid(grid, column_labels=labels, cell=1.15), said
 
