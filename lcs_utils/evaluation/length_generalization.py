@@ -24,7 +24,7 @@ from lcs_utils.counter import loading
 from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation import changes, families, family_grids
 from lcs_utils.evaluation.counting import check_fit, count_rows, count_sheet, counter_hash
-from lcs_utils.evaluation.family_grids import FAMILIES, LARGEST_K
+from lcs_utils.evaluation.family_grids import FAMILIES
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import ACROSS, SHOWN, read_sheet, sheet_path, write_sheet
 from lcs_utils.presets import PRESETS
@@ -225,7 +225,7 @@ def measure(
 
 
 def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
-    """Write the net's sheet: the first samples, as counted, of every K in SHOWN saved at `place(k)` (App. E.2)."""
+    """Write the net's sheet: the first samples, as counted, of each K of SHOWN saved at `place(k)`."""
     ks = [k for k in SHOWN if kept_samples(place(k)) >= ACROSS]
     about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
     samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
