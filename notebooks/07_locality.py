@@ -109,7 +109,7 @@ local = net_locality.current(net_locality.read(preset), titles, preset)
 fields = ("window", "window_1", "within_1", "within_2")
 curves = {n: {field: locality_rates.against_noise(local[n], field) for field in fields} for n in titles}
 references = {"Gaussian, denoiser": twin.denoiser, "Gaussian, score": twin.score}
-figure = locality_rates.plot_against_noise(curves, titles, references)
+figure = locality_rates.plot_against_noise(curves, titles, references, preset)
 numbers = {
     n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()
 }
@@ -123,7 +123,7 @@ path = plotting.save_figure(figure, "locality_against_noise", preset, values, se
 # maps are bright at the center, and faint but wide around it.
 
 # %%
-chance = {net: locality_rates.chance_locality(nets.trained(net).radius) for net in titles}
+chance = {net: locality_rates.chance_locality(nets.trained(net, preset).radius) for net in titles}
 heard = sentences_locality.hears(curves, titles, chance)
 Markdown(heard + "\n" + sentences_locality.looks(curves, titles, twin))
 
@@ -149,7 +149,7 @@ values = found.numbers() | {"spearman": rho}
 alt = alt_texts.thesis(found, rho)
 path = plotting.save_figure(figure, "locality_against_k", preset, values, seed, used + rows, alt)
 # %%
-whole = [net for net in points if nets.trained(net).radius is None]
+whole = [net for net in points if nets.trained(net, preset).radius is None]
 by_noise = locality_rates.by_noise(counted, whole, preset)
 Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_locality.every_net(found, points))
 

@@ -1,4 +1,4 @@
-"""Sheets: a measured net's first eight samples for K = 1 to 10 as one picture (WebP), to judge by eye (App. E.2).
+"""Sheets: a measured net's first eight samples of K = 1 to 10 as one picture (WebP), to judge by eye (E.2).
 
 A row of `data/counts` says what the counter saw; the sheet shows it, also for nets whose weights are too
 large to ship.
