@@ -179,8 +179,8 @@ def sample(
 
     The caller owns progress bars and early stops; the last step's x_t is the sample. `heun` is EDM's
     second-order solver, which EDM2 uses (2 evaluations per step, 1 in the last); `dpmpp_2m` is
-    DPM-Solver++(2M), one evaluation per step. Raises ValueError for an unknown solver or noise levels that do
-    not decrease to 0.
+    DPM-Solver++(2M), one evaluation per step. Raises ValueError for an unknown solver, noise levels that do
+    not decrease to 0, and a D that is not shaped like x_t.
     """
     check_call("denoise", denoise)
     check_tensor("noise", noise, None, False, "float")
@@ -188,7 +188,8 @@ def sample(
     levels = check_schedule(sigmas)
 
     def D(x, sigma):
-        return denoise(x, torch.full((len(x),), sigma, dtype=x.dtype, device=x.device), cond)
+        x0_hat = denoise(x, torch.full((len(x),), sigma, dtype=x.dtype, device=x.device), cond)
+        return check_tensor("what denoise returns", x0_hat, x.shape, False, "float")
 
     x, previous = noise * levels[0], None
     for i, (sigma, following) in enumerate(zip(levels, levels[1:])):

@@ -69,8 +69,8 @@ def pixel_influence(
     """eq. (9): G(u, v) = mean over channel pairs of |d D_c(x_t)[u] / d x_c'[v]| for every target pixel u.
 
     One forward pass serves all targets; their vector-Jacobian products run `chunk` targets at a time.
-    Raises ValueError for a target outside the image and for a denoiser whose output does not depend
-    differentiably on x_t; TypeError for values of other kinds.
+    Raises ValueError for a target outside the image and for a denoiser whose output is not shaped like x_t or
+    does not depend differentiably on it; TypeError for values of other kinds.
     """
     check_point(denoise, x_t, sigma)
     check_count("chunk", chunk, 1)
@@ -79,6 +79,7 @@ def pixel_influence(
     with torch.enable_grad():
         x = x_t.detach()[None].clone().requires_grad_()
         x0_hat = denoise(x, x.new_full((1,), float(sigma)), batched(cond))
+    check_tensor("what denoise returns", x0_hat, x.shape, False, "float")
     maps = []
     for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
         index = torch.arange(len(rows), device=x.device)
@@ -149,7 +150,7 @@ def condition_influence(
 
     `without` holds C without c_k for each k, in the order of the result. Conditions that are tensors share
     one batched forward pass of at most `chunk` + 1 images, others are run one by one. Raises ValueError for
-    a k that is not active.
+    a k that is not active and for a denoiser whose output is not shaped like x_t.
     """
     check_point(denoise, x_t, sigma)
     check_count("chunk", chunk, 1)
@@ -166,15 +167,14 @@ def condition_influence(
     with torch.no_grad():
 
         def run(conds, c):
-            return denoise(x_t.expand(len(conds), *x_t.shape), x_t.new_full((len(conds),), float(sigma)), c)
+            x = x_t.expand(len(conds), *x_t.shape)
+            x0_hat = denoise(x, x_t.new_full((len(conds),), float(sigma)), c)
+            return check_tensor("what denoise returns", x0_hat, x.shape, False, "float")
 
-        full = None
         for start in range(0, len(removed), chunk):
-            conds = removed[start : start + chunk]
-            if full is None:
-                conds = [cond, *conds]
+            conds = [cond] * (start == 0) + removed[start : start + chunk]
             x0_hat = run(conds, torch.stack(conds)) if tensors else torch.cat([run([c], c) for c in conds])
-            if full is None:
+            if start == 0:
                 full, x0_hat = x0_hat[:1], x0_hat[1:]
             maps.append((x0_hat - full).square().sum(1).sqrt())
     return torch.cat(maps)

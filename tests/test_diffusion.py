@@ -172,6 +172,12 @@ def run_sampler(sigmas, solver="heun"):
         (lambda: run_sampler([1.0, 0.5]), "decrease strictly and end in 0"),
         (lambda: run_sampler([1.0, 1.0, 0.0]), "decrease strictly"),
         (lambda: run_sampler([0.0]), "end in 0"),
+        (
+            lambda: diffusion.final(
+                diffusion.sample(lambda x, *_: x[:1], unit_noise(2), diffusion.karras_sigmas(2))
+            ),
+            r"what denoise returns must have shape \[2, .*\], got \[1, ",
+        ),
         (lambda: diffusion.karras_sigmas(0), "steps must be >= 1, got 0"),
         (lambda: diffusion.karras_sigmas(4, 2.0, 1.0), "sigma_min must be > 0 and <= 1, got 2.0"),
         (

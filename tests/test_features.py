@@ -307,6 +307,12 @@ def bad_sums():
     return pass_of(silent, n=3, removals=())[PIXELS]
 
 
+def half_a_batch():
+    net = Stub()
+    respond = NetResponse(lambda *given: net.denoise(*given)[:1], net, torch.eye(4), ["hear"])
+    return respond(torch.zeros(3, 8, 8), 1.0, [frozenset(), frozenset([1])])
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -323,6 +329,7 @@ def bad_sums():
             r"conditions \[4\] are not among the 4",
         ),
         (lambda: NetResponse(Stub(), Stub(), torch.eye(4), []), "no layer was asked for"),
+        (half_a_batch, r"what denoise returns must have shape \[2, 3, 8, 8\], got \[1, 3, 8, 8\]"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(call, says):

@@ -220,6 +220,13 @@ def test_wrong_use_says_what_is_wrong():
     for cut in (lambda x, s, c: x.detach(), torch.no_grad()(linear), lambda x, s, c: weight * x.detach()):
         with pytest.raises(ValueError, match="detaches its input"):
             locality.pixel_influence(cut, x, 1.0, None, [(0, 0)])
+    told = {1: cond.clone().zero_()}
+    with pytest.raises(ValueError, match=r"what denoise returns .* \[1, 2, 4, 5\], got \[1, 1, 4, 5\]"):
+        locality.pixel_influence(lambda x, s, c: x[:, :1], x, 1.0, None, [(0, 0)])
+    with pytest.raises(ValueError, match=r"what denoise returns .* \[2, 2, 4, 5\], got \[1, 2, 4, 5\]"):
+        locality.condition_influence(lambda x, s, c: x[:1], x, 1.0, cond, told)
+    with pytest.raises(TypeError, match="what denoise returns must be a tensor"):
+        locality.condition_influence(lambda x, s, c: (x,), x, 1.0, cond, told)
     with pytest.raises(ValueError, match=r"\[1\] are not active .*\[0, 2\]"):
         locality.without_each(cond, [0, 1])
     with pytest.raises(ValueError, match=r"\['a'\] are not active"):

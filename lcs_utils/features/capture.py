@@ -163,9 +163,9 @@ class NetResponse:
         parts = []
         for some in cond.split(self.chunk):
             with capture(self.net, [*self.layers, *self.scales]) as outputs:
-                x0_hat = self.denoise(
-                    x_t.expand(len(some), *x_t.shape), x_t.new_full((len(some),), float(sigma)), some
-                )
+                x = x_t.expand(len(some), *x_t.shape)
+                x0_hat = self.denoise(x, x_t.new_full((len(some),), float(sigma)), some)
+            check_tensor("what denoise returns", x0_hat, x.shape, False, "float")
             parts.append(self._spaces(outputs, x0_hat, len(some)))
         return {space: torch.cat([part[space] for part in parts]) for space in parts[0]}
 
