@@ -12,7 +12,7 @@ from lcs_utils.checks import (
     check_number,
 )
 from lcs_utils.clevr.grid import MAX_OBJECTS
-from lcs_utils.clevr.labels import LABEL_POLICIES
+from lcs_utils.clevr.labels import LABEL_POLICIES, LabelPolicy
 
 CONDITIONS = ("location", "color")
 
@@ -49,6 +49,8 @@ class Experiment:
         ):
             if not isinstance(value, str) or value not in allowed:
                 raise ValueError(f"{self.name}: {name} must be one of {', '.join(allowed)}, got {value!r}")
+        policy = LABEL_POLICIES[self.labels]
+        check_kind(f"label policy {self.labels}", policy, LabelPolicy, "a LabelPolicy(number, mean)")
         check_flag(f"{self.name}: normalize_label", self.normalize_label)
         if check_count(f"{self.name}: times", self.times, None) < 1:
             raise ValueError(f"{self.name}: times must be at least 1, got {self.times}")
@@ -58,7 +60,6 @@ class Experiment:
                 f"{self.name}: radius >= 1 cells, with location conditions; got {self.radius}, "
                 f"{self.condition}"
             )
-
         if self.normalize_label and self.radius is not None:  # a patch's label also says where it lies
             raise ValueError(f"{self.name}: normalize_label is for nets that see the whole image, got {self}")
         if self.crop is not None:
@@ -96,8 +97,7 @@ def scene_counts(experiment: Experiment) -> range:
     return next((counts for counts in folders if low in counts and high in counts), range(low, high + 1))
 
 
-# Choice: the paper's r is not known; 3 cells reach past the largest object (others: RADIUS_SWEEP, notebook
-# A6)
+# Choice: the paper's r is not known; 3 cells reach past the largest object (others: RADIUS_SWEEP, in A6)
 RADIUS = 3
 
 EXP1 = Experiment("exp1")

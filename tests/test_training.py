@@ -15,6 +15,7 @@ import torch
 from accelerate import Accelerator
 
 from lcs_utils import checkpoints, nets, paths, store
+from lcs_utils.clevr.labels import LABEL_POLICIES, LabelPolicy
 from lcs_utils.clevr.loading import load
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Experiment, experiment
 from lcs_utils.models.magnitude_preserving import MPConv
@@ -219,6 +220,18 @@ def test_a_local_net_is_trained_for_as_long_as_the_preset_says(tmp_path):
 def test_an_impossible_experiment_is_refused_when_it_is_written_down(changes, words):
     with pytest.raises(ValueError, match=words):
         replace(EXP1, **changes)
+
+
+def test_a_label_policy_is_a_number_and_its_mean(monkeypatch):
+    for policy in (2, lambda n: 2):
+        monkeypatch.setitem(LABEL_POLICIES, "two", policy)
+        with pytest.raises(TypeError, match=r"label policy two must be a LabelPolicy\(number, mean\), got"):
+            replace(EXP1, name="mine", labels="two")
+    two = LabelPolicy(lambda n, _: n.clamp(max=2), lambda n: min(n, 2))
+    monkeypatch.setitem(LABEL_POLICIES, "two", two)
+    mine = Experiment("mine", objects=(2, 3), labels="two")
+    assert mine.labeled_share == 0.8
+    assert set(loop.draw(tiny_data(), mine, 64, torch.Generator().manual_seed(0)).cond.sum(1).tolist()) == {2}
 
 
 def test_scenes_of_any_number_of_objects_have_a_folder(tmp_path, monkeypatch):

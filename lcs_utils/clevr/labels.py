@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 class LabelPolicy(NamedTuple):
     """How many of a scene's n objects get a label: `number` draws it for a batch ([batch 1] -> [batch 1]),
-    `mean` is its average.
+    `mean` is its average. Which ones is drawn uniformly; to choose them, train with labels "all" on a `Data`
+    without the others' centers and colors.
     """
 
     number: Callable[["Tensor", "Generator | None"], "Tensor"]
