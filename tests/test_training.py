@@ -75,6 +75,12 @@ def test_data_of_ones_own_is_checked_before_any_work(change, words, tmp_path):
         training.run(EXP1, TINY, data=change(tiny_data()), folder=tmp_path / "run", output=tmp_path / "net")
     with pytest.raises(TypeError, match="a Data of images, locations and colors"):
         training.run(EXP1, TINY, data=tuple(tiny_data()), folder=tmp_path / "run", output=tmp_path / "net")
+    with pytest.raises(TypeError, match="images must be a tensor, got array"):
+        rendered.check_data(tiny_data()._replace(images=tiny_data().images.numpy()), 32)
+    with pytest.raises(TypeError, match="exp must be an Experiment, got 'exp1'"):
+        training.run("exp1", TINY, folder=tmp_path / "run", output=tmp_path / "net")
+    with pytest.raises(TypeError, match="size must be a Preset, such as .*, got 'tiny'"):
+        training.run(EXP1, "tiny", folder=tmp_path / "run", output=tmp_path / "net")
     assert not list(tmp_path.iterdir())
 
 

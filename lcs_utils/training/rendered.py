@@ -123,7 +123,7 @@ def check_data(data: Data, resolution: int) -> None:
     """
     check_kind("data", data, Data, "a Data of images, locations and colors")
     n = len(data.images)
-    one = data.images[torch.zeros(min(n, 1), dtype=torch.long)]
+    one = check_tensor("images", data.images[torch.zeros(min(n, 1), dtype=torch.long)], None, False)
     if (tuple(one.shape), one.dtype) != ((1, 3, resolution, resolution), torch.uint8):
         raise ValueError(
             f"images must be uint8 [n, 3, {resolution}, {resolution}], n at least 1; got {n} of "

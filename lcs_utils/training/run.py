@@ -16,6 +16,7 @@ from accelerate import Accelerator
 from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, nets, paths, store
+from lcs_utils.checks import check_kind
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precision import dtype_on
@@ -118,8 +119,11 @@ def run(
     commands. Saves its state and stops before `deadline` (as time.time()), after LOG_EVERY steps at the
     earliest. Returns whether it finished. Raises ValueError when the saved state is broken, of another run or
     has seen more images than `size` asks for, when the disk is full, and for an experiment that has the name
-    of one of the paper's but differs; TypeError or ValueError for bad `data` (`check_data`).
+    of one of the paper's but differs; TypeError for an `exp` or `size` that is a name; TypeError or
+    ValueError for bad `data` (`check_data`).
     """
+    check_kind("exp", exp, Experiment, "an Experiment")
+    check_kind("size", size, Preset, "a Preset, such as preset('tiny')")
     if EXPERIMENTS.get(exp.name, exp) != exp:
         raise ValueError(
             f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of "
