@@ -265,6 +265,8 @@ def test_a_row_says_all_that_was_trained(tmp_path, exp):
         "dtype"
     ] == "float32"
     assert row["settings"]["learning_rate"] == size.learning_rate and row["settings"]["batch"] == 8
+    card = (tmp_path / "net" / "README.md").read_text()
+    assert "data of one's own (32 images" in card and "Made by" not in card  # no command made it
 
 
 def test_a_net_that_is_kept_goes_on_in_its_own_precision(tmp_path):
