@@ -40,6 +40,12 @@ def test_curves_are_the_rates_and_their_null(found):
     assert words == set(COLORS)
     with pytest.raises(ValueError, match="no net to draw"):
         null_figures.plot({}, COLORS, trained=3)
+    with pytest.raises(
+        TypeError, match=r"found\['deaf'\] must be a Found, of `along_k` that of one tolerance"
+    ):
+        null_figures.plot({"deaf": {1: found["deaf"]}}, COLORS, trained=3)
+    with pytest.raises(ValueError, match="unknown color of 'deaf'; allowed: obeys"):
+        null_figures.plot(found, {"obeys": "C0"}, trained=3)
 
 
 def test_the_table_says_k_and_rates_beside_their_null(found):

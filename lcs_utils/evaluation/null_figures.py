@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from lcs_utils import alt_text
+from lcs_utils.checks import check_choice, check_kind
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
 from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
@@ -81,10 +82,16 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
     (dashed).
 
     Gray: as many objects as in training images, up to `trained`; thin line: the share above which K counts;
-    `title` stands above all panels. Raises ValueError without a net.
+    `title` stands above all panels. Raises ValueError without a net and for one without a color, TypeError
+    for `along_k`'s mappings, of which one tolerance is drawn.
     """
     if not found:
         raise ValueError("there is no net to draw")
+    for label, net in found.items():
+        check_kind(
+            f"found[{label!r}]", net, Found, "a Found, of `along_k` that of one tolerance, such as [1]"
+        )
+        check_choice("color of", label, colors)
     figure, panels = plt.subplots(2, 2, figsize=(8.6, 5.6), sharex=True)
     for axes, (measure, words) in zip(panels.flat, MEASURES.items(), strict=True):
         of = {
