@@ -205,9 +205,10 @@ def verified_row(name: str, preset: str = "tiny") -> dict:
     if not (path / "row.json").exists():
         there = ", ".join(listed(preset, path.parent)) or "none"
         where = "" if paths.DATA.exists() else f"; or set LCS_ROOT to a clone: {paths.DATA} does not exist"
-        raise CheckpointError(
-            f"no checkpoint {path.name!r} of preset {preset!r} (there are: {there}); {train}{where}"
-        )
+        if parts(path.name)[0] not in EXPERIMENTS:  # the command line trains the paper's
+            train = "a net of your own is trained by training.run.run"
+        place = f"in {path.parent}" if "/" in str(name) else f"of preset {preset!r}"
+        raise CheckpointError(f"no checkpoint {path.name!r} {place} (there are: {there}); {train}{where}")
     try:
         value = json.loads((path / "row.json").read_text())
         found = store.sha256(path / WEIGHTS)

@@ -489,6 +489,9 @@ def test_bad_names_list_the_allowed(capsys, monkeypatch, tmp_path):
         installed.setattr(paths, "DATA", tmp_path / "data")
         installed.setattr(paths, "CHECKPOINTS", tmp_path / "data" / "checkpoints")
         nets.verified_row(str(tmp_path / "exp1"))
-    with pytest.raises(nets.CheckpointError, match="no checkpoint 'nothing'.*there are"):
+    by_hand = r"there are: .*\); a net of your own is trained by training.run.run$"
+    with pytest.raises(nets.CheckpointError, match="no checkpoint 'nothing' of preset 'tiny' .*" + by_hand):
         checkpoints.load("nothing")
+    with pytest.raises(nets.CheckpointError, match=f"no checkpoint 'nothing' in {tmp_path} .*{by_hand}"):
+        checkpoints.load(str(tmp_path / "nothing"))
     assert all(name == e.name for name, e in EXPERIMENTS.items())
