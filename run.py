@@ -154,18 +154,12 @@ def reproduce(python, options, rest):
     """Regenerate every figure of the preset; what is up to date is kept."""
     force = ["--forceall"] if options.force or options.print else []
     cores = ["--cores", str(options.cores)] if options.cores else []
-    arguments = [
-        "-m",
-        "snakemake",
-        "--profile",
-        "profiles/local",
-        *cores,
-        *force,
-        "--config",
-        f"preset={options.preset}",
-        *rest,
-    ]
-    status = run(python, arguments, **({"LCS_PRINT": options.print} if options.print else {}))
+    snakemake = ["-m", "snakemake", "--profile", "profiles/local", *cores]
+    setting = ["--config", f"preset={options.preset}"]
+    if options.unlock and run(python, [*snakemake, "--unlock", *setting]):
+        return 1
+    printed = {"LCS_PRINT": options.print} if options.print else {}
+    status = run(python, [*snakemake, *force, *setting, *rest], **printed)
     if status == 0 and options.print:
         print(f"Every figure is in runs/{options.preset}/print/ as {options.print}.")
     if status == 0:
@@ -269,6 +263,9 @@ def main():
             )
             command.add_argument("--cores", type=int, help="default: all")
             command.add_argument("--force", action="store_true", help="also what is up to date")
+            command.add_argument(
+                "--unlock", action="store_true", help="remove the lock of a killed run first"
+            )
             command.add_argument(
                 "--print",
                 choices=("png", "svg", "pdf"),

@@ -250,6 +250,17 @@ def test_every_figure_is_expected_where_every_notebook_runs(monkeypatch, argumen
     assert all(("LCS_WHOLE" in variables) is whole for variables in given)
 
 
+@pytest.mark.parametrize(("words", "unlocks"), [([], 0), (["--unlock"], 1)])
+def test_the_lock_of_a_killed_run_can_be_removed(monkeypatch, words, unlocks):
+    calls = []
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run, "run", lambda python, arguments, **variables: calls.append(arguments) or 0)
+    monkeypatch.setattr(sys, "argv", ["run.py", "reproduce", *words])
+    assert run.main() == 0
+    assert ["--unlock" in call for call in calls] == [True] * unlocks + [False]
+    assert calls[-1] == ["-m", "snakemake", "--profile", "profiles/local", "--config", "preset=tiny"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "some"),
     [
