@@ -115,7 +115,11 @@ def one_at_a_time():
     folder = os.open(ROOT, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print("Another command is installing here; waiting for it", flush=True)
+                fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
         os.close(folder)

@@ -188,7 +188,7 @@ def test_an_interrupted_installation_is_redone(tmp_path, monkeypatch, interrupte
     assert installed == [python] * interrupted
 
 
-def test_two_commands_started_together_install_once(tmp_path, monkeypatch):
+def test_two_commands_started_together_install_once(tmp_path, monkeypatch, capsys):
     for name, value in {"ENVIRONMENT": tmp_path, "UNFINISHED": tmp_path / "unfinished"}.items():
         monkeypatch.setattr(run, name, value)
     installed = []
@@ -205,6 +205,7 @@ def test_two_commands_started_together_install_once(tmp_path, monkeypatch):
         found = [pool.submit(run.environment) for _ in range(2)]
     assert {of.result() for of in found} == {str(tmp_path / "bin" / "python")}
     assert installed == [tmp_path / "bin" / "python"]
+    assert capsys.readouterr().out.count("waiting for it") == 1
 
 
 def test_an_environment_keeps_its_own_list_of_fonts(monkeypatch, tmp_path):
