@@ -14,6 +14,7 @@
 #   parts=1             jobs that render one folder (paper: 32), render_threads=8 each (a trial: 2)
 #   max_runtime=1440    minutes of the longest job; training resumes in the next one
 #   samples= locations= samples of each K, and which K, in place of the defaults (a trial: 8, and 1-3)
+# Experiments of your own: `export LCS_EXPERIMENTS=mine.py` (CONTRIBUTING.md).
 # Memory, runtime, threads and partition of each kind of job: `set-resources` of a profile, by the names of the rules.
 import argparse
 import math

@@ -65,6 +65,7 @@ CHECKED = [
     "clevr.conditions",
     "plotting",
 ]
+os.environ.pop("LCS_EXPERIMENTS", None)  # tests ask for the paper's experiments and no others
 install_import_hook([f"lcs_utils.{module}" for module in CHECKED], "conftest.check_shapes")
 
 from lcs_utils import notebooks  # noqa: E402  after the hook

@@ -108,7 +108,8 @@ def parse(name: str, preset: str = "tiny") -> Net:
                 )
     raise ValueError(
         f"unknown experiment {base!r}; allowed: {', '.join(EXPERIMENTS)}, your checkpoints, and what "
-        f"you add: experiments.EXPERIMENTS[{base!r}] = Experiment({base!r}, objects=(1, 3), labels='all')"
+        f"you add, here or in the file that LCS_EXPERIMENTS names: experiments.EXPERIMENTS[{base!r}] = "
+        f"Experiment({base!r}, objects=(1, 3), labels='all')"
     )
 
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 
 from lcs_utils.checks import check_count, check_kind, check_number, check_text
+from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
 
 
@@ -167,6 +168,11 @@ def of_row(row: dict) -> tuple[Experiment, Preset]:
     """
     check_kind("row", row, dict, "a checkpoint's row")
     try:
+        if (policy := row.get("labels", "all")) not in LABEL_POLICIES:
+            raise ValueError(
+                f"{row['experiment']} has the label policy {policy!r}, which the file that LCS_EXPERIMENTS "
+                f"names must add; known: {', '.join(LABEL_POLICIES)}"
+            )
         what = {name: row[name] for name in asdict(EXP1) if name in row and name != "name"} | {
             "objects": tuple(row["objects"])
         }

@@ -81,6 +81,9 @@ def test_data_of_ones_own_is_checked_before_any_work(change, words, tmp_path):
         training.run("exp1", TINY, folder=tmp_path / "run", output=tmp_path / "net")
     with pytest.raises(TypeError, match="size must be a Preset, such as .*, got 'tiny'"):
         training.run(EXP1, "tiny", folder=tmp_path / "run", output=tmp_path / "net")
+    two = Experiment("mine", objects=(1, 2))
+    with pytest.raises(ValueError, match="mine: images of 1-2 objects, but one of `data` has 3"):
+        training.run(two, TINY, data=tiny_data(), folder=tmp_path / "run", output=tmp_path / "net")
     assert not list(tmp_path.iterdir())
 
 

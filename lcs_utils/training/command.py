@@ -165,7 +165,8 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.training",
         description=__doc__.splitlines()[0],
-        epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names.",
+        epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names. "
+        "LCS_EXPERIMENTS names a Python file that adds experiments of your own (CONTRIBUTING.md).",
     )
     everything = f"{', '.join(TABLES)}: its missing nets; queue, errors, scenes, measure: see their --help"
     parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {everything}")

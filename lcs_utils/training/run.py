@@ -119,8 +119,8 @@ def run(
     commands. Saves its state and stops before `deadline` (as time.time()), after LOG_EVERY steps at the
     earliest. Returns whether it finished. Raises ValueError when the saved state is broken, of another run or
     has seen more images than `size` asks for, when the disk is full, and for an experiment that has the name
-    of one of the paper's but differs; TypeError for an `exp` or `size` that is a name; TypeError or
-    ValueError for bad `data` (`check_data`).
+    of one of the paper's but differs, or fewer objects than an image of `data`; TypeError for an `exp` or
+    `size` that is a name; TypeError or ValueError for bad `data` (`check_data`).
     """
     check_kind("exp", exp, Experiment, "an Experiment")
     check_kind("size", size, Preset, "a Preset, such as preset('tiny')")
@@ -131,6 +131,9 @@ def run(
         )
     if data is not None:
         check_data(data, size.resolution)
+        if not rendered and (most := int((data.colors >= 0).sum(1).max())) > exp.objects[1]:
+            low, high = exp.objects  # K is judged by what training showed
+            raise ValueError(f"{exp.name}: images of {low}-{high} objects, but one of `data` has {most}")
     own = "" if data is None or rendered else described(data)
     accelerator = Accelerator(mixed_precision="no", cpu=not torch.cuda.is_available())
     if deadline < math.inf and accelerator.num_processes > 1:

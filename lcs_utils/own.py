@@ -1,0 +1,31 @@
+"""Experiments of one's own, in every command and process: the Python file that LCS_EXPERIMENTS names."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from lcs_utils.clevr.labels import LABEL_POLICIES
+from lcs_utils.experiments import EXPERIMENTS
+
+
+def load() -> None:
+    """Run the file that LCS_EXPERIMENTS names, which adds to `EXPERIMENTS` and `LABEL_POLICIES`.
+
+    The processes that this one starts, in whatever folder, run the same file. Raises FileNotFoundError if
+    there is none, ValueError if it replaces one of the paper's or calls an experiment by two names.
+    """
+    path = Path(os.environ["LCS_EXPERIMENTS"]).resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"LCS_EXPERIMENTS must name a Python file, got {path}")
+    os.environ["LCS_EXPERIMENTS"] = str(path)
+    theirs = [(table, dict(table)) for table in (EXPERIMENTS, LABEL_POLICIES)]
+    spec = importlib.util.spec_from_file_location("lcs_experiments", path)
+    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for table, before in theirs:  # stored rows are judged by what these names mean
+        if changed := [name for name, value in before.items() if table.get(name) != value]:
+            raise ValueError(f"{path} changes {', '.join(changed)}; give yours names of their own")
+    for name, exp in EXPERIMENTS.items():
+        if name != exp.name:
+            raise ValueError(f"{path}: EXPERIMENTS[{name!r}] is called {exp.name!r}; one name, please")
