@@ -17,6 +17,7 @@ EXPERIMENTS["two_1-4"] = Experiment("two_1-4", objects=(1, 4), labels="two")
 """
 ASK = """
 import multiprocessing, os
+from concurrent.futures import ProcessPoolExecutor
 from lcs_utils.nets import parse
 
 def share(name):
@@ -24,7 +25,7 @@ def share(name):
 
 if __name__ == "__main__":
     os.chdir("/")  # what this process starts finds the file from any folder
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         print(share("two_1-4_seed1"), *pool.map(share, ["two_1-4"]))
 """
 
