@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -50,15 +51,20 @@ def pins():
     return re.findall(r"^[a-z0-9-]+==[^\s;]+", LOCK.read_text(), flags=re.M)
 
 
+def answer(python, *arguments):
+    """What `python arguments` prints, stripped; None if it fails."""
+    try:
+        return subprocess.check_output([str(python), *arguments], stderr=subprocess.DEVNULL).decode().strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def satisfies(python):
     """Whether this interpreter has a supported version and every pinned package."""
-    version = subprocess.run(
-        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True
-    )
-    if version.returncode or tuple(map(int, version.stdout.split())) not in SUPPORTED:
+    version = answer(python, "-c", "import sys; print(*sys.version_info[:2])")
+    if not version or tuple(map(int, version.split())) not in SUPPORTED:
         return False
-    lacking = subprocess.run([python, "-c", MISSING, *pins()], capture_output=True, text=True)
-    return lacking.returncode == 0 and not lacking.stdout.strip()
+    return answer(python, "-c", MISSING, *pins()) == ""
 
 
 def base_python():
@@ -67,28 +73,40 @@ def base_python():
         return sys.executable
     for version in SUPPORTED:
         found = shutil.which("python{}.{}".format(*version))
-        if found and subprocess.run([found, "-c", ""], capture_output=True).returncode == 0:
+        if found and answer(found, "-c", "") is not None:  # a shim of pyenv may find nothing behind it
             return found
     wanted = " or ".join("{}.{}".format(*version) for version in SUPPORTED)
     raise RunError(
-        f"Python {wanted} is needed, this is {sys.version.split()[0]}; run this file with one of those"
+        f"Python {wanted} is needed, this is {sys.version.split()[0]}; run this file with one of those "
+        "(`uv python install 3.12` installs one, so does `conda env create -f environment.yml`)"
     )
 
 
-def call(command, **options):
+def call(command):
     """Run a command; True when it succeeds."""
-    print("+", " ".join(map(str, command)), flush=True)
-    return subprocess.run(list(map(str, command)), cwd=ROOT, **options).returncode == 0
+    words = list(map(str, command))
+    print("+", " ".join(map(shlex.quote, words)), flush=True)
+    return subprocess.run(words, cwd=ROOT).returncode == 0
 
 
 def install(python):
     """Fill .venv from the lock, from scratch, then add this project itself (editable, without network)."""
+    if not os.access(ROOT, os.W_OK):
+        raise RunError(
+            f"{ROOT} is read-only, and {ENVIRONMENT.name}/ is made there; use a copy of this folder"
+        )
     base, uv = base_python(), shutil.which("uv")
     print(f"Installing {len(pins())} packages into {ENVIRONMENT.name}/ (some minutes, once)", flush=True)
     if not call([base, "-m", "venv", "--clear", ENVIRONMENT.name]):
         # Debian's Python comes without ensurepip; uv needs neither.
         if not uv or not call([uv, "venv", "--clear", "--python", base, ENVIRONMENT.name]):
-            raise RunError("no virtual environment could be made; install the package python3-venv, or uv")
+            if uv or answer(base, "-c", "import venv; from ensurepip import version") is not None:
+                raise RunError("no virtual environment could be made; the lines above say why")
+            package = answer(base, "-c", "import sys; print('python{}.{}-venv'.format(*sys.version_info))")
+            raise RunError(
+                f"{base} cannot make a virtual environment; install uv, or the rest of that Python "
+                f"(on Debian and Ubuntu: `apt install {package}`), and run the same command again"
+            )
     UNFINISHED.touch()
     offers = os.environ.get("PIP_FIND_LINKS", "").split()  # pip reads the variable by itself, uv does not
     with_uv = [
@@ -106,7 +124,10 @@ def install(python):
             run(python, ["-c", "import matplotlib.font_manager"])  # builds the font list now
             UNFINISHED.unlink()
             return
-    raise RunError("the installation failed (see above); run the same command again when its cause is gone")
+    raise RunError(
+        "the packages could not be installed; the lines above say why (`from versions: none`: no index "
+        "was reached, check the network or the proxy); then run the same command again"
+    )
 
 
 @contextlib.contextmanager
@@ -143,7 +164,7 @@ def run(python, arguments, **variables):
     search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", "")])
     inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
-    if Path(python).is_relative_to(ENVIRONMENT):  # a font list of its own, unspoiled by others
+    if ENVIRONMENT in Path(python).parents:  # a font list of its own, unspoiled by others
         inherited.setdefault("MPLCONFIGDIR", str(ENVIRONMENT / "matplotlib"))
     if not os.access(os.path.expanduser("~"), os.W_OK):
         for variable, folder in HOMELESS.items():
@@ -254,7 +275,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.required = True  # an argument only from Python 3.7
     for function in (reproduce, test, lab, notebooks, site):
         text = function.__doc__
         command = commands.add_parser(

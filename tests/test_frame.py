@@ -208,6 +208,46 @@ def test_two_commands_started_together_install_once(tmp_path, monkeypatch, capsy
     assert capsys.readouterr().out.count("waiting for it") == 1
 
 
+@pytest.mark.parametrize(
+    ("works", "words"),
+    [
+        ({"venv"}, "python3 cannot make a virtual environment; .*: `apt install python3.12-venv`"),
+        ({"venv", "ensurepip"}, "no virtual environment could be made; the lines above say why"),
+        ({"venv", "ensurepip", "call"}, "the packages could not be installed; .* check the network"),
+        ({"venv", "ensurepip", "call", "read-only"}, r"is read-only, and \.venv/ is made there"),
+    ],
+)
+def test_a_failed_installation_says_what_to_do(tmp_path, monkeypatch, works, words):
+    def answer(python, *arguments):
+        known = {"version_info": "python3.12-venv", "ensurepip": "" if "ensurepip" in works else None}
+        return next(said for word, said in known.items() if word in arguments[1])
+
+    (tmp_path / ".venv").mkdir()
+    monkeypatch.setattr(run, "UNFINISHED", tmp_path / ".venv" / "unfinished")
+    monkeypatch.setattr(run, "base_python", lambda: "python3")
+    monkeypatch.setattr(run, "answer", answer)
+    monkeypatch.setattr(run, "call", lambda command: "call" in works and "venv" in command)
+    monkeypatch.setattr(run.shutil, "which", lambda name: None)
+    monkeypatch.setattr(run.os, "access", lambda path, mode: "read-only" not in works)
+    with pytest.raises(run.RunError, match=words):
+        run.install(tmp_path / ".venv" / "bin" / "python")
+
+
+def test_another_python_is_told_which_ones_serve(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
+    monkeypatch.setattr(run.shutil, "which", lambda name: f"/shims/{name}")  # a shim with nothing behind it
+    with pytest.raises(run.RunError, match=r"Python 3\.11 or 3\.12 is needed, .*`uv python install 3\.12`"):
+        run.base_python()
+
+
+def test_an_old_python_starts_one_that_serves(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(paths.ROOT))
+    old = "import os, pathlib, sys; del pathlib.PurePath.is_relative_to\n"  # as before Python 3.9
+    old += "import run; sys.exit(run.run(sys.executable, ['-c', 'print(5)']))"
+    assert run.answer(sys.executable, "-c", old) == "5"
+    ast.parse((paths.ROOT / "run.py").read_text(), feature_version=(3, 7))
+
+
 def test_an_environment_keeps_its_own_list_of_fonts(monkeypatch, tmp_path):
     monkeypatch.delenv("MPLCONFIGDIR", raising=False)
     here = Path(sys.executable).parent.parent
