@@ -169,10 +169,12 @@ def run(python, arguments, **variables):
     if not os.access(os.path.expanduser("~"), os.W_OK):
         for variable, folder in HOMELESS.items():
             inherited.setdefault(variable, str(ENVIRONMENT / folder))
+    process = subprocess.Popen([python, *arguments], cwd=ROOT, env=inherited)
     try:
-        return subprocess.run([python, *arguments], cwd=ROOT, env=inherited).returncode
+        return process.wait()
     except KeyboardInterrupt:
-        return 130
+        process.wait()  # Ctrl-C reached it too; killed, Snakemake would leave its lock
+        raise
 
 
 def reproduce(python, options, rest):
@@ -305,6 +307,8 @@ def main():
     except RunError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

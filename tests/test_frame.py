@@ -7,6 +7,7 @@ import importlib
 import os
 import pydoc
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -246,6 +247,21 @@ def test_an_old_python_starts_one_that_serves(monkeypatch):
     old += "import run; sys.exit(run.run(sys.executable, ['-c', 'print(5)']))"
     assert run.answer(sys.executable, "-c", old) == "5"
     ast.parse((paths.ROOT / "run.py").read_text(), feature_version=(3, 7))
+
+
+def test_a_command_that_is_interrupted_ends_by_itself(tmp_path):
+    slow = "import pathlib, sys, time\ntry:\n    print(1, flush=True); time.sleep(60)\n"
+    slow += "finally:\n    time.sleep(1); pathlib.Path(sys.argv[1]).touch()"
+    command = f"run.run(sys.executable, ['-c', {slow!r}, {str(tmp_path / 'tidied')!r}])"
+    main = (
+        f"import run, sys; run.environment = lambda: {command}; sys.argv[1:] = ['site']; sys.exit(run.main())"
+    )
+    started = subprocess.Popen(
+        [sys.executable, "-c", main], cwd=paths.ROOT, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert started.stdout.readline() == b"1\n"
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does
+    assert started.wait(60) == 130 and (tmp_path / "tidied").exists()
 
 
 def test_an_environment_keeps_its_own_list_of_fonts(monkeypatch, tmp_path):
