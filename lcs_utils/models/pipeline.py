@@ -35,6 +35,8 @@ class ConditionalPipeline(DiffusionPipeline):
     """A net and what its denoiser needs: resolution, grid, sigma_data, and the radius of a patch net (None:
     whole image).
 
+    Load it by this class: diffusers' own `DiffusionPipeline.from_pretrained` does not know it.
+
     >>> pipeline = ConditionalPipeline.from_pretrained("data/checkpoints/tiny/exp1")
     >>> images = pipeline(cond).images
     """
