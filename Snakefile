@@ -53,6 +53,12 @@ def number(key, usual, least=0):
     return value
 
 
+def of_net(name):
+    """The experiment and the seed of a net."""
+    base, seed, *_ = parts(name)
+    return experiment(base), seed
+
+
 SETTINGS = "preset images nets notebooks gpus parts render_threads max_runtime samples locations".split()
 if unknown := [key for key in config if key not in SETTINGS]:
     raise WorkflowError(f"unknown settings {', '.join(unknown)}; allowed: {', '.join(SETTINGS)}")
@@ -93,9 +99,13 @@ MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
 if "samples" in config:
     number("samples", 0, 1)
 if "locations" in config:
+    from lcs_utils.training.measured import check_locations  # takes seconds
+
     try:
-        parse_counts(str(config["locations"]))
-    except argparse.ArgumentTypeError as error:
+        ks = parse_counts(str(config["locations"]))
+        for name in NETS + CHANGED:
+            check_locations(name, of_net(name)[0], ks)
+    except (argparse.ArgumentTypeError, ValueError) as error:
         raise WorkflowError(f"locations: {error}")
 SOME = "".join(f" --{key} {value}" for key, value in MEASURED.items() if value is not None)
 
@@ -109,12 +119,6 @@ FIGURES = paths.shown(paths.FIGURES / PRESET if SHIPPED else paths.RUNS / PRESET
 # and so must shards, training states and rows, which resume: for them only a mark under runs/ says that all went well.
 def done(kind, name):
     return f"{RUNS}/{PRESET}/done/{kind}_{str(name).replace('/', '.')}"
-
-
-def of_net(name):
-    """The experiment and the seed of a net."""
-    base, seed, *_ = parts(name)
-    return experiment(base), seed
 
 
 def minutes(name):

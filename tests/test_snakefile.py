@@ -149,6 +149,11 @@ def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
         ("preset=paper notebooks=A3", "unknown notebooks A3_counter; allowed: all, none, 00_start"),
         ("preset=paper samples=few", "samples must be a whole number >= 1, got 'few'"),
         ("preset=paper locations=x", "locations: 'x' is neither a number, a range"),
+        ("preset=paper locations=15", "locations: exp1 is measured at 0 to 12 locations, got 15"),
+        (
+            "images=64 nets=exp1,exp3 locations=9,10",
+            "locations: exp3 is measured at 1 to 9 locations, got 9, 10",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path, settings, words):

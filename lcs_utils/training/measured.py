@@ -44,6 +44,14 @@ def todo(exp: Experiment) -> dict[str, tuple[range, int]]:
     return {family: (ks, SAMPLES) for family, ks in COUNTED.items()}
 
 
+def check_locations(net: str, exp: Experiment, ks: Iterable[int]) -> None:
+    """Raise ValueError for numbers of locations at which `net`, trained as `exp`, is not measured."""
+    usual = {k for family, _ in todo(exp).values() for k in family}
+    if usual and exp.condition == "location" and not usual.issuperset(ks):
+        allowed = f"{min(usual)} to {max(usual)}"
+        raise ValueError(f"{net} is measured at {allowed} locations, got {', '.join(map(str, ks))}")
+
+
 def has_features(exp: Experiment) -> bool:
     """Whether the net's features are measured: it has conditions and sees the whole image."""
     return bool(todo(exp)) and exp.radius is None

@@ -15,7 +15,7 @@ from lcs_utils.clevr.card import parse_counts, parse_part
 from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
 from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
 from lcs_utils.presets import Preset, preset
-from lcs_utils.training.measured import device, measure, todo
+from lcs_utils.training.measured import check_locations, device, measure, todo
 from lcs_utils.training.rendered import render_scenes, verify_once
 
 ALONG = (range(1, 7), 32)  # K and samples of snapshots
@@ -42,10 +42,8 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     if ks is None and samples is None and not change:
         measure(exp, net, size)
     else:
-        usual_ks = {k for usual, _ in todo(exp).values() for k in usual}
-        if ks is not None and usual_ks and exp.condition == "location" and not usual_ks.issuperset(ks):
-            allowed = f"{min(usual_ks)} to {max(usual_ks)}"
-            raise ValueError(f"{net} is measured at {allowed} locations, got {', '.join(map(str, ks))}")
+        if ks is not None:
+            check_locations(net, exp, ks)
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
             if not change or family == ("colors" if color else "test"):
