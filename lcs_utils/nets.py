@@ -201,13 +201,17 @@ def verified_row(name: str, preset: str = "tiny") -> dict:
     """
     path = folder(name, preset)
     cost = COST.get(preset, "a preset that is not ours")
-    train = f"train it with `{training_command(path.name, preset)}` ({cost})"
-    restore = f"restore it with `git checkout -- data/checkpoints/{preset}/{path.name}`, or {train}"
+    command = (row_or_none(name, preset) or {}).get("command")  # "": trained from Python
+    train = f"train it with `{command or training_command(path.name, preset)}` ({cost})"
+    # the command line trains the paper's
+    if command == "" or (command is None and parts(path.name)[0] not in EXPERIMENTS):
+        train = "a net of your own is trained by training.run.run"
+    restore = f"delete {paths.shown(path)} and make it again: {train}"
+    if path.absolute().is_relative_to(paths.CHECKPOINTS):
+        restore = f"restore it with `git checkout -- {paths.shown(path.absolute())}`, or {train}"
     if not (path / "row.json").exists():
         there = ", ".join(listed(preset, path.parent)) or "none"
         where = "" if paths.DATA.exists() else f"; or set LCS_ROOT to a clone: {paths.DATA} does not exist"
-        if parts(path.name)[0] not in EXPERIMENTS:  # the command line trains the paper's
-            train = "a net of your own is trained by training.run.run"
         place = f"in {path.parent}" if "/" in str(name) else f"of preset {preset!r}"
         raise CheckpointError(f"no checkpoint {path.name!r} {place} (there are: {there}); {train}{where}")
     try:

@@ -146,7 +146,9 @@ def test_a_killed_run_resumes_and_ends_with_the_same_bytes(tmp_path):
     assert (straight / "loss.csv").read_text() == (killed / "loss.csv").read_text()
     assert checkpoints.load(str(straight / "net")).config.radius == EXP3.radius
     b.write_bytes(b.read_bytes()[:-1])
-    with pytest.raises(nets.CheckpointError, match="truncated or altered.*python -m lcs_utils.training"):
+    with pytest.raises(
+        nets.CheckpointError, match="truncated or altered.*: a net of your own is trained by training.run.run"
+    ):
         checkpoints.load(str(killed / "net"))
 
 

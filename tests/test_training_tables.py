@@ -107,6 +107,34 @@ def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
         "random_1-2/net/diffusion_pytorch_model.safetensors is truncated or altered"
         in capsys.readouterr().err
     )
+    order, _ = trained
+    count = len(order)
+    command.main(["random_1-2", "--again"])
+    assert len(order) == count + 1
+
+
+@pytest.mark.parametrize(
+    ("place", "row", "words"),
+    [
+        ("data/tiny/exp1", {}, r"restore it with `git checkout -- \S*/data/tiny/exp1`, or train it with `"),
+        (
+            "runs/tiny/checkpoints/mine",
+            {},
+            r"delete \S*/mine and make it again: a net of your own is trained by",
+        ),
+        ("runs/tiny/checkpoints/exp3", {"command": ""}, "make it again: a net of your own is trained by"),
+        ("runs/tiny/checkpoints/exp3", {"command": "do"}, r"delete \S*/exp3 and make it again: .* with `do`"),
+    ],
+)
+def test_an_altered_net_is_told_how_it_is_made_again(tmp_path, monkeypatch, place, row, words):
+    monkeypatch.setattr(paths, "CHECKPOINTS", tmp_path / "data")
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    weights = tmp_path / place / nets.WEIGHTS
+    weights.parent.mkdir(parents=True)
+    weights.write_text("altered")
+    (tmp_path / place / "row.json").write_text(json.dumps(row | {"sha256": "another"}))
+    with pytest.raises(nets.CheckpointError, match=words):
+        nets.verified_row(weights.parent.parent.name)
 
 
 def test_a_net_of_which_only_the_row_is_kept_counts_as_missing(trained):

@@ -87,7 +87,7 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = 
     folder = run.state_folder(name, size)
     if 0 < images_seen(folder) < size.length(exp) and not (again and finished(folder)):
         return
-    if is_trained(exp, size, seed) and not again:
+    if not again and is_trained(exp, size, seed):  # `again` also replaces an altered one
         raise ValueError(
             f"{name} is trained, on {nets.verified_row(name, size.name)['images']:,} images; --again trains "
             "it from the start and "
