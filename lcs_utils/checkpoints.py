@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,9 +94,16 @@ def model_card(name: str, row: dict) -> str:
 
 
 def check_device(device: str) -> None:
-    """Raise ValueError for a GPU that this machine lacks; torch's own error depends on how it was built."""
-    if str(device) != "cpu" and not torch.cuda.is_available():
+    """Raise ValueError for what is no device or a GPU that this machine lacks; torch's own errors differ by
+    how it was built.
+    """
+    device = str(device)
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise ValueError(f"unknown device {device!r}; allowed: cpu, cuda (the first GPU), cuda:1 ...")
+    if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"--device {device} needs a GPU that torch can use; without one, leave it out")
+    if device != "cpu" and (gpus := torch.cuda.device_count()) <= int(device.partition(":")[2] or 0):
+        raise ValueError(f"--device {device}: this machine has {gpus} GPU, counted from cuda:0")
 
 
 def load(name: str, preset: str = "tiny", device: str = "cpu") -> "ConditionalPipeline":

@@ -7,6 +7,7 @@ import torch
 
 from lcs_utils import checkpoints, nets, paths
 from lcs_utils.clevr.conditions import test_condition
+from lcs_utils.counter import command as counter_command
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import (
@@ -363,6 +364,20 @@ def test_a_gpu_that_is_missing_is_said(module, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         module.main(["color_1-3" if module is color_generalization else "exp1", "--device", "cuda"])
     assert "--device cuda needs a GPU that torch can use" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", [lg, color_generalization, net_locality, net_features, counter_command])
+def test_what_is_no_device_is_refused_with_what_is_allowed(module, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    nets = {lg: ["exp1"], color_generalization: ["color_1-3"], net_locality: ["exp1"], net_features: ["exp1"]}
+    for device, message in (
+        ("gpu", "unknown device 'gpu'; allowed: cpu, cuda (the first GPU), cuda:1"),
+        ("cuda:3", "--device cuda:3: this machine has 1 GPU, counted from cuda:0"),
+    ):
+        with pytest.raises(SystemExit):
+            module.main([*nets.get(module, []), "--device", device])
+        assert message in capsys.readouterr().err
 
 
 def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
