@@ -82,6 +82,12 @@ def base_python():
     )
 
 
+def check_writable(why):
+    """Raise RunError where this folder is read-only, with the reason why it may not be."""
+    if not os.access(ROOT, os.W_OK):
+        raise RunError(f"{ROOT} is read-only, and {why}; use a copy of this folder")
+
+
 def call(command):
     """Run a command; True when it succeeds."""
     words = list(map(str, command))
@@ -91,10 +97,7 @@ def call(command):
 
 def install(python):
     """Fill .venv from the lock, from scratch, then add this project itself (editable, without network)."""
-    if not os.access(ROOT, os.W_OK):
-        raise RunError(
-            f"{ROOT} is read-only, and {ENVIRONMENT.name}/ is made there; use a copy of this folder"
-        )
+    check_writable(f"{ENVIRONMENT.name}/ is made there")
     base, uv = base_python(), shutil.which("uv")
     print(f"Installing {len(pins())} packages into {ENVIRONMENT.name}/ (some minutes, once)", flush=True)
     if not call([base, "-m", "venv", "--clear", ENVIRONMENT.name]):
@@ -179,6 +182,7 @@ def run(python, arguments, **variables):
 
 def reproduce(python, options, rest):
     """Regenerate every figure of the preset; what is up to date is kept."""
+    check_writable("figures and runs/ are written there")
     force = ["--forceall"] if options.force or options.print else []
     cores = ["--cores", str(options.cores)] if options.cores else []
     snakemake = ["-m", "snakemake", "--profile", "profiles/local", *cores]

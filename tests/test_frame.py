@@ -234,6 +234,14 @@ def test_a_failed_installation_says_what_to_do(tmp_path, monkeypatch, works, wor
         run.install(tmp_path / ".venv" / "bin" / "python")
 
 
+def test_a_read_only_folder_reproduces_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(run, "run", lambda *_, **__: pytest.fail("it starts Snakemake"))
+    monkeypatch.setattr(sys, "argv", ["run.py", "reproduce"])
+    assert run.main() == 1 and "is read-only, and figures" in capsys.readouterr().err
+
+
 def test_another_python_is_told_which_ones_serve(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))
     monkeypatch.setattr(run.shutil, "which", lambda name: f"/shims/{name}")  # a shim with nothing behind it
