@@ -60,7 +60,7 @@ seed, files = 0, strips.behind(*stored)
 # ## Cosines, the paper's picture (Fig. 11)
 # Eq. (3) for eight conditions, layer by layer, for nets told places (the first test locations) and nets
 # told colors. The two rows at the bottom are controls: labels permuted over draws, and random vectors.
-# The paper looks for white off the diagonal. Above each matrix is the mean off the diagonal, signed and
+# The paper looks for white off the diagonal. Beside each matrix is the mean off the diagonal, signed and
 # without sign. Can you tell the untrained nets?
 
 # %%

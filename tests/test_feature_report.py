@@ -2,12 +2,15 @@
 each.
 """
 
+from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
 import torch
+from matplotlib.text import Text
 
 from lcs_utils import plotting
+from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.evaluation import (
     feature_causal_report,
     feature_figures,
@@ -286,3 +289,29 @@ def test_matrices_are_stored_pair_by_pair():
     assert len(figure.axes) == 6  # three matrices, two controls and the bar
     with pytest.raises(ValueError, match="feature_matrices exp2"):
         feature_matrices.matrices(rows, "exp2")
+
+
+@pytest.mark.parametrize("of_places", [("exp1",), ("exp1", "exp2", "exp1_1", "untrained")])
+def test_matrices_can_be_read_on_a_page(of_places):
+    """Printed 6.5 inches wide, their smallest text has at least 6 points; no two texts overlap."""
+    names = [*of_places, *(net for net in feature_labels.NAMES if "color" in net and len(of_places) > 1)]
+    rows = [
+        CosineRow("tiny", net, "w", layer, 16, 2.0, "noise", 16, control, i, j, -0.44)
+        for net in names
+        for layer in ("encoder.0.scale", "decoder.0.scale", "decoder.1.scale")
+        for control in ("", "permuted", "random")
+        for j in range(8)
+        for i in range(j)
+    ]
+    labels = {net: feature_labels.label(net + ", 64 px") for net in names}
+    layers = feature_report.by_layer(rows, names[0])
+    conditions = dict.fromkeys(names, range(8)) | dict.fromkeys(names[len(of_places) :], COLORS)
+    figure = feature_figures.plot_cosines(rows, labels, layers, conditions)
+    plotting.settle_layout(figure)
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    width = figure.get_tightbbox().width + 0.1  # as `plotting.save_figure` cuts it
+    assert min(text.get_fontsize() for text in texts) * min(1, 6.5 / width) >= 6
+    boxes = [text.get_window_extent() for text in texts]
+    over = [(a, b) for a, b in combinations(range(len(boxes)), 2) if boxes[a].overlaps(boxes[b])]
+    assert not over, [(texts[a].get_text(), texts[b].get_text()) for a, b in over]
+    assert sum(text.get_text() == "−.44\n|.44|" for text in texts) == len(names) * len(layers)

@@ -39,40 +39,57 @@ def plot_cosines(
     nets: Mapping[str, str],
     layers: Sequence[Matrices],
     conditions: Mapping[str, Sequence[str]],
-    size: float = 0.9,
 ) -> Figure:
     """Figs. 5, 11: matrices of cosines, a column per net {name: label} and a row per layer or control.
 
-    `conditions` {net: names of its conditions} are written where they differ from the column to the left.
-    Each matrix is titled with its mean off-diagonal, signed and absolute; diagonals are gray.
+    `conditions` {net: names of its conditions} stand above the first of the columns that share them. Beside
+    each matrix is its mean off-diagonal, signed and absolute; diagonals are gray.
     """
-    figure, axes = plt.subplots(
-        len(layers),
-        len(nets),
-        figsize=((size + 0.25) * len(nets) + 1.9, (size + 0.22) * len(layers) + 0.6),
-        squeeze=False,
-    )
+    # in inches; up to nine nets, the figure is 8.5 wide, as others: on a page 6 points are left of 8
+    beside, left, head, foot = 0.34, 0.72, 0.75, 0.75
+    size = float(np.clip((8.5 - left) / len(nets) - beside, 0.4, 0.9))
+    width, height = left + (size + beside) * len(nets), head + (size + 0.04) * len(layers) + foot
+    figure = plt.figure(figsize=(width, height))
+    figure.set_layout_engine("none")
     before: list[str] = []
     for j, (net, words) in enumerate(nets.items()):
+        x = left + (size + beside) * j
         for i, layer in enumerate(layers):
-            cosines, panel = averaged(rows, net, layer), axes[i, j]
+            y = height - head - (size + 0.04) * i - size
+            panel = figure.add_axes((x / width, y / height, size / width, size / height))
+            cosines = averaged(rows, net, layer)
             hidden = torch.eye(len(cosines), dtype=torch.bool)
             shown = cosines.masked_fill(hidden, torch.nan).numpy()
             image = panel.imshow(shown, cmap="PuOr", vmin=-1, vmax=1)
             panel.set_facecolor("0.75")
             panel.grid(False)
             panel.set(xticks=[], yticks=[])
-            heading = words.replace(", ", "\n") + "\n" if i == 0 else ""
             signed, absolute = (round(mean, 2) + 0.0 for mean in off_diagonal(cosines))  # no "-0.00"
-            panel.set_title(f"{heading}{signed:+.2f}, |.| {absolute:.2f}", fontsize=8, pad=3)
+            said = f"{signed:+.2f}\n|{absolute:.2f}|".replace("0.", ".").replace("-", "−")
+            panel.annotate(
+                said,
+                (1, 0.5),
+                (2, 0),
+                textcoords="offset points",
+                xycoords="axes fraction",
+                fontsize=8,
+                va="center",
+            )
+            if i == 0:
+                panel.set_title(words.replace(", ", "\n"), fontsize=8, pad=3)
             if j == 0:
-                panel.set_ylabel(layer.caption, fontsize=8)
+                panel.set_ylabel(layer.caption.strip(), fontsize=8, rotation=0, ha="right", va="center")
         names = [str(name) for name in conditions[net]]
         if names != before:
-            axes[0, j].set_yticks(range(len(names)), names, fontsize=7)
+            place = (x / width, 1 - 0.2 / height)
+            figure.text(*place, f"rows and columns: {', '.join(names)}", fontsize=8, va="bottom")
             before = names
-    bar = figure.colorbar(image, ax=axes, shrink=0.3, anchor=(0, 1), pad=0.02)
-    bar.set_label("cosine, eq. (3); above each matrix\nits mean, and that of absolute values |.|", fontsize=9)
+    bar = figure.add_axes((left / width, 0.5 / height, min(4, width - left) / width, 0.1 / height))
+    figure.colorbar(image, bar, orientation="horizontal", ticks=[-1, -0.5, 0, 0.5, 1])
+    bar.tick_params(labelsize=8)
+    bar.set_xlabel(
+        "cosine, eq. (3); beside each matrix its mean, and that of absolute values |.|", fontsize=8
+    )
     return figure
 
 
