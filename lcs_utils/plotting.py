@@ -32,6 +32,7 @@ PALETTE = {
     "yellow": "#F0E442",
     "black": "#000000",
 }
+MARKERS = dict(zip(PALETTE.values(), "oDPs^vX*"))  # one for each color, so that a net has one marker
 EXPERIMENT_COLORS = {"exp1": PALETTE["blue"], "exp2": PALETTE["vermilion"], "exp3": PALETTE["green"]}
 LABEL_COLORS = {  # of nets that see the whole image, by the labels they are told
     "all": EXPERIMENT_COLORS["exp1"],

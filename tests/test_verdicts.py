@@ -13,6 +13,7 @@ from lcs_utils import nets, paths
 from lcs_utils.evaluation import (
     against_null,
     claims_64,
+    locality_figures,
     middle,
     notebook_claims,
     rate_figures,
@@ -23,6 +24,7 @@ from lcs_utils.evaluation import (
     verdicts,
 )
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
 
 
@@ -402,6 +404,14 @@ def test_tables_and_rates_are_drawn():
         found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"}
     )
     assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
+    colors = {"exp1": PALETTE["orange"], "exp2": PALETTE["vermilion"]}
+    for shown in (["exp1", "exp2"], ["exp2", "exp1"], ["exp2"]):  # in any company a net has one marker
+        figure = rate_figures.plot_rates({net: found[net] for net in shown}, ["success"], colors, colors)
+        lines = dict(zip(shown, figure.axes[0].lines, strict=True))
+        assert lines["exp2"].get_marker() == locality_figures.point_style("exp2").marker == "s"
+    colors = {"exp1": "C0", "exp2": PALETTE["blue"]}  # of another color: a marker that no other has here
+    mine, known = rate_figures.plot_rates(found, ["success"], colors, colors).axes[0].lines
+    assert known.get_marker() == "o" != mine.get_marker()
     with pytest.raises(KeyError):
         rate_figures.plot_rates(found, ["beauty"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"})
 

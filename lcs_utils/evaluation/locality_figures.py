@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from lcs_utils.evaluation.locality_rates import AgainstK, chance_locality
 from lcs_utils.experiments import LONGER, NORMALIZED, RADIUS, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.nets import parts, trained
-from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS
+from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS, MARKERS
 
 COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
     "Exp. 1: all labels": EXPERIMENT_COLORS["exp1"],
@@ -19,7 +19,6 @@ COLOR_OF = {  # what a point's color says: which labels, and whether the net is 
     "Exp. 2: one label": EXPERIMENT_COLORS["exp2"],
     "Exp. 3: one label, local net": EXPERIMENT_COLORS["exp3"],
 }
-MARKERS = dict(zip(COLOR_OF, "o^vsP"))
 KINDS = dict(zip(("all", "random", "drop_one", "single"), COLOR_OF))
 KNOWN = {e.name: e for e in (*TABLE_1, *TABLE_2, *RADIUS_SWEEP, NORMALIZED, LONGER)}
 SEED, NEUTRAL = "0.6", "0.25"
@@ -48,12 +47,12 @@ def point_style(net: str) -> Point:
         return Point("", NEUTRAL, "D", net)
     kind = "Exp. 3: one label, local net" if exp.radius is not None else KINDS[exp.labels]
     if net != exp.name:
-        return Point(kind, SEED, MARKERS[kind], "")
+        return Point(kind, SEED, MARKERS[COLOR_OF[kind]], "")
     low, high = exp.objects
     words = f"{low}" if low == high else f"{low}-{high}"
     words += ", longer" * (exp.times > 1) + ", labels of one size" * exp.normalize_label
     words += f", r = {exp.radius}" if exp.radius not in (None, RADIUS) else ""
-    return Point(kind, COLOR_OF[kind], MARKERS[kind], words)
+    return Point(kind, COLOR_OF[kind], MARKERS[COLOR_OF[kind]], words)
 
 
 def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars, limits) -> None:
@@ -117,8 +116,8 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     for i, (words, color) in enumerate(lines):
         at = 0.36 - 0.052 * i
         axes.text(0.43, at, words, color=color, fontsize=9.5, va="center")
-        if words in MARKERS:
-            axes.scatter(0.418, at, 36, color, marker=MARKERS[words], edgecolors="white", linewidths=0.6)
+        if words in COLOR_OF:
+            axes.scatter(0.418, at, 36, color, marker=MARKERS[color], edgecolors="white", linewidths=0.6)
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
     axes.set_ylabel("composition: cells filled, K = 4 to 6 (no null)")

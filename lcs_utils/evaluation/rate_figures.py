@@ -6,6 +6,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.rates import NUMBERS
+from lcs_utils.plotting import MARKERS
 from lcs_utils.stats import Interval
 
 
@@ -34,8 +35,9 @@ def plot_rates(
         "K": "largest K",
     }
     figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
-    # trainings of one kind share color and marker
-    markers = dict(zip(dict.fromkeys(colors[net] for net in found), "osD^vP*X"))
+    shades = dict.fromkeys(colors[net] for net in found)  # trainings of one kind share color and marker
+    left = [marker for color, marker in MARKERS.items() if color not in shades]
+    markers = dict(zip((color for color in shades if color not in MARKERS), left)) | MARKERS
     for axes, measure in zip(panels[0], measures, strict=True):
         for net, table in found.items():
             ks = [k for k in table if k > 0]
