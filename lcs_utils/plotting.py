@@ -33,7 +33,12 @@ PALETTE = {
     "black": "#000000",
 }
 MARKERS = dict(zip(PALETTE.values(), "oDPs^vX*"))  # one for each color, so that a net has one marker
-EXPERIMENT_COLORS = {"exp1": PALETTE["blue"], "exp2": PALETTE["vermilion"], "exp3": PALETTE["green"]}
+EXPERIMENT_COLORS = {
+    "exp1": PALETTE["blue"],
+    "exp2": PALETTE["vermilion"],
+    "exp2/unit": PALETTE["orange"],
+    "exp3": PALETTE["green"],
+}
 LABEL_COLORS = {  # of nets that see the whole image, by the labels they are told
     "all": EXPERIMENT_COLORS["exp1"],
     "random": PALETTE["purple"],
@@ -46,6 +51,8 @@ DPI = 100
 
 def color_of(net: str) -> str:
     """The color of a net in every figure, by its labels and locality; gray without either."""
+    if net in EXPERIMENT_COLORS:
+        return EXPERIMENT_COLORS[net]
     try:
         exp = trained(net)
     except ValueError:

@@ -115,7 +115,7 @@ scaled = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, labels of on
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
 small = read_rows(rows_path(little))
 rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words in scaled.items()}
-colors["Exp. 2, labels of one size"] = plotting.PALETTE["orange"]
+colors |= {words: plotting.color_of(net) for net, words in scaled.items()}
 figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples per K")
 values = {words: as_dicts(of.at) for words, of in rescaled.items()}
 files = strips.behind(rows_path(little))

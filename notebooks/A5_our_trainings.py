@@ -46,7 +46,7 @@ pairs = {
     "exp2": "Exp. 2",
     "exp2/unit": "Exp. 2, labels of one size",
 }
-shades = colors | {"exp1_normalized": plotting.PALETTE["sky"], "exp2/unit": plotting.PALETTE["orange"]}
+shades = colors | {"exp1_normalized": plotting.PALETTE["sky"]}
 normalized = tables.net_rates(stored, pairs)
 figure = rate_figures.plot_rates(normalized, ["filled", "success", "extras"], pairs, shades)
 path = plotting.save_figure(figure, "normalized_labels", preset, normalized, seed, counts)

@@ -234,8 +234,13 @@ def test_a_training_with_another_seed_stands_by_the_first():
 
 def test_a_net_has_the_color_that_it_has_elsewhere():
     """Green is Exp. 3's alone; where two nets share a color, their markers differ."""
-    for net in ("exp1", "exp1_1", "exp2", "random_1-3", "drop_one_1-3", "color_1-3", "color_single_1-3"):
-        assert feature_labels.hue(net) == plotting.color_of(net), net
+    for net in feature_labels.NAMES:
+        assert net in feature_labels.HUES or feature_labels.hue(net) == plotting.color_of(net), net
+    assert (
+        plotting.color_of("exp2/unit")
+        == plotting.EXPERIMENT_COLORS["exp2/unit"]
+        == plotting.PALETTE["orange"]
+    )
     points = {(feature_labels.hue(net), feature_labels.marker(net)) for net in feature_labels.NAMES}
     assert len(points) == len(feature_labels.NAMES)
     assert plotting.EXPERIMENT_COLORS["exp3"] not in {color for color, _ in points}

@@ -8,24 +8,24 @@ from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare, size_of
 from lcs_utils.nets import parts, trained
-from lcs_utils.plotting import GRAY, PALETTE
+from lcs_utils.plotting import GRAY, PALETTE, color_of
 
-# {net without size: (label, color)}: those told places as in `plotting.color_of`; those told colors, drawn as
-# squares, as the nets told places that hear as many labels, and orange and sky for other numbers of objects
-NAMES = {
-    "exp1": ("Exp. 1", "blue"),
-    "exp2": ("Exp. 2", "vermilion"),
-    "exp2/unit": ("Exp. 2, labels of one size", "orange"),
-    "exp1_1": ("Exp. 1, one object", "blue"),
-    "random_1-3": ("random number of labels", "purple"),
-    "drop_one_1-3": ("one label dropped", "sky"),
-    UNTRAINED: (UNTRAINED, "black"),
-    "color_1-3": ("all colors", "blue"),
-    "color_single_1-3": ("one color", "vermilion"),
-    "color_1": ("all colors, 1 object", "orange"),
-    "color_1-5": ("all colors, 1-5", "sky"),
-    f"{UNTRAINED}_color": (f"{UNTRAINED}, colors", "black"),
+NAMES = {  # {net without size: label}
+    "exp1": "Exp. 1",
+    "exp2": "Exp. 2",
+    "exp2/unit": "Exp. 2, labels of one size",
+    "exp1_1": "Exp. 1, one object",
+    "random_1-3": "random number of labels",
+    "drop_one_1-3": "one label dropped",
+    UNTRAINED: UNTRAINED,
+    "color_1-3": "all colors",
+    "color_single_1-3": "one color",
+    "color_1": "all colors, 1 object",
+    "color_1-5": "all colors, 1-5",
+    f"{UNTRAINED}_color": f"{UNTRAINED}, colors",
 }
+# of nets told colors, drawn as squares, orange and sky are other numbers of objects; else `plotting.color_of`
+HUES = {UNTRAINED: "black", f"{UNTRAINED}_color": "black", "color_1": "orange", "color_1-5": "sky"}
 
 
 class Curve(NamedTuple):
@@ -67,14 +67,16 @@ def label(name: str) -> str:
     """
     net = bare(name)
     first, seed = _first(net)
-    words = NAMES[first][0] + f", seed {seed}" * bool(seed) if first in NAMES else net
+    words = NAMES[first] + f", seed {seed}" * bool(seed) if first in NAMES else net
     return f"{words}{name[len(net) :]}"
 
 
 def hue(name: str) -> str:
     """A net's color; gray for nets of your own."""
     first, _ = _first(bare(name))
-    return PALETTE[NAMES[first][1]] if first in NAMES else GRAY
+    if first not in NAMES:
+        return GRAY
+    return PALETTE[HUES[first]] if first in HUES else color_of(first)
 
 
 def marker(name: str) -> str:
