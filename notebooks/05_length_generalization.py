@@ -130,7 +130,7 @@ Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()
 # `python -m lcs_utils.training queue` trains them, and A2 has most of them at 32 px. At random cells up
 # to nine objects were asked for; at the paper's cells up to twelve from whole-image nets and up to nine
 # from local ones (06). The paper has one local net on 1-3 objects and does not state its radius. Both of
-# ours stand beside it; the one that sees three cells was trained short.
+# ours stand beside it.
 
 # %%
 table = tables_beyond_chance.cells(stored, seed=seed)

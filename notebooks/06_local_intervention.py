@@ -198,5 +198,4 @@ print("added on the background that fits it:", few["exp2/linear_cluttered"].valu
 # **What differs from the paper, first**: hardly any picture looks right to a vision-language model that
 # judges blind (A7). The paper's Exp. 3 draws up to two objects more than asked, ours often more
 # (`figures/tiny/verdicts.md`). The paper does not state its radius. Our Exp. 3 reaches the paper's K with
-# two cells around each, not with three, which we chose before sweeping and trained for fewer images (05,
-# A6).
+# two cells around each, not with three, which we chose before sweeping (05, A6).

@@ -133,7 +133,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         ),
         Finding(
             "does not" if wider.low <= 3 else "holds" if wider.value >= PAPER["exp3"].k - 1 else "partly",
-            f"Exp. 3 with r = 3, our first choice, trained on fewer images: K is {say(wider)} at random "
+            f"Exp. 3 with r = 3, our first choice: K is {say(wider)} at random "
             f"cells; the paper's K is {PAPER['exp3'].k}.",
             "05 A1",
         ),
