@@ -27,10 +27,10 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import alt_texts, rate_figures, sentences, strips
+from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, sentences, strips
 from lcs_utils.evaluation import table_figures, tables, training_sets
 from lcs_utils.nets import trained
-from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
+from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 
 # %%
@@ -86,6 +86,23 @@ path = plotting.save_figure(
 # %%
 patches = training_sets.two_labels([1, 2, 3, 4])  # in training none held two
 Markdown(sentences.radius(radii, preset) + "\n" + patches)
+
+# %% [markdown]
+# ## At 64 px, beside chance
+# Two radii were trained at 64 px, each on as many patches. With three cells around each, is what is short
+# the radius or the training? Where pictures at seven to nine are empty: which objects are missing?
+
+# %%
+sizes_64 = {"r = 2": ["exp3_r2"], "r = 3": ["exp3"]}
+large = read_rows(rows_path("small"))
+pair = [net for (net,) in sizes_64.values()]
+shown = strips.strip(pair, range(1, 10), large, "small")
+figure = shown.grid(list(sizes_64))
+files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in pair))
+path = plotting.save_figure(figure, "radius_samples_64", preset, {"K": shown.ks}, seed, files)
+# %%
+at_64 = {words: {1: against_null.of_nets(large, of, "spread")} for words, of in sizes_64.items()}
+Markdown(null_figures.markdown(at_64, (3, 6, 9)))
 
 # %% [markdown]
 # ## The control: r = 15
