@@ -89,8 +89,8 @@ Markdown(sentences.radius(radii, preset) + "\n" + patches)
 
 # %% [markdown]
 # ## At 64 px, beside chance
-# Two radii were trained at 64 px, each on as many patches. With three cells around each, is what is short
-# the radius or the training? Where pictures at seven to nine are empty: which objects are missing?
+# Two radii were trained at 64 px, each on as many patches. With three cells around each, a shorter training
+# gave the same K (LOG.md), so its radius is what is short. Which cells stay empty from K = 6 on?
 
 # %%
 sizes_64 = {"r = 2": ["exp3_r2"], "r = 3": ["exp3"]}
