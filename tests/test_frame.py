@@ -261,9 +261,9 @@ def test_a_command_that_is_interrupted_ends_by_itself(tmp_path):
     slow = "import pathlib, sys, time\ntry:\n    print(1, flush=True); time.sleep(60)\n"
     slow += "finally:\n    time.sleep(1); pathlib.Path(sys.argv[1]).touch()"
     command = f"run.run(sys.executable, ['-c', {slow!r}, {str(tmp_path / 'tidied')!r}])"
-    main = (
-        f"import run, sys; run.environment = lambda: {command}; sys.argv[1:] = ['site']; sys.exit(run.main())"
-    )
+    # a shell's background jobs ignore Ctrl-C, and so would what they start
+    main = "import run, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    main += f"run.environment = lambda: {command}; sys.argv[1:] = ['site']; sys.exit(run.main())"
     started = subprocess.Popen(
         [sys.executable, "-c", main], cwd=paths.ROOT, stdout=subprocess.PIPE, start_new_session=True
     )
