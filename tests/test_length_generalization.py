@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -311,6 +312,19 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
         sheets.read_sheet("toy/unit")
     with pytest.raises(ValueError, match="8 samples of each K, got {2: 7}"):
         sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
+
+
+def test_sheets_round_hues_more_than_brightness_and_only_once():
+    levels = np.arange(0, 256, 3)
+    pixels = np.stack(np.meshgrid(levels, np.arange(256), levels), -1).astype(np.uint8)  # black and white too
+    kept = sheets.rounded(pixels)
+    off = np.abs(kept.astype(int) - pixels)
+    assert off[..., 1].max() == 2 and off.max() == 10
+    inside = ((pixels >= 10) & (pixels <= 245)).all(-1)  # no step back there
+    assert off[inside].max() == 7
+    assert (sheets.rounded(kept) == kept).all()
+    small = pixels[:, :, :32]
+    assert np.abs(sheets.rounded(small).astype(int) - small).max() == 2  # at 32 px
 
 
 def test_a_sheet_is_counted_only_beside_rows_of_its_own_weights(toy, monkeypatch):
