@@ -99,7 +99,7 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
 
     Choice: additivity is linear from -1 to 1 and logarithmic below, alike in all three panels.
     """
-    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.6), sharex=True)
+    figure, axes = plt.subplots(1, 4, figsize=(9.8, 3.6), sharex=True)
     for curve in curves:
         for panel, (part, measure) in zip(
             axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
@@ -204,7 +204,7 @@ def plot_against_outcomes(
 
     Choice: values below -1.5 are drawn there, as triangles.
     """
-    floor, size = -1.5, (4.0 * len(values), 0.9 + 3.5 * len(outcomes))
+    floor, size = -1.5, (3.2 * len(values), 0.9 + 3.0 * len(outcomes))
     figure, panels = plt.subplots(len(outcomes), len(values), figsize=size, sharey="row", squeeze=False)
     keys = {}
     for line, (outcome, reached) in zip(panels, outcomes.items(), strict=True):
@@ -223,7 +223,7 @@ def plot_against_outcomes(
                 )
             trained, whole = (say_interval(of[outcome][words]) for of in (found, every))
             axes.set_xlabel(words)
-            axes.set_title(f"Spearman, trained nets {trained}\nwith untrained {whole}", fontsize=10)
+            axes.set_title(f"Spearman, trained nets {trained}\nwith untrained {whole}", fontsize=9)
             axes.margins(x=0.08, y=0.08)
         line[0].set_ylabel(outcome)
     for words, mark in (

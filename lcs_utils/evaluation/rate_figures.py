@@ -34,7 +34,8 @@ def plot_rates(
         "success": "samples that succeed",
         "K": "largest K",
     }
-    figure, panels = plt.subplots(1, len(measures), figsize=(3.1 * len(measures), 3.3), squeeze=False)
+    width = min(3.1 * len(measures), 9.8)  # inches: wider, and its text is too small on a page
+    figure, panels = plt.subplots(1, len(measures), figsize=(width, 3.3), squeeze=False)
     shades = dict.fromkeys(colors[net] for net in found)  # trainings of one kind share color and marker
     left = [marker for color, marker in MARKERS.items() if color not in shades]
     markers = dict(zip((color for color in shades if color not in MARKERS), left)) | MARKERS

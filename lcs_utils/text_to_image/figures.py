@@ -162,7 +162,7 @@ def plot_composites(said: Parted, beside: Parted) -> Figure:
     prompts, words = zip(*(name.rsplit(" at ", 1) for name in said[next(iter(said))]["empty"]), strict=True)
     first = [i for i, prompt in enumerate(prompts) if prompt not in prompts[:i]]
     y = np.array([i + 0.9 * sum(i >= at for at in first) for i in range(len(words))])  # room for headings
-    size = (3.1 * len(said) + 0.9, 7.8)
+    size = (2.9 * len(said) + 0.9, 7.8)
     figure, axes = plt.subplots(len(BASELINES), len(said), figsize=size, sharex=True, sharey=True)
     panels = [(baseline, part) for baseline in BASELINES for part in said]
     legend = {}
@@ -206,7 +206,7 @@ def plot_rows(
 ) -> Figure:
     """Word-to-mask AUC by case and noise level: each net beside the first one's controls; 0.5 is chance."""
     figure, axes = plt.subplots(
-        1, len(sigmas), figsize=(3.3 * len(sigmas) + 1.6, 0.52 * len(cases) + 1.7), sharey=True
+        1, len(sigmas), figsize=(2.8 * len(sigmas) + 1.4, 0.52 * len(cases) + 1.7), sharey=True
     )
     drawn = [(net, "") for net in nets] + [(next(iter(nets)), control) for control in controls]
     labels = list(nets.values()) + list(controls.values())
@@ -221,7 +221,9 @@ def plot_rows(
         ax.axvline(0.5, color="gray", lw=1, ls="--")
         ax.set(xlim=(0, 1.04), xlabel="AUC", title=f"σ = {sigma:g}")
     axes[0].set(yticks=range(len(cases)), yticklabels=cases.values(), ylim=(len(cases) - 0.5, -0.5))
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels))
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels), fontsize=9
+    )
     return figure
 
 
@@ -244,7 +246,7 @@ def plot_success(
     figure, axes = plt.subplots(
         len(guidances),
         len(kinds),
-        figsize=(2.9 * len(kinds), 2.6 * len(guidances) + 0.6),
+        figsize=(2.45 * len(kinds), 2.6 * len(guidances) + 0.6),
         sharex=True,
         sharey=True,
     )
@@ -264,7 +266,7 @@ def plot_success(
     handles, names = axes[0, 0].get_legend_handles_labels()
     handles.append(Line2D([], [], color="gray", ls="", marker="o", mfc="white", ms=7))
     names.append("hollow: judged by another caption")
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=9)
     return figure
 
 
@@ -282,7 +284,7 @@ def plot_by_noise(
     """A measure by noise level, a panel per case: every net with its interval. Dashed: `chance`, the value of
     a net that knows nothing, if it is one number; hollow: each net's rows of `control`. Raises ValueError for
     rows that are not stored."""
-    size = (2.7 * len(cases) + 0.8, 3.2)
+    size = (2.25 * len(cases) + 0.8, 3.2)
     figure, axes = plt.subplots(1, len(cases), figsize=size, sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
         for k, (net, name) in enumerate(nets.items()):
@@ -301,7 +303,12 @@ def plot_by_noise(
                 ax.plot(x, null, "os^"[k] + ":", color=HUES[k], mfc="white", lw=1.3, zorder=0)
         if chance is not None:
             ax.axhline(chance, color="gray", lw=1, ls="--")
-        ax.set(xscale="log", title=title, xticks=sigmas, xticklabels=[f"{s:g}" for s in sigmas])
+        ax.set(
+            xscale="log",
+            title=title.replace(", ", "\n"),
+            xticks=sigmas,
+            xticklabels=[f"{s:g}" for s in sigmas],
+        )
         ax.set_xlabel("noise level σ")
         ax.minorticks_off()
     axes[0, 0].set_ylabel(label)
@@ -312,5 +319,5 @@ def plot_by_noise(
     if control:
         handles.append(Line2D([], [], color="gray", ls=":", marker="o", mfc="white"))
         names.append(f"hollow: {NULLS.get(control, control)}")
-    figure.legend(handles, names, loc="outside lower center", ncols=len(handles))
+    figure.legend(handles, names, loc="outside lower center", ncols=len(handles), fontsize=9)
     return figure
