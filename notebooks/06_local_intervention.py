@@ -96,7 +96,7 @@ path = plotting.save_figure(figure, "fig01", preset, said, seed, files, alt_text
 # %%
 apart = against_null.along_k(stored, trainings, "spread")
 strict = more_training.without_extras(stored, local)
-alone = against_null.along_k(strict, {"Exp. 3, by Exp. 1's rule": ["exp1"]}, "spread")
+alone = against_null.along_k(strict, {"Exp. 3, by Exp. 1's rule": seeds_of(strict, "exp1")}, "spread")
 random = {words: {k: at.filled for k, at in of[1].at.items()} for words, of in apart.items()}
 Markdown(null_figures.markdown(apart | alone) + "\n" + sentences.above_null(random, 6))
 

@@ -30,7 +30,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, sentences, strips
 from lcs_utils.evaluation import table_figures, tables, training_sets
 from lcs_utils.nets import trained
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
+from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 
 # %%
@@ -93,15 +93,15 @@ Markdown(sentences.radius(radii, preset) + "\n" + patches)
 # gave the same K (LOG.md), so its radius is what is short. Which cells stay empty from K = 6 on?
 
 # %%
-sizes_64 = {"r = 2": ["exp3_r2"], "r = 3": ["exp3"]}
-large = read_rows(rows_path("small"))
-pair = [net for (net,) in sizes_64.values()]
+radii_64 = {"r = 2": "exp3_r2", "r = 3": "exp3"}
+large, pair = read_rows(rows_path("small")), list(radii_64.values())
 shown = strips.strip(pair, range(1, 10), large, "small")
-figure = shown.grid(list(sizes_64))
+figure = shown.grid(list(radii_64))
 files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in pair))
 path = plotting.save_figure(figure, "radius_samples_64", preset, {"K": shown.ks}, seed, files)
 # %%
-at_64 = {words: {1: against_null.of_nets(large, of, "spread")} for words, of in sizes_64.items()}
+trainings = {words: seeds_of(large, net) for words, net in radii_64.items()}
+at_64 = {words: {1: against_null.of_nets(large, of, "spread")} for words, of in trainings.items()}
 Markdown(null_figures.markdown(at_64, (3, 6, 9)))
 
 # %% [markdown]

@@ -79,3 +79,9 @@ def test_cleanness_and_locality_stand_beside_what_renders_have(learns):
 def test_nets_that_were_not_measured_are_named_with_the_command(learns):
     with pytest.raises(ValueError, match="length_generalization exp2 --preset small --family spread"):
         more_training.along_training(learns, "exp2", "small")
+
+
+def test_by_exp_1s_rule_every_training_is_judged_and_no_other_net():
+    nets = ("exp3_r2", "exp3_r2_seed1", "exp3_r2@300", "exp3_r2/near", "exp3", "exp1")
+    judged = more_training.without_extras([row for net in nets for row in planted(net, 1.0)], "exp3_r2")
+    assert len(judged) == 2 * SAMPLES * len(KS) and {row.net for row in judged} == {"exp1", "exp1_seed1"}

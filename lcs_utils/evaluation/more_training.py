@@ -43,8 +43,12 @@ class Stage(NamedTuple):
 
 
 def without_extras(rows: Iterable[Row], net: str) -> list[Row]:
-    """Rows of `net` relabeled as Exp. 1, whose rule allows no extra objects up to the trained maximum."""
-    return [row._replace(net="exp1") for row in rows if row.net == net]
+    """Rows of `net`'s trainings, relabeled as Exp. 1's, whose rule allows no extra objects up to the trained
+    maximum.
+    """
+    rows = list(rows)
+    trainings = set(nets.seeds_of({row.net for row in rows}, net))
+    return [row._replace(net="exp1" + row.net.removeprefix(net)) for row in rows if row.net in trainings]
 
 
 def along_training(

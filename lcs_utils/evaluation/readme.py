@@ -100,7 +100,8 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     assert doses is not None  # all are shipped
     above = [f"{of.value:.2f}" for of in doses.above.values()]
     wider = against_null.of_nets(large, seeds_of(large, "exp3", "spread"), "spread").k.placed
-    strict = against_null.of_nets(without_extras(large, nets["exp3"]), ["exp1"], "spread")
+    by_rule_1 = without_extras(large, nets["exp3"])
+    strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     strictly = strict.at[SIX].placed
     looked = by_eye.compare(hands).looks
 
