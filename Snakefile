@@ -23,7 +23,7 @@ import shlex
 import sys
 
 sys.path.insert(0, str(workflow.basedir))
-from lcs_utils import notebooks, paths
+from lcs_utils import notebook_values, notebooks, paths
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, experiment, scene_counts
 from lcs_utils.nets import parts
@@ -93,7 +93,10 @@ CHANGES = {  # nets sampled another way, and the nets that this takes
 CHANGED = [net for net, also in CHANGES.items() if {net.partition("/")[0], *also} <= set(NETS)]
 SEEN = ("A3_counter", "A4_copies")  # need counts by eye and copies, which exist for shipped nets only
 EVERY = [name for name in notebooks.names() if SHIPPED or name not in SEEN]
-NOTEBOOKS = chosen("notebooks", EVERY, "A1" if TRIAL else "all")
+KNOWN = notebook_values.known(PRESET)  # no figure knows a preset of one's own
+NOTEBOOKS = chosen("notebooks", EVERY, "none" if not KNOWN else "A1" if TRIAL else "all")
+if NOTEBOOKS and not KNOWN:
+    raise WorkflowError(f"notebooks know {', '.join(notebook_values.PRESET_NAMES)}, not {PRESET}; leave notebooks out")
 MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the defaults
 MEASURED = {key: config.get(key, usual) for key, usual in MEASURED.items()}
 if "samples" in config:

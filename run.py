@@ -142,7 +142,7 @@ def one_at_a_time():
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                print("Another command is installing here; waiting for it", flush=True)
+                print("Another command checks or installs .venv; waiting for it", flush=True)
                 fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
@@ -167,6 +167,8 @@ def run(python, arguments, **variables):
     search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", "")])
     inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
+    if inherited.get("LCS_EXPERIMENTS"):  # as the caller's folder has it
+        inherited["LCS_EXPERIMENTS"] = os.path.abspath(inherited["LCS_EXPERIMENTS"])
     if ENVIRONMENT in Path(python).parents:  # a font list of its own, unspoiled by others
         inherited.setdefault("MPLCONFIGDIR", str(ENVIRONMENT / "matplotlib"))
     if not os.access(os.path.expanduser("~"), os.W_OK):

@@ -208,7 +208,9 @@ def verified_row(name: str, preset: str = "tiny") -> dict:
         train = "a net of your own is trained by training.run.run"
     restore = f"delete {paths.shown(path)} and make it again: {train}"
     if path.absolute().is_relative_to(paths.CHECKPOINTS):
-        restore = f"restore it with `git checkout -- {paths.shown(path.absolute())}`, or {train}"
+        restore = (
+            f"restore it with `git checkout -- {paths.shown(path.absolute())}`, or, with --again, {train}"
+        )
     if not (path / "row.json").exists():
         there = ", ".join(listed(preset, path.parent)) or "none"
         where = "" if paths.DATA.exists() else f"; or set LCS_ROOT to a clone: {paths.DATA} does not exist"

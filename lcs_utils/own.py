@@ -7,25 +7,27 @@ from pathlib import Path
 
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXPERIMENTS
+from lcs_utils.presets import PRESETS
 
 
 def load() -> None:
-    """Run the file that LCS_EXPERIMENTS names, which adds to `EXPERIMENTS` and `LABEL_POLICIES`.
+    """Run the file that LCS_EXPERIMENTS names, which adds experiments, label policies and presets.
 
     The processes that this one starts, in whatever folder, run the same file. Raises FileNotFoundError if
-    there is none, ValueError if it replaces one of the paper's or calls an experiment by two names.
+    there is none, ValueError if it replaces one of ours or gives an experiment or preset two names.
     """
     path = Path(os.environ["LCS_EXPERIMENTS"]).resolve()
-    if not path.is_file():
-        raise FileNotFoundError(f"LCS_EXPERIMENTS must name a Python file, got {path}")
+    if not path.is_file() or path.suffix != ".py":
+        raise FileNotFoundError(f"LCS_EXPERIMENTS must name a Python file (.py), got {path}")
     os.environ["LCS_EXPERIMENTS"] = str(path)
-    theirs = [(table, dict(table)) for table in (EXPERIMENTS, LABEL_POLICIES)]
+    theirs = [(table, dict(table)) for table in (EXPERIMENTS, LABEL_POLICIES, PRESETS)]
     spec = importlib.util.spec_from_file_location("lcs_experiments", path)
     sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     for table, before in theirs:  # stored rows are judged by what these names mean
         if changed := [name for name, value in before.items() if table.get(name) != value]:
             raise ValueError(f"{path} changes {', '.join(changed)}; give yours names of their own")
-    for name, exp in EXPERIMENTS.items():
-        if name != exp.name:
-            raise ValueError(f"{path}: EXPERIMENTS[{name!r}] is called {exp.name!r}; one name, please")
+    for name, value in (*EXPERIMENTS.items(), *PRESETS.items()):
+        if name != value.name:
+            table = "PRESETS" if value in PRESETS.values() else "EXPERIMENTS"
+            raise ValueError(f"{path}: {table}[{name!r}] is called {value.name!r}; one name, please")

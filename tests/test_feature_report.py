@@ -234,8 +234,9 @@ def test_a_training_with_another_seed_stands_by_the_first():
 
 def test_a_net_has_the_color_that_it_has_elsewhere():
     """Green is Exp. 3's alone; where two nets share a color, their markers differ."""
-    for net in feature_labels.NAMES:
-        assert net in feature_labels.HUES or feature_labels.hue(net) == plotting.color_of(net), net
+    told = {"exp1": "blue", "exp2": "vermilion", "random_1-3": "purple", "drop_one_1-3": "sky"}
+    told |= {"color_1-3": "blue", "exp1_seed1, 64 px": "blue"}
+    assert all(feature_labels.hue(net) == plotting.PALETTE[shade] for net, shade in told.items())
     assert (
         plotting.color_of("exp2/unit")
         == plotting.EXPERIMENT_COLORS["exp2/unit"]

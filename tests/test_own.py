@@ -1,12 +1,16 @@
 """A file of one's own experiments is known to every process, and cannot change the paper's."""
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from lcs_utils import paths, presets
+from lcs_utils.experiments import EXPERIMENTS, Experiment
+from lcs_utils.training.state import check_made
 
 MINE = """
 from lcs_utils.clevr.labels import LABEL_POLICIES, LabelPolicy
@@ -14,6 +18,10 @@ from lcs_utils.experiments import EXPERIMENTS, Experiment
 
 LABEL_POLICIES["two"] = LabelPolicy(lambda n, _: n.clamp(max=2), lambda n: min(n, 2))
 EXPERIMENTS["two_1-4"] = Experiment("two_1-4", objects=(1, 4), labels="two")
+"""
+PRESET = """
+from dataclasses import replace
+from lcs_utils.presets import PRESETS
 """
 ASK = """
 import multiprocessing, os
@@ -63,6 +71,14 @@ def test_commands_know_them(folder):
         (MINE + 'EXPERIMENTS["exp1"] = Experiment("exp1", (1, 4))', "changes exp1; give yours names of"),
         (MINE + 'del LABEL_POLICIES["all"]', "changes all; give yours names of their own"),
         (MINE + 'EXPERIMENTS["a"] = Experiment("b")', "EXPERIMENTS['a'] is called 'b'"),
+        (
+            PRESET + 'PRESETS["mini"] = replace(PRESETS["tiny"], images=640)',
+            "PRESETS['mini'] is called 'tiny'",
+        ),
+        (
+            PRESET + 'PRESETS["tiny"] = replace(PRESETS["tiny"], images=640)',
+            "changes tiny; give yours names of",
+        ),
         (MINE.replace("two_1-4", "two 1-4"), "an experiment's name"),
     ],
 )
@@ -72,9 +88,33 @@ def test_what_would_mislead_is_refused(folder, text, said):
     assert status and said in errors.splitlines()[-1]
 
 
-def test_a_missing_file_is_named(tmp_path):
-    status, _, errors = python(tmp_path, "-c", "import lcs_utils")
-    assert status and errors.endswith(f"must name a Python file, got {tmp_path / 'mine.py'}\n")
+@pytest.mark.parametrize("name", ["mine.py", "mine"])
+def test_what_is_no_python_file_is_named(folder, tmp_path, name):
+    (folder / "mine.py").rename(folder / "mine")
+    status, _, errors = python(tmp_path, "-c", "import lcs_utils", experiments=name)
+    assert status and errors.endswith(f"must name a Python file (.py), got {tmp_path / name}\n")
+
+
+def test_a_table_is_no_name_for_an_experiment(folder):
+    (folder / "mine.py").write_text(MINE.replace("two_1-4", "radius"))
+    status, _, errors = python(folder, "-m", "lcs_utils.training", "radius")
+    assert status == 2 and "radius is the name of a table of nets" in errors
+
+
+def test_a_net_is_not_judged_by_another_definition_of_its_name():
+    row = {"experiment": "two", "preset": "tiny", "objects": [1, 4], "labels": "all"}
+    two = Experiment("two", objects=(1, 4))
+    check_made(row, two)
+    with pytest.raises(ValueError, match=r"two was trained .*objects: \(1, 4\) then, \(1, 3\) now"):
+        check_made(row, replace(two, objects=(1, 3)))
+
+
+def test_all_shipped_nets_are_what_their_names_mean():
+    rows = [json.loads(path.read_text()) for path in paths.CHECKPOINTS.glob("*/*/row.json")]
+    rows = [row for row in rows if row.get("experiment") in EXPERIMENTS]
+    assert len(rows) > 30
+    for row in rows:
+        check_made(row, EXPERIMENTS[row["experiment"]])
 
 
 def test_a_net_of_an_unknown_policy_says_how_it_becomes_known():

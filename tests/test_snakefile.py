@@ -161,6 +161,22 @@ def test_a_wrong_setting_is_named(tmp_path, settings, words):
     assert failed and words in said, said[-2000:]
 
 
+def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path, monkeypatch):
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "from dataclasses import replace\nfrom lcs_utils.presets import PRESETS\n"
+        "PRESETS['mini'] = replace(PRESETS['tiny'], name='mini', images=640)\n"
+    )
+    monkeypatch.setenv("LCS_EXPERIMENTS", str(mine))
+    config = ["-n", "--config", "preset=mini", "nets=exp1"]
+    failed, said = snakemake(tmp_path, *config)
+    assert not failed and jobs(said).keys() == {
+        *("render_scenes", "train_net", "measure_net", "measure", "reproduce")
+    }
+    failed, said = snakemake(tmp_path, *config, "notebooks=A1")
+    assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
+
+
 def test_the_graph_knows_what_changed_nets_take():
     text = (paths.ROOT / "Snakefile").read_text()
     changes = dict(re.findall(r'"(\w+/\w+)": \(([^)]*)\)', text))

@@ -266,6 +266,8 @@ def test_scenes_of_another_preset_are_not_taken_for_its_own(tmp_path, monkeypatc
     shipped = preset("tiny")
     longer = replace(shipped, images=10 * shipped.images)  # the same scenes for longer
     assert rendered.scenes_folder(longer, [1]) == rendered.scenes_folder(shipped, [1])
+    monkeypatch.setitem(PRESETS, "more", more)  # as LCS_EXPERIMENTS would
+    assert rendered.scenes_folder(more, [1]).is_relative_to(tmp_path / "more")
     with pytest.raises(ValueError, match="4.*2|2.*4"):
         rendered.load_data(exp, replace(more, per_count=2), cpu, 1)  # nor are they taken as they are
     monkeypatch.setattr(rendered.dataset, "LOOK", 99)  # of another renderer's look

@@ -116,7 +116,11 @@ def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):
 @pytest.mark.parametrize(
     ("place", "row", "words"),
     [
-        ("data/tiny/exp1", {}, r"restore it with `git checkout -- \S*/data/tiny/exp1`, or train it with `"),
+        (
+            "data/tiny/exp1",
+            {},
+            r"restore it with `git checkout -- \S*/data/tiny/exp1`, or, with --again, train it with `",
+        ),
         (
             "runs/tiny/checkpoints/mine",
             {},

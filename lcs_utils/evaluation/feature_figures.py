@@ -82,7 +82,8 @@ def plot_cosines(
         names = [str(name) for name in conditions[net]]
         if names != before:
             place = (x / width, 1 - 0.2 / height)
-            figure.text(*place, f"rows and columns: {', '.join(names)}", fontsize=8, va="bottom")
+            said = "" if before else "rows and columns: "
+            figure.text(*place, said + ", ".join(names), fontsize=8, va="bottom")
             before = names
     bar = figure.add_axes((left / width, 0.5 / height, min(4, width - left) / width, 0.1 / height))
     figure.colorbar(image, bar, orientation="horizontal", ticks=[-1, -0.5, 0, 0.5, 1])

@@ -43,7 +43,7 @@ from lcs_utils.resumable import read_state
 from lcs_utils.training import run
 from lcs_utils.training.launch import launch
 from lcs_utils.training.rendered import cores
-from lcs_utils.training.state import about, check_same
+from lcs_utils.training.state import about, check_made, check_same
 
 BE_SILENT = 5.0  # seconds in which only the first process reports an error
 TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
@@ -51,6 +51,8 @@ TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "control
 
 def chosen(name: str) -> tuple[Experiment, ...]:
     """The experiments of a name or of a table (Tables 1, 2). Raises ValueError listing the allowed names."""
+    if name in TABLES and name in EXPERIMENTS:
+        raise ValueError(f"{name} is the name of a table of nets; give your experiment another")
     try:
         return TABLES.get(name) or (experiment(name),)
     except ValueError as error:
@@ -58,11 +60,13 @@ def chosen(name: str) -> tuple[Experiment, ...]:
 
 
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
-    """Whether the checkpoint exists and is intact. Raises CheckpointError if it is altered, rather than train
-    over it.
+    """Whether the checkpoint exists and is intact. Rather than train over it, raises CheckpointError if it is
+    altered, ValueError if it is of another experiment of this name.
     """
-    folder = nets.folder(exp.net(seed), size.name)
-    return (folder / nets.WEIGHTS).exists() and bool(nets.verified_row(exp.net(seed), size.name))
+    there = (nets.folder(exp.net(seed), size.name) / nets.WEIGHTS).exists()
+    if there:
+        check_made(nets.verified_row(exp.net(seed), size.name), exp)
+    return there
 
 
 def images_seen(folder: Path) -> int:

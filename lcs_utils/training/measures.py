@@ -17,6 +17,7 @@ from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
 from lcs_utils.presets import Preset, preset
 from lcs_utils.training.measured import check_locations, device, measure, todo
 from lcs_utils.training.rendered import render_scenes, verify_once
+from lcs_utils.training.state import check_made
 
 ALONG = (range(1, 7), 32)  # K and samples of snapshots
 PRESET = "tiny, small, paper, or a trial of one, as tiny_2000"
@@ -37,6 +38,7 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     """
     base, change = changes.split(net)
     exp = nets.trained(base, size.name)
+    check_made(nets.row(base, size.name), exp)
     color = exp.condition == "color"
     counted = color_generalization if color else length_generalization
     if ks is None and samples is None and not change:

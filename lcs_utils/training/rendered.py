@@ -68,11 +68,12 @@ def _checked(mark: Path) -> dict[str, list[int]]:
 
 
 def scenes_folder(size: Preset, counts) -> Path:
-    """Where the scenes of a preset and some object counts are stored: runs/data, or, for a trial or custom
-    preset with another number of scenes, a folder of its own.
+    """Where the scenes of a preset and some object counts are stored: runs/data, or a folder of its own for a
+    trial, and for a preset of one's own with another number of scenes than ours of its pixels.
     """
     folder = dataset.default_folder(size.resolution, counts)
-    ours = size.name in PRESETS and PRESETS[size.name].per_count == size.per_count
+    first = next((p for p in PRESETS.values() if p.resolution == size.resolution), size)
+    ours = size.name in PRESETS and first.per_count == size.per_count
     return folder if ours else paths.RUNS / size.name / "data" / folder.name
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from lcs_utils.experiments import Experiment
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet
-from lcs_utils.presets import Preset
+from lcs_utils.presets import Preset, of_row
 from lcs_utils.resumable import Resumable
 from lcs_utils.training.data import Batch, condition_dim
 
@@ -142,6 +142,18 @@ def _completed(described: dict) -> dict:
     nets = {name: config | described[name] for name in ("net", "patch_net") if name in described}
     defaults = {f.name: f.default for f in settings if f.name != "times"}
     return json.loads(json.dumps(defaults | described | nets))
+
+
+def check_made(row: dict, exp: Experiment) -> None:
+    """Raise ValueError, naming the differences, if a net's row is of another experiment named as `exp` is."""
+    if "experiment" not in row:  # trained by other code: nothing to compare
+        return
+    made, now = asdict(of_row(row)[0]), asdict(exp)
+    if differing := [f"{k}: {made[k]!r} then, {now[k]!r} now" for k in now if made[k] != now[k]]:
+        raise ValueError(
+            f"{exp.name} was trained as another experiment ({'; '.join(differing)}); give the new one a name "
+            "of its own"
+        )
 
 
 def check_same(folder: Path, now: dict) -> None:
