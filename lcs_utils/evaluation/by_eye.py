@@ -39,6 +39,7 @@ LABELS = {
     "drop_one_1-3, 64 px": "one label dropped, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
+    "exp3_r2_seed1, 64 px": "Exp. 3, seed 1",
     "exp1, 32 px": "Exp. 1, 32 px",
 }
 NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}

@@ -73,7 +73,7 @@ def scenes_folder(size: Preset, counts) -> Path:
     """
     folder = dataset.default_folder(size.resolution, counts)
     first = next((p for p in PRESETS.values() if p.resolution == size.resolution), size)
-    ours = size.name in PRESETS and first.per_count == size.per_count
+    ours = size.name in PRESETS and PRESETS[size.name].per_count == first.per_count == size.per_count
     return folder if ours else paths.RUNS / size.name / "data" / folder.name
 
 
