@@ -27,7 +27,7 @@ def load() -> None:
     for table, before in theirs:  # stored rows are judged by what these names mean
         if changed := [name for name, value in before.items() if table.get(name) != value]:
             raise ValueError(f"{path} changes {', '.join(changed)}; give yours names of their own")
-    for name, value in (*EXPERIMENTS.items(), *PRESETS.items()):
-        if name != value.name:
-            table = "PRESETS" if value in PRESETS.values() else "EXPERIMENTS"
-            raise ValueError(f"{path}: {table}[{name!r}] is called {value.name!r}; one name, please")
+    for words, table in (("EXPERIMENTS", EXPERIMENTS), ("PRESETS", PRESETS)):
+        for name, value in table.items():
+            if name != value.name:
+                raise ValueError(f"{path}: {words}[{name!r}] is called {value.name!r}; one name, please")

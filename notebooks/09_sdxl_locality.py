@@ -37,7 +37,7 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import alt_texts, figures, prompts, report, structure, truth
+from lcs_utils.text_to_image import alt_texts, figures, prompts, report, row_figures, structure, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -61,7 +61,7 @@ path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed,
 # the most that this VAE and this reader can reach: what the reader says of the VAE's copies of renders.
 
 # %%
-figure = figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
+figure = row_figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
 said = report.success_numbers(rows)
 alt = alt_texts.ALT["text_to_image_success"]
 path = plotting.save_figure(figure, "text_to_image_success", preset, said, seed, report.stored(), alt=alt)
@@ -92,7 +92,7 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # objects, not only at its own.
 
 # %%
-figure = figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
+figure = row_figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.numbers(rows, "AUC", cases=report.ABLATED)
 alt = alt_texts.ALT["word_to_mask"]
 path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
@@ -107,7 +107,7 @@ Markdown(report.auc_words(rows, report.ABLATED))
 # no place: its part is one half.
 
 # %%
-figure = figures.plot_by_noise(
+figure = row_figures.plot_by_noise(
     rows, "own part", report.ABLATED, report.NETS, report.SIGMAS, "own part", chance=0.5
 )
 said, alt = report.numbers(rows, "own part"), alt_texts.ALT["own_part"]
@@ -126,7 +126,7 @@ Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
 # %%
 label = "side in latents"
 alike = structure.side_of_all_alike(16)
-figure = figures.plot_by_noise(
+figure = row_figures.plot_by_noise(
     rows, "side", report.SIDES, report.NETS, report.SIGMAS, label, alike, chance_words="all latents alike"
 )
 said, alt = report.numbers(rows, "side"), alt_texts.ALT["text_to_image_jacobian"]

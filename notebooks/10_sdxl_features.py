@@ -28,7 +28,7 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import alt_texts, figures, kinds, prompts, report, truth
+from lcs_utils.text_to_image import alt_texts, figures, kinds, prompts, report, row_figures, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -101,7 +101,7 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 # paper's baseline subtracted, T1's map is worse.
 
 # %%
-figure = figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
+figure = row_figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.numbers(rows, "AUC", cases=report.ATTENDED)
 alt = alt_texts.ALT["attention_to_mask"]
 path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored(), alt=alt)
@@ -120,7 +120,7 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # %%
 label = "additivity $R^2$\nlogarithmic below −1"
 nets, null = report.NETS, "permuted"
-figure = figures.plot_by_noise(rows, "additivity", report.ADDED, nets, report.SIGMAS, label, control=null)
+figure = row_figures.plot_by_noise(rows, "additivity", report.ADDED, nets, report.SIGMAS, label, control=null)
 figure.axes[0].set_yscale("symlog", linthresh=1)
 figure.axes[0].set_yticks([-5, -1, 0, 1], ["−5", "−1", "0", "1"])
 said, alt = report.numbers(rows, "additivity", "effect"), alt_texts.ALT["prompt_additivity"]
@@ -138,7 +138,7 @@ Markdown(report.by_noise_words(rows, "additivity", report.ADDED, null))
 
 # %%
 label = "own share"
-figure = figures.plot_by_noise(rows, "own share", report.ADDED, nets, report.SIGMAS, label, chance=0.5)
+figure = row_figures.plot_by_noise(rows, "own share", report.ADDED, nets, report.SIGMAS, label, chance=0.5)
 own = [row for row in rows if not row.control]
 said, alt = report.numbers(own, "own share"), alt_texts.ALT["prompt_own_share"]
 path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, report.stored(), alt=alt)

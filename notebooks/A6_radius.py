@@ -89,8 +89,9 @@ Markdown(sentences.radius(radii, preset) + "\n" + patches)
 
 # %% [markdown]
 # ## At 64 px, beside chance
-# Two radii were trained at 64 px, each on as many patches. With three cells around each, a shorter training
-# gave the same K (LOG.md), so its radius is what is short. Which cells stay empty from K = 6 on?
+# Two radii were trained at 64 px, each on as many patches, r = 2 twice (the table has both trainings, the
+# pictures the first). With three cells around each, a shorter training gave the same K (LOG.md), so its
+# radius is what is short. Which cells stay empty from K = 6 on?
 
 # %%
 radii_64 = {"r = 2": "exp3_r2", "r = 3": "exp3"}

@@ -297,10 +297,9 @@ def test_matrices_are_stored_pair_by_pair():
         feature_matrices.matrices(rows, "exp2")
 
 
-@pytest.mark.parametrize("of_places", [("exp1",), ("exp1", "exp2", "exp1_1", "untrained")])
-def test_matrices_can_be_read_on_a_page(of_places):
-    """Printed 6.5 inches wide, their smallest text has at least 6 points; no two texts overlap."""
-    names = [*of_places, *(net for net in feature_labels.NAMES if "color" in net and len(of_places) > 1)]
+def drawn_matrices(of_places, of_colors):
+    """The figure of planted cosines of nets told places, then of nets told colors; its visible texts."""
+    names = [*of_places, *of_colors]
     rows = [
         CosineRow("tiny", net, "w", layer, 16, 2.0, "noise", 16, control, i, j, -0.44)
         for net in names
@@ -311,13 +310,34 @@ def test_matrices_can_be_read_on_a_page(of_places):
     ]
     labels = {net: feature_labels.label(net + ", 64 px") for net in names}
     layers = feature_report.by_layer(rows, names[0])
-    conditions = dict.fromkeys(names, range(8)) | dict.fromkeys(names[len(of_places) :], COLORS)
+    conditions = dict.fromkeys(of_places, range(8)) | dict.fromkeys(of_colors, COLORS)
+    if of_places and "mine" in of_places[-1]:  # own nets come last, of whatever kind
+        labels = {net: labels[net] for net in (*of_places[:-2], *of_colors, *of_places[-2:])}
     figure = feature_figures.plot_cosines(rows, labels, layers, conditions)
     plotting.settle_layout(figure)
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+    assert sum(text.get_text() == "−.44\n|.44|" for text in texts) == len(names) * len(layers)
+    return figure, texts
+
+
+def overlapping(texts):
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    return [(a, b) for (a, one), (b, other) in combinations(boxes, 2) if one.overlaps(other)]
+
+
+PLACES = ("exp1", "exp2", "exp1_1", "untrained")
+COLOR_NETS = tuple(net for net in feature_labels.NAMES if "color" in net)
+
+
+@pytest.mark.parametrize(("of_places", "of_colors"), [(("exp1",), ()), (PLACES, COLOR_NETS)])
+def test_matrices_can_be_read_on_a_page(of_places, of_colors):
+    """Printed 6.5 inches wide, their smallest text has at least 6 points; no two texts overlap."""
+    figure, texts = drawn_matrices(of_places, of_colors)
     width = figure.get_tightbbox().width + 0.1  # as `plotting.save_figure` cuts it
     assert min(text.get_fontsize() for text in texts) * min(1, 6.5 / width) >= 6
-    boxes = [text.get_window_extent() for text in texts]
-    over = [(a, b) for a, b in combinations(range(len(boxes)), 2) if boxes[a].overlaps(boxes[b])]
-    assert not over, [(texts[a].get_text(), texts[b].get_text()) for a, b in over]
-    assert sum(text.get_text() == "−.44\n|.44|" for text in texts) == len(names) * len(layers)
+    assert not overlapping(texts)
+
+
+def test_matrices_of_more_nets_and_of_ones_own_do_not_overlap():
+    figure, texts = drawn_matrices((*PLACES, "random_1-3", "mine_1", "mine_2"), COLOR_NETS)
+    assert not overlapping(texts)

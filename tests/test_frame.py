@@ -257,6 +257,13 @@ def test_an_old_python_starts_one_that_serves(monkeypatch):
     ast.parse((paths.ROOT / "run.py").read_text(), feature_version=(3, 7))
 
 
+def test_the_file_of_experiments_is_that_of_the_folder_where_the_command_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LCS_EXPERIMENTS", "mine.py")
+    told = f"import os, sys; sys.exit(os.environ['LCS_EXPERIMENTS'] != {str(tmp_path / 'mine.py')!r})"
+    assert run.run(sys.executable, ["-S", "-c", told]) == 0
+
+
 def test_a_command_that_is_interrupted_ends_by_itself(tmp_path):
     slow = "import pathlib, sys, time\ntry:\n    print(1, flush=True); time.sleep(60)\n"
     slow += "finally:\n    time.sleep(1); pathlib.Path(sys.argv[1]).touch()"

@@ -97,7 +97,7 @@ def test_what_is_no_python_file_is_named(folder, tmp_path, name):
 
 def test_a_table_is_no_name_for_an_experiment(folder):
     (folder / "mine.py").write_text(MINE.replace("two_1-4", "radius"))
-    status, _, errors = python(folder, "-m", "lcs_utils.training", "radius")
+    status, _, errors = python(folder, "-m", "lcs_utils.training", "radius", "--images", "1")
     assert status == 2 and "radius is the name of a table of nets" in errors
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from lcs_utils.text_to_image import figures, prompts, report
+from lcs_utils.text_to_image import figures, prompts, report, row_figures
 from lcs_utils.text_to_image.truth import Row
 
 NETS = {"t1": "T1", "untrained": "untrained"}
@@ -62,23 +62,23 @@ def test_a_net_s_own_null_is_drawn_hollow_in_its_color():
     ]
     cases = {"two objects": "two"}
     with pytest.raises(ValueError, match="own share, two objects: not stored at all of .*'shuffled'"):
-        figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", control="shuffled")
+        row_figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", control="shuffled")
     with pytest.raises(ValueError, match="not stored at all of .1.0, 2.0., ''"):
-        figures.plot_by_noise(rows, "own share", cases, NETS, [1.0, 2.0], "share")
+        row_figures.plot_by_noise(rows, "own share", cases, NETS, [1.0, 2.0], "share")
     cases["both"] = "both"
     rows += [one._replace(case="both") for one in rows]
     for control in ("permuted", ""):
-        figure = figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", control=control)
+        figure = row_figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", control=control)
         hollow = {
             (to_rgba(line.get_color()), round(float(line.get_ydata()[0]), 2))
             for line in figure.axes[0].lines
             if line.get_markerfacecolor() == "white"
         }
-        wanted = {(to_rgba(figures.HUES[0]), 0.5), (to_rgba(figures.HUES[1]), 0.3)}
+        wanted = {(to_rgba(row_figures.HUES[0]), 0.5), (to_rgba(row_figures.HUES[1]), 0.3)}
         assert hollow == (wanted if control else set())
         names = [text.get_text() for text in figure.legends[0].get_texts()]
         assert names == ["T1", "untrained"] + ["hollow: labels permuted"] * bool(control)
-    figure = figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", chance=0.5)
+    figure = row_figures.plot_by_noise(rows, "own share", cases, NETS, [1.0], "share", chance=0.5)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["T1", "untrained", "chance"]
     plt.close("all")
 

@@ -25,6 +25,7 @@ from lcs_utils.text_to_image import (
     prompts,
     reader,
     report,
+    row_figures,
     ship,
     standin,
     truth,
@@ -227,11 +228,11 @@ def test_stored_rows_stand_beside_their_controls():
         for row in rows:
             if row.measure == "AUC" and row.case in cases and not row.control:
                 for control in ("other object", "shuffled"):
-                    assert figures.one(rows, row.net, "AUC", row.case, control, sigma=row.sigma)
+                    assert row_figures.one(rows, row.net, "AUC", row.case, control, sigma=row.sigma)
     for row in rows:
         assert row.low <= row.value <= row.high
         if row.guidance and not row.control:
-            assert figures.one(rows, row.net, row.measure, row.case, "permuted", guidance=row.guidance)
+            assert row_figures.one(rows, row.net, row.measure, row.case, "permuted", guidance=row.guidance)
     spoiled = [
         row._replace(low=0.7, value=0.8, high=0.9) if row.control == "shuffled" else row for row in rows
     ]

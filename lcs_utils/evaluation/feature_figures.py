@@ -2,6 +2,7 @@
 (section 4, Figs. 5, 11, App. E.4).
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -48,6 +49,7 @@ def plot_cosines(
     # in inches; up to nine nets, the figure is 8.5 wide, as others: on a page 6 points are left of 8
     beside, left, head, foot = 0.34, 0.72, 0.75, 0.75
     size = float(np.clip((8.5 - left) / len(nets) - beside, 0.4, 0.9))
+    letters = int((size + beside) * 72 / 5)  # of 8 points above a column
     width, height = left + (size + beside) * len(nets), head + (size + 0.04) * len(layers) + foot
     figure = plt.figure(figsize=(width, height))
     figure.set_layout_engine("none")
@@ -76,7 +78,8 @@ def plot_cosines(
                 va="center",
             )
             if i == 0:
-                panel.set_title(words.replace(", ", "\n"), fontsize=8, pad=3)
+                lines = [line for part in words.split(", ") for line in textwrap.wrap(part, letters)]
+                panel.set_title("\n".join(lines), fontsize=8, pad=3)
             if j == 0:
                 panel.set_ylabel(layer.caption.strip(), fontsize=8, rotation=0, ha="right", va="center")
         names = [str(name) for name in conditions[net]]

@@ -18,9 +18,9 @@ from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
 SHOWN = range(1, 11)  # numbers of locations that figures show; rows go further
-# Choice: pixels of a sheet are rounded, which makes its file a third as large: green, which the eye sees
-# best, to multiples of STEP, red and blue to those of HUE_STEP from it (at most 2 and 7 of 255 levels off,
-# near black and white 10). At 32 px that would change one count in eight, so red and blue keep STEP there.
+# Choice: pixels of a sheet are rounded, to save space: green, which the eye sees best, to multiples of STEP,
+# red and blue to those of HUE_STEP from it (at most 2 and 7 of 255 levels off, near black and white 10). At
+# 32 px the counter would see other objects in one picture of eight, so red and blue keep STEP there.
 STEP, HUE_STEP = 5, 15
 ABOUT = ExifTags.Base.ImageDescription
 

@@ -12,8 +12,9 @@ from lcs_utils.plotting import image_grid
 from lcs_utils.text_to_image import structure, success, truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
 from lcs_utils.text_to_image.captions import Scene, caption, held_out
-from lcs_utils.text_to_image.figures import BASELINES, PARTS, Parted, one, part_maps
+from lcs_utils.text_to_image.figures import BASELINES, PARTS, Parted, part_maps
 from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study, least_mean_cosine
+from lcs_utils.text_to_image.row_figures import one
 from lcs_utils.text_to_image.scoring import SIGMAS
 from lcs_utils.text_to_image.truth import Row
 
