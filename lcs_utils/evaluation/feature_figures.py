@@ -136,7 +136,7 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     lines, words = axes[0].get_legend_handles_labels()
     lines.append(plt.Line2D([], [], color="0.6", ls="", marker="o", mec="black", ms=7))
     words.append("K in training")
-    figure.legend(lines, words, loc="outside lower center", ncols=6 if len(words) < 7 else 5, fontsize=9)
+    figure.legend(lines, words, loc="outside lower center", ncols=6 if len(words) < 7 else 4, fontsize=9)
     return figure
 
 
