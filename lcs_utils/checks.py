@@ -4,6 +4,7 @@ TypeError for a value of the wrong kind, ValueError for one of the right kind th
 here imports torch, which scenes and tables do not need.
 """
 
+import dataclasses
 import math
 import re
 import sys
@@ -240,9 +241,14 @@ def check_name(name: str, value: str) -> str:
 
 def check_steady(name: str, denoise: Any) -> None:
     """Raise TypeError unless `denoise` can be called, ValueError for a net in training mode whose output is
-    then random or depends on the batch: dropout, batch norm.
+    then random or depends on the batch: dropout, batch norm. Nets within dataclasses are looked at, too.
     """
     check_call(name, denoise)
+    if dataclasses.is_dataclass(denoise):  # as denoisers that wrap a net
+        for field in dataclasses.fields(denoise):
+            part = getattr(denoise, field.name)
+            if callable(part) and (hasattr(part, "modules") or dataclasses.is_dataclass(part)):
+                check_steady(name, part)
     for module in denoise.modules() if hasattr(denoise, "modules") else ():
         kinds = {kind.__name__ for kind in type(module).__mro__}
         if module.training and kinds & {"_DropoutNd", "_BatchNorm"}:

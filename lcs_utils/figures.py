@@ -108,9 +108,10 @@ def _scene(axes: Axes, scene, view: View) -> None:
 
 
 def _boxed(
-    influence: np.ndarray, side: int, target: tuple[int, int] = (16, 16), scale: int = 4
+    influence: np.ndarray, side: int, target: tuple[int, int] | None = None, scale: int = 4
 ) -> np.ndarray:
-    """An influence map with the square of `side` pixels around the target."""
+    """An influence map with the square of `side` pixels around the target, by default the middle."""
+    target = target or (influence.shape[0] // 2, influence.shape[1] // 2)
     r, sheet = side // 2, Sheet(*influence.shape, scale)
     sheet.panel(heat(influence), 0, 0)
     sheet.square(

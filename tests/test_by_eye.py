@@ -7,6 +7,8 @@ from lcs_utils.counter import shipped
 from lcs_utils.evaluation import by_eye, controls, counting, length_generalization
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.sheets import rounded
+from lcs_utils.plotting import to_uint8
 
 
 def test_controls_are_the_same_pictures_again_and_spoiled_ones_differ_visibly():
@@ -28,6 +30,22 @@ def test_sheets_mix_nets_of_two_sizes_and_controls():
     assert sides == {"exp1": 32, "exp1, 64 px": 64, "render, 64 px": 64}
     page = hc.sheet(hc.images_of(shown), 0)
     assert page.width == hc.COLUMNS * (hc.SIDE + 8) + 8
+
+
+def test_colors_do_not_tell_a_net_from_a_control(monkeypatch):
+    # sheets are rounded: stored samples come first, and beside a sheet all pictures are rounded alike
+    shown = hc.choose(["exp1, 64 px", "render, 64 px"], [2], 1)
+
+    def coarse(image):
+        pixels = to_uint8(image)
+        return (rounded(pixels) == pixels).all()
+
+    assert all(coarse(image) for image in hc.images_of(shown))
+    exact = torch.linspace(-1, 1, 3 * 64 * 64).reshape(1, 3, 64, 64)
+    monkeypatch.setattr(hc.lg, "kept_samples", lambda path: 1)
+    monkeypatch.setattr(hc.lg, "keep_drawing", lambda *a: iter([exact]))
+    monkeypatch.setattr(hc.changes, "denoiser", lambda net, preset: (None, 64))
+    assert not any(coarse(image) for image in hc.images_of(shown))
 
 
 def planted(bias=0, looks=1.0, eye=1):

@@ -43,7 +43,8 @@ def test_k_stands_beside_its_null_and_a_deaf_net_has_no_more(found):
     [
         (LargestK(8, 7, 8, False), 9, True),
         (LargestK(7, 6, 8, False), 9, False),
-        (LargestK(9, 9, 9, True), 11, True),  # more were not asked
+        (LargestK(9, 9, 9, True), 11, None),  # more were not asked
+        (LargestK(9, 9, 9, True), 10, True),
         (LargestK(9, 9, 9, False), 11, False),
         (LargestK(9, 9, 9, True), 6, False),
         (None, 1, False),
@@ -52,6 +53,18 @@ def test_k_stands_beside_its_null_and_a_deaf_net_has_no_more(found):
 def test_near_is_one_away(own, paper, near):
     cell = tables_beyond_chance.Cell("exp1", "all labels", "1-3", Paper(paper), own, None, None)
     assert cell.near is near
+    assert not own or not cell._replace(null=own).near  # not above its null
+
+
+def test_a_k_that_was_not_asked_for_decides_nothing(found):
+    asked = LargestK(9, 9, 9, True)
+    cell = found[0]._replace(paper=Paper(11), own=asked, at_papers=LargestK(5, 5, 5, False))
+    assert claims_64.entry(cell.net)([cell])[1] == NO
+    assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 9, 10, False))])[1] == YES
+    assert claims_64.entry(cell.net)([cell._replace(at_papers=None)])[1] == OPEN
+    assert "0 (not asked: 1-3, all labels (≥ 9 [9, 9], the paper 11))" in tables_beyond_chance.sentence(
+        [cell]
+    )
 
 
 def test_figure_and_table_say_what_is_not_trained(found):
@@ -100,8 +113,8 @@ def test_only_entries_with_a_net_have_a_claim(found, monkeypatch):
     monkeypatch.setattr(claims_64, "_cells", lambda preset: found)
     trained_ = {cell.net for cell in found if cell.own is not None}
     assert claims_64.told("tiny") == trained_ and len(trained_) < len(found)
-    told = trained_ - set(claims_64.FIGURE_1)  # which have a line of their own
-    assert len(claims_64.entries("tiny")) == len(told) > 0
+    near = [claim for claim in claims_64.entries("tiny") if "within 1 of" in claim.claim]
+    assert len(near) == len(trained_)
 
 
 def test_a_net_of_a_shorter_training_says_so(found, monkeypatch):

@@ -95,7 +95,8 @@ def obeyed(
     Where the null's images come from another family, their own m' is estimated first, then c, and near = m +
     (n - m) c is solved for m. The result is not clipped to 0..K: clipping would bias differences.
     """
-    if not judged.null:
+    pictures = {row.sample for row in judged.pictures}
+    if {row.sample for row in judged.null} != pictures:  # one was asked for these very cells
         return None
     asked = {row.sample: row.asked for row in judged.pictures}
 

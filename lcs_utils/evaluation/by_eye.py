@@ -40,6 +40,7 @@ LABELS = {
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
     "exp3_r2_seed1, 64 px": "Exp. 3, seed 1",
+    "exp3_r2_seed2, 64 px": "Exp. 3, seed 2",
     "exp1, 32 px": "Exp. 1, 32 px",
 }
 NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}

@@ -1,6 +1,9 @@
-"""Claims of section 3, computed from exact distributions as in notebooks 01 to 02b."""
+"""Claims of section 3 and of Swing-by's linear models, computed from exact formulas as in notebooks 01 to
+02b and 11.
+"""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 from jaxtyping import Float
 from torch import Tensor
@@ -8,7 +11,10 @@ from torch import Tensor
 from lcs_utils.evaluation.claims import Claim, holds_if, judged
 from lcs_utils.theory.feature_space import Claim2
 from lcs_utils.theory.results import Lemma2
-from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares
+from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares, swing_by
+from lcs_utils.theory_examples.feature_maps import Corollary
+from lcs_utils.theory_examples.noise import Slopes
+from lcs_utils.theory_examples.swing_by import ONE, TWO, TWO_SQUARED, OneLayer, Trajectories
 
 SEED, LEVELS = 0, 20  # as in the notebooks
 
@@ -34,6 +40,50 @@ def _lemma_3(errors: Float[Tensor, "levels 3"]) -> tuple[str, str]:
     low, high = noise.SIGMAS[0], noise.SIGMAS[-1]
     said = f"largest error {errors[0].max():.2f} at sigma = {low:g}, {errors[-1].max():.4f} at {high:g}"
     return said, holds_if(bool((errors.diff(dim=0) < 0).all()))
+
+
+def _claim_1(found: Slopes) -> tuple[str, str]:
+    said = f"largest gap of its two sides {found.gap:.0e} of them, of Gaussians and of mixtures"
+    return said, holds_if(found.gap < 1e-3)
+
+
+def _eq_3(cosines: Mapping[str, Float[Tensor, "conditions conditions"]]) -> tuple[str, str]:
+    most = {name: float(of.fill_diagonal_(0).abs().max()) for name, of in deepcopy(dict(cosines)).items()}
+    nats = feature_maps.dependence_under_light()
+    said = ", ".join(f"{name} {value:.2f}" for name, value in most.items())
+    return (
+        f"largest cosine between conditions: {said}; under the shared light blocks depend on each other by "
+        f"{nats:.2f} nats all the same",
+        holds_if(max(most["CPC"], most["shared light"]) < 1e-6 < 0.1 < min(most["spill"], nats)),
+    )
+
+
+def _corollary_1(found: Corollary) -> tuple[str, str]:
+    said = ", ".join(f"{name} {gap:.0e}" for name, gap in found.gaps.items())
+    return (
+        f"largest gap as a share of the score: {said}; with pixel blocks {found.pixel_blocks:.2f}",
+        holds_if(max(found.gaps.values()) < 1e-6 < found.pixel_blocks),
+    )
+
+
+def _one_layer(found: OneLayer) -> tuple[str, str]:
+    said = f"largest gap to gradient descent {found.gap_descent:.4f}, to SGD on samples {found.gap_sgd:.2f}"
+    return said, holds_if(found.gap_descent < 0.01 and found.gap_sgd < 0.1)
+
+
+def _swings(found: Trajectories) -> tuple[str, str]:
+    rises = found.rises
+    said = ", ".join(f"{name} {rises[name]:.3f}" for name in (ONE, TWO, TWO_SQUARED))
+    return (
+        f"the error's largest rise on its way down: {said}",
+        holds_if(rises[ONE] == 0 and min(rises[TWO], rises[TWO_SQUARED]) > 0.02),
+    )
+
+
+def _order(found: Mapping[float, tuple[float, float]]) -> tuple[str, str]:
+    first = [(one < two) == (sigma > swing_by.CROSSING) for sigma, (one, two) in found.items()]
+    said = f"the concept of the larger rate first at {sum(first)} of {len(first)} diversities"
+    return said, judged(first)[0]
 
 
 def _claim_2(found: Claim2) -> tuple[str, str]:
@@ -73,10 +123,52 @@ CLAIMS = (
         _lemma_3,
     ),
     Claim(
+        "Claim 1: how fast noise brings two distributions together (Gaussians, mixtures)",
+        "equal",
+        "02",
+        lambda preset: noise.claim_1_by_noise(noise.COUPLED, noise.SIGMAS, SEED),
+        _claim_1,
+    ),
+    Claim(
+        "Eq. (3): orthogonal mean differences are necessary for a CPC, not sufficient (Gaussians)",
+        "yes",
+        "02b",
+        lambda preset: feature_maps.angles(),
+        _eq_3,
+    ),
+    Claim(
+        "Corollary 1: the LCS in feature space is the score of an F-CPC there (three maps of a plane)",
+        "equal",
+        "02b",
+        lambda preset: feature_maps.corollary_1(SEED),
+        _corollary_1,
+    ),
+    Claim(
         "Claim 2: at high noise, the feature transform and adding noise commute",
         "falls",
         "02b",
         lambda preset: feature_maps.claim_2(feature_maps.SIGMAS)["linear"],
         _claim_2,
+    ),
+    Claim(
+        "Swing-by, one layer: its closed form is what training does (64 dimensions)",
+        "equal",
+        "11",
+        lambda preset: swing_by.one_layer(SEED),
+        _one_layer,
+    ),
+    Claim(
+        "Swing-by: two layers answer an unseen combination better, worse, better; one layer does not",
+        "yes",
+        "11",
+        lambda preset: swing_by.trajectories(),
+        _swings,
+    ),
+    Claim(
+        "Swing-by: signal and diversity together decide which concept is learned first",
+        "yes",
+        "11",
+        lambda preset: swing_by.order_of_concepts((0.05, 0.5, 1.0, 1.2, 1.3, 1.5, 2.0)),
+        _order,
     ),
 )

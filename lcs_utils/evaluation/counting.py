@@ -95,6 +95,9 @@ def count_sheet(net: str, preset: str = "tiny") -> None:
     Raises FileNotFoundError or ValueError as `read_sheet`, and ValueError if this counter's rows are of other
     weights than the sheet's.
     """
+    condition = nets.trained(net, preset).condition
+    if condition != "location":
+        raise ValueError(f"{net} is told {condition}s; the rows of sheets are of nets told locations")
     sheet, path = read_sheet(net, preset), rows_path(preset)
     side = next(iter(sheet.samples.values())).shape[-1]
     counter = loading.load(side)

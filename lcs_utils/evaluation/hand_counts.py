@@ -31,7 +31,7 @@ from lcs_utils.evaluation import changes, controls, families, sizes
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.hand_count_rows import COUNTS, HandCount, Shown, read_counts, record
 from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
-from lcs_utils.evaluation.sheets import ACROSS, read_sheet, sheet_path
+from lcs_utils.evaluation.sheets import ACROSS, read_sheet, rounded, sheet_path
 from lcs_utils.plotting import to_uint8
 
 COLUMNS, ROWS, SIDE = 5, 4, 320  # of a sheet, and of a picture on it, px
@@ -85,10 +85,18 @@ def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
     return list(from_uint8(shown.samples[k][:n])) if same else None
 
 
+def _alike(image: Tensor) -> Tensor:
+    pixels = to_uint8(image)
+    return from_uint8(np.ascontiguousarray(rounded(pixels).transpose(2, 0, 1)))
+
+
 def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
-    """The images of samples, each [3 resolution resolution] in [-1, 1]: read from sheets or stored samples,
-    otherwise drawn and stored.
+    """The images of samples, each [3 resolution resolution] in [-1, 1]: stored samples, read from sheets
+    where there are none, otherwise drawn and stored.
+
+    If one comes from a sheet, all are rounded as sheets are: colors must not tell a net from a control.
     """
+    coarse = False
     wanted: dict[tuple, int] = {}
     for s in shown:
         group = _group(s)
@@ -100,15 +108,18 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
             drawn[group] = list(controls.images(name, k, n))
             continue
         net, of = sizes.bare(name), _preset(name, preset)
-        drawn[group] = _on_sheet((net, *group[1:]), n, of)
-        if drawn[group] is None:
+        place = lg.samples_path(
+            net, of, family=family, k=k, seed=seed, solver=solver, steps=steps, weights=weights
+        )
+        on_sheet = None if lg.kept_samples(place) >= n else _on_sheet((net, *group[1:]), n, of)
+        if on_sheet is not None:
+            drawn[group], coarse = on_sheet, True
+        else:
             denoise, side = changes.denoiser(net, of)
-            place = lg.samples_path(
-                net, of, family=family, k=k, seed=seed, solver=solver, steps=steps, weights=weights
-            )
             parts = lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver, family)
             drawn[group] = [x for part in parts for x in part]
-    return [drawn[_group(s)][s.sample] for s in shown]
+    found = [drawn[_group(s)][s.sample] for s in shown]
+    return [_alike(image) for image in found] if coarse else found
 
 
 def sheet(images: list[Tensor], first: int, side: int = SIDE) -> Image.Image:

@@ -34,6 +34,7 @@ from lcs_utils.nets import seeds_of, trained
 from lcs_utils.stats import Interval, interval
 from lcs_utils.text_to_image import truth
 from lcs_utils.text_to_image.truth import Row
+from lcs_utils.theory_examples.swing_by_diffusion import Study, study
 
 Judged = tuple[str, str]  # our result in words, and the verdict
 
@@ -140,6 +141,13 @@ def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Sequen
     return judge
 
 
+def _swings(found: Study) -> Judged:
+    runs = found.right.shape[2]
+    each = [f"{fall} of {runs} at {diversity:g}" for fall, diversity in zip(found.falls, found.diversities)]
+    said = f"the unseen label loses what it had in {', '.join(each)} (runs, by diversity of what is seen)"
+    return said, holds_if(2 * max(found.falls) > runs)
+
+
 def _words(preset: str) -> list[Row] | None:
     return truth.read() or None
 
@@ -184,6 +192,13 @@ def _added(rows: Sequence[Row]) -> tuple[str, str]:
 
 CLAIMS = (
     *claims_theory.CLAIMS,
+    Claim(
+        "Swing-by, a small diffusion model: an unseen combination is learned and lost again in most runs",
+        "yes",
+        "11b",
+        lambda preset: study() if preset == "tiny" else None,
+        _swings,
+    ),
     Claim(
         "Figs. 2, 10: at high noise Exp. 1 depends on nearby conditions, more than Exp. 2",
         "yes",

@@ -7,7 +7,7 @@ import numpy as np
 from lcs_utils.evaluation.claims import OPEN, YES, Verdict, judged, say_interval
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row, by_k, seeds_of
-from lcs_utils.evaluation.tables import COMMAND, LABELS, OBSERVED, Cell, cells, say
+from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, Cell, Range, cells, ranges, say
 from lcs_utils.nets import trained
 
 OUTSIDE = 0.05  # Choice: this share of samples may have more or fewer extras than the paper saw
@@ -103,25 +103,24 @@ def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:
     )
 
 
-def extras(rows, net: str) -> Verdict:
-    """The verdict on unlabeled objects at K = 1..3 (Table 2): all samples but a share of OUTSIDE lie in the
-    paper's range.
+def in_range(rows, net: str, of: Range) -> Verdict:
+    """The verdict on numbers of objects (Tables 1, 2): all samples but a share of OUTSIDE lie in the paper's
+    range.
     """
-    (low, high), nets = OBSERVED[net], trainings(rows, net)
+    nets = trainings(rows, net)
     shares = []
     for name in nets:
         seen = np.array(
-            [row.extras for k, found in by_k(rows, name).items() if k in (1, 2, 3) for row in found]
+            [getattr(row, of.measure) for k, found in by_k(rows, name).items() if k in of.ks for row in found]
         )
-        shares.append(float(np.mean((seen < low) | (seen > high))))
+        shares.append(float(np.mean((seen < of.low) | (seen > of.high))))
     verdict, words = judged([share <= OUTSIDE for share in shares])
-    means = ", ".join(say_interval(mean_over(rows, name, "extras", [1, 2, 3])) for name in nets)
+    means = ", ".join(say_interval(mean_over(rows, name, of.measure, of.ks)) for name in nets)
     said = (
         f"{means} on average, {', '.join(f'{share:.0%}' for share in shares)} of the samples outside the "
         f"range{words}"
     )
-    claim = f"Table 2, second half: objects that nobody asked for, {net}, K = 1–3"
-    return Verdict(claim, f"{low}–{high}" if high else "0", said, verdict, command_of(rows, [net], [1, 2, 3]))
+    return Verdict(f"{of.table}: {of.claim}, {net}", of.paper, said, verdict, command_of(rows, [net], of.ks))
 
 
 def of_figures_1_and_4(rows: Sequence[Row]) -> list[Verdict]:
@@ -147,7 +146,7 @@ def of_figures_1_and_4(rows: Sequence[Row]) -> list[Verdict]:
 def verdicts(rows: Sequence[Row], told: Collection[str] = ()) -> list[Verdict]:
     """The claims about length generalization that stored rows decide (Figs. 1, 4, 8, Tables 1, 2).
 
-    Nets in `told` have a null elsewhere: their K and extras are left out, and Figs. 1, 4 if all five are.
+    Nets in `told` have a null elsewhere: their K and ranges are left out, and Figs. 1, 4 if all five are.
     """
     table = [cell for cell in cells(rows) if cell.net not in told]
     measured = {(row.net, row.k) for row in rows if row.family == "test"}
@@ -158,12 +157,18 @@ def verdicts(rows: Sequence[Row], told: Collection[str] = ()) -> list[Verdict]:
     doses = [
         more(rows, _dose(better, worse), better, worse, "filled", ks, "yes") for better, worse, ks in DOSES
     ]
-    seen = [net for net in OBSERVED if net not in told and {(net, k) for k in (1, 2, 3)} <= measured]
+    seen = [
+        (net, of)
+        for net in PAPER
+        if net not in told
+        for of in ranges(net)
+        if {(net, k) for k in of.ks} <= measured
+    ]
     return [
         *([] if FIGURES_1_4 <= set(told) else of_figures_1_and_4(rows)),
         *fewer,
         *doses,
-        *(extras(rows, net) for net in seen),
+        *(in_range(rows, *of) for of in seen),
         *(of_cell(rows, cell) for cell in table),
     ]
 

@@ -17,7 +17,7 @@ COMMAND = "python -m lcs_utils.evaluation.length_generalization"
 
 
 class Paper(NamedTuple):
-    """The paper's K, and the extras that it writes in parentheses (lowest, highest)."""
+    """The paper's K, and the extra objects that it writes in parentheses (lowest, highest)."""
 
     k: int
     extras: tuple[int, int] = (0, 0)
@@ -52,9 +52,11 @@ PAPER = {
     "drop_one_1-5": Paper(9, (0, 1)),
     "drop_one_1-6": Paper(10, (0, 1)),
 }
-# Table 2's second half: how many unlabeled objects the paper saw (lowest, highest); Exp. 3's are its
-# parentheses
-OBSERVED = {
+# Table 2's second half (lowest, highest). Choice: its caption is lost, and we read it as the objects drawn
+# when no location is asked for: it is 0 with all labels, and with one label up to as many as a training image
+# holds, one more than the parentheses of the first half, which are beside the object asked for
+AT_NONE = {
+    "exp1_1": (0, 1),
     "exp1_1-2": (0, 0),
     "exp1": (0, 0),
     "exp1_1-4": (0, 0),
@@ -74,8 +76,6 @@ OBSERVED = {
     "drop_one_1-4": (0, 1),
     "drop_one_1-5": (0, 1),
     "drop_one_1-6": (0, 1),
-    "exp3": (0, 2),
-    "exp3_1-5": (0, 2),
 }
 LABELS = {
     "all": "all labels",
@@ -87,6 +87,38 @@ LABELS = {
 
 
 COLOR_PAPER = {"color_1": 1, "color_1-3": 4, "color_1-5": 7}  # K of Table 1's column of colors
+
+
+class Range(NamedTuple):
+    """Numbers of objects that the paper saw, from `low` to `high` (Tables 1, 2); `measure` is a Row's."""
+
+    table: str
+    claim: str
+    measure: str
+    ks: tuple[int, ...]
+    low: int
+    high: int
+
+    @property
+    def paper(self) -> str:
+        return f"{self.low}–{self.high}" if self.high else "0"
+
+
+def ranges(net: str) -> list[Range]:
+    """The ranges of objects that the tables give for a net of PAPER: those in parentheses, at every K at
+    which the paper's net succeeds and which a training image holds; and the second half of Table 2.
+
+    With all labels no parentheses mean none; of a random number of labels they say nothing.
+    """
+    paper, exp = PAPER[net], trained(net)
+    upto = min(paper.k, exp.objects[1])
+    words = "objects that nobody asked for, K = 1" + f"–{upto}" * (upto > 1)
+    beside = Range("Tables 1, 2", words, "extras", tuple(range(1, upto + 1)), *paper.extras)
+    found = [beside] if exp.labels != "random" else []
+    if net in AT_NONE:
+        words = "objects drawn when none is asked for"
+        found.append(Range("Table 2, second half", words, "count", (0,), *AT_NONE[net]))
+    return found
 
 
 class Cell(NamedTuple):

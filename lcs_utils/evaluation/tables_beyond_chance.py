@@ -45,22 +45,27 @@ class Cell(NamedTuple):
     own: LargestK | None
     null: LargestK | None
     at_papers: LargestK | None
+    null_at_papers: LargestK | None = None
 
     @property
-    def near(self) -> bool:
-        """Whether ours at random cells is within NEAR of the paper's K; a capped K counts as reaching it."""
-        return self._near(self.own)
+    def near(self) -> bool | None:
+        """Whether ours at random cells is above its null and within NEAR of the paper's K.
+
+        None where no more were asked for, and the paper's K is larger still.
+        """
+        return self._near(self.own, self.null)
 
     @property
-    def near_at_papers(self) -> bool:
+    def near_at_papers(self) -> bool | None:
         """The same at the paper's own locations."""
-        return self._near(self.at_papers)
+        return self._near(self.at_papers, self.null_at_papers)
 
-    def _near(self, k: LargestK | None) -> bool:
-        if k is None:
+    def _near(self, k: LargestK | None, null: LargestK | None) -> bool | None:
+        if k is None or null is not None and k.value <= null.value:
             return False
-        reached = max(k.value, self.paper.k) if k.capped else k.value
-        return abs(reached - self.paper.k) <= NEAR
+        if k.capped and k.value + NEAR < self.paper.k:
+            return None
+        return abs(k.value - self.paper.k) <= NEAR
 
     @property
     def entry(self) -> str:
@@ -94,6 +99,7 @@ def cells(rows: Sequence[Row], nets: Mapping[str, Paper] = NETS, seed: int = 0) 
                 own.placed if own else None,
                 own.placed_null if own else None,
                 listed.placed if listed else None,
+                listed.placed_null if listed else None,
             )
         )
     return found
@@ -169,18 +175,17 @@ def sentence(found: Sequence[Cell]) -> str:
     cells and at the paper's own.
     """
     there = [cell for cell in found if cell.own is not None]
-    own = [f"{c.trained_on}, {c.column} ({say(c.own)}, the paper {c.paper.k})" for c in there if not c.near]
-    listed = [
-        f"{c.trained_on}, {c.column} ({say(c.at_papers)}, the paper {c.paper.k})"
-        for c in there
-        if c.at_papers and not c.near_at_papers
-    ]
 
-    def said(apart: Sequence[str]) -> str:
-        return f"{len(there) - len(apart)}" + (f" (not: {'; '.join(apart)})" if apart else "")
+    def said(near: Sequence[bool | None], ks: Sequence[LargestK | None]) -> str:
+        each = [f"{c.trained_on}, {c.column} ({say(k)}, the paper {c.paper.k})" for c, k in zip(there, ks)]
+        apart, open_ = ([of for of, yes in zip(each, near) if yes is which] for which in (False, None))
+        words = [f"{what}: {'; '.join(of)}" for what, of in (("not", apart), ("not asked", open_)) if of]
+        return f"{sum(map(bool, near))}" + (f" ({'. '.join(words)})" if words else "")
 
     trained_, every = entries(found)
+    own = said([c.near for c in there], [c.own for c in there])
+    listed = said([c.near_at_papers for c in there], [c.at_papers for c in there])
     return (
-        f"{trained_} of {every} entries have a net trained at 64 px, {len(there)} nets; within {NEAR} of the "
-        f"paper's K are, at random cells, {said(own)}; at the paper's own, {said(listed)}."
+        f"{trained_} of {every} entries have a net trained at 64 px, {len(there)} nets; above their null and "
+        f"within {NEAR} of the paper's K are, at random cells, {own}; at the paper's own, {listed}."
     )

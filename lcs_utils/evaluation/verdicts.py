@@ -207,10 +207,12 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
             "quarter of the samples are right. The null is the same net's pictures that were asked for "
             "something else. *Reproduced* means, for Fig. 1, that K is above the number of objects in "
             "training and above its null (for Exp. 2: not above the number in training); for the tables, "
-            f"that K is within one of the paper's; for extra objects, that at most {OUTSIDE:.0%} of the "
-            "samples lie outside the paper's range; for the number of Exp. 1's objects, that its mean is "
-            f"within {OUTSIDE:.2f} of what was asked for. *Partly* means at one of the two sets of cells, "
-            "random and the paper's. Numbers in brackets are 95 % bootstrap intervals over noise, at random "
+            "that K is above its null and within one of the paper's (where more than nine are needed, random "
+            f"cells decide nothing); for numbers of objects, that at most {OUTSIDE:.0%} of the samples lie "
+            "outside the paper's range, at its own locations. We read its ranges in parentheses as objects "
+            "that nobody asked for, and those of Table 2's second half, whose caption is lost, as objects "
+            "drawn when none is asked for. *Partly* means at one of the two sets of cells, random and the "
+            "paper's. Numbers in brackets are 95 % bootstrap intervals over noise, at random "
             "cells also over conditions, and, unless stated otherwise, over trainings where a net was "
             "trained more than once.",
             CLAIM_HEAD,
