@@ -128,6 +128,16 @@ heard = sentences_locality.hears(curves, titles, chance)
 Markdown(heard + "\n" + sentences_locality.looks(curves, titles, twin))
 
 # %% [markdown]
+# **How much, at low noise?** There, says section 4, both nets denoise without conditions. Is a net's
+# influence of all conditions on a pixel small beside that at the highest level? The last line is the null:
+# the preconditioning alone shrinks the raw network's part as the noise falls. For all trainings see
+# `figures/tiny/verdicts.md`.
+
+# %%
+sigma_data = presets.preset(preset).sigma_data
+Markdown(sentences_locality.fades(local, titles, sigma_data))
+
+# %% [markdown]
 # ## The thesis in one picture: locality against composition
 # One point per trained net: how locally it hears conditions at high noise, and what share of the cells it
 # fills at K = 4 to 6. That share needs no rule, but is beyond training only for nets of up to three
