@@ -50,8 +50,7 @@ stored = read_rows(rows_path(size))
 # ## What one cell is allowed to see
 # The patch around a cell, the part of the condition inside it, and the position of the patch. Of the
 # denoised patch only the central cell is kept. A net that is told the position is not equivariant (App.
-# E.3): it may draw otherwise at another place. Whether it has to be told is not tested
-# here.
+# E.3): it may draw otherwise at another place. Whether it has to be told is not tested here.
 
 # %%
 net = checkpoints.load("exp3", sizes.sampled(preset))

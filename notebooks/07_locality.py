@@ -221,8 +221,8 @@ print("Exp. 1 hears conditions nearby more than Exp. 2 does:", at["exp1"].low > 
 # ## Beside other work
 # **Before the paper** (its App. A). Kamb & Ganguli (2024) and Niedoba et al. (2024) explain the creativity
 # of unconditional and class-conditional models by local denoisers. Lukoianov et al. (2025) argue that
-# locality comes from the statistics of the data and not from the network. The paper does not
-# decide (likely both, it says) and adds the conditions.
+# locality comes from the statistics of the data and not from the network. The paper does not decide
+# (likely both, it says) and adds the conditions.
 #
 # **Others on the same questions**, by subject only: we had no text of theirs, so no number here is compared
 # with theirs. Farid et al. (arXiv 2510.03075) is on the completeness of conditioning (our own dose of labels
