@@ -124,11 +124,13 @@ TABLE_2 = tuple(
     for high in range(2, 7)
     if (policy, high) != ("drop_one", 2)
 )
+# Choice: r = 15 for the paper's patches "the size of the image" (r lost): 31 cells hold all 16 from any cell.
 RADIUS_SWEEP = tuple(replace(EXP3, name=f"exp3_r{r}", radius=r) for r in (1, 2, 4, 5, 15))
 # Controls that the paper lacks: label embeddings of one size whatever the number of labels (for Exp. 2, which
 # sees at most one, that is the same training; sampled as exp2/unit); unlabeled scenes: the empty floor, one
-# object anywhere, one to three anywhere (s_b of Bradley et al. 2025); and six objects with three times the
+# object anywhere, one to three anywhere (s_b of sums of scores); and six objects with three times the
 # training, since on as many images as Exp. 1 such a net sees half as many of each count.
+# Choice: "cluttered" is 1-3 objects (Bradley et al. 2025: 0-4), the scenes in which Exp. 2's label stands.
 NORMALIZED = replace(EXP1, name="exp1_normalized", normalize_label=True)
 BACKGROUNDS = tuple(
     Experiment(f"background_{name}", objects, labels="none")

@@ -49,7 +49,8 @@ stored = read_rows(rows_path(size))
 # %% [markdown]
 # ## What one cell is allowed to see
 # The patch around a cell, the part of the condition inside it, and the position of the patch. Of the
-# denoised patch only the central cell is kept.
+# denoised patch only the central cell is kept. A net that is told the position is not equivariant (App.
+# E.3): it may draw otherwise at another place. Whether it has to be told is not tested here.
 
 # %%
 net = checkpoints.load("exp3", sizes.sampled(preset))
@@ -153,10 +154,12 @@ Markdown(null_figures.markdown(both, (2, 3, 4, 5)) + f"\n{tables_beyond_chance.o
 # %% [markdown]
 # ## Adding scores instead
 # The older repair (Bradley et al. 2025; Liu et al. 2022) adds single-object scores to a background, s_b +
-# sum of (s_j - s_b). We use three backgrounds: the empty floor; "one object anywhere", the common choice;
-# and "one to three anywhere", which fits Exp. 2, whose single label stands among other objects. Look at
-# the middle panel too: where images burn out, what a counter finds there means little. At 32 px, by the
-# earlier counter, without a null.
+# sum of (s_j - s_b). Bradley et al. find that an empty background works, that a cluttered one of none to
+# four objects works, and that the unconditional one fails more the more objects are added. We use three: the
+# empty floor; "one object anywhere", the common choice; and "one to three anywhere", less wide than theirs,
+# since it has to fit Exp. 2, whose single label stands among other objects. Look at the middle panel too:
+# where images burn out, what a counter finds there means little. At 32 px, by the earlier counter, without
+# a null.
 
 # %%
 added = {"exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object", "exp2": "Exp. 2"}

@@ -128,6 +128,16 @@ heard = sentences_locality.hears(curves, titles, chance)
 Markdown(heard + "\n" + sentences_locality.looks(curves, titles, twin))
 
 # %% [markdown]
+# **How much, at low noise?** There, says section 4, both nets denoise without conditions. Is a net's
+# influence of all conditions on a pixel small beside that at the highest level? The last line is the null:
+# the preconditioning alone shrinks the raw network's part as the noise falls. For all trainings see
+# `figures/tiny/verdicts.md`.
+
+# %%
+sigma_data = presets.preset(preset).sigma_data
+Markdown(sentences_locality.fades(local, titles, sigma_data))
+
+# %% [markdown]
 # ## The thesis in one picture: locality against composition
 # One point per trained net: how locally it hears conditions at high noise, and what share of the cells it
 # fills at K = 4 to 6. That share needs no rule, but is beyond training only for nets of up to three
@@ -207,3 +217,14 @@ print("Exp. 1 hears conditions nearby more than Exp. 2 does:", at["exp1"].low > 
 # illustration. For Fig. 12 our pair tests centering only, not the absence of several nearly independent
 # objects. The CIFAR-10 net itself was not run here (`cifar = True` does so); the tests run only a small
 # random one of the same classes.
+#
+# ## Beside other work
+# **Before the paper** (its App. A). Kamb & Ganguli (2024) and Niedoba et al. (2024) explain the creativity
+# of unconditional and class-conditional models by local denoisers. Lukoianov et al. (2025) argue that
+# locality comes from the statistics of the data and not from the network. The paper does not decide
+# (likely both, it says) and adds the conditions.
+#
+# **Others on the same questions**, by subject only: we had no text of theirs, so no number here is compared
+# with theirs. Farid et al. (arXiv 2510.03075) is on the completeness of conditioning (our own dose of labels
+# is in 05 and A2), arXiv 2606.23920 on the error of score estimation, as the counterpoint, and arXiv
+# 2505.18083 on locality in diffusion planning.

@@ -129,9 +129,20 @@ labels = [f"{found.times[k]:.0f}" for k in moments]
 widgets.frame_slider(frames, labels, "training time, rates a^2", shown=2)
 
 # %% [markdown]
-# ## The order of concepts: signal and diversity together
-# Is the stronger concept always learned first? Only the rate counts: concept 2 has the stronger signal and is
-# learned first, until concept 1 is so diverse that $a_1>a_2$ (right of the dotted line).
+# ## The order of concepts: signal, then diversity
+# Is the stronger concept always learned first? With two layers, only the rate should count. Vary one thing at
+# a time, as the source does. First the signal $\mu_1$, with $\mu_2=2$ and equal diversities: equal signals
+# are the null, where neither comes first.
+
+# %%
+by_signal = {mu: swing_by.order_of_concepts((0.05,), (mu, 2.0))[0.05] for mu in (1.0, 2.0, 3.0)}
+lines = [f"| {mu:g} | {first:.2f} | {second:.2f} |" for mu, (first, second) in by_signal.items()]
+heading = "| $\\mu_1$ | concept 1 half learned at | concept 2 half learned at |\n|---|---|---|"
+Markdown("\n".join([heading, *lines]))
+
+# %% [markdown]
+# Then the diversity $\sigma_1$, at $\mu=(1,2)$. Concept 2 has the stronger signal and is learned first, until
+# concept 1 is so diverse that $a_1>a_2$ (right of the dotted line).
 
 # %%
 order = swing_by.order_of_concepts((0.05, 0.5, 1.0, 1.2, 1.3, 1.5, 2.0))
@@ -149,6 +160,8 @@ Markdown(f"The rates are equal at a diversity of {CROSSING:.2f}; on either side 
 
 # %%
 assert all((first < second) == (sigma > CROSSING) for sigma, (first, second) in order.items())
+assert by_signal[1][0] > by_signal[1][1] and by_signal[3][0] < by_signal[3][1]
+assert abs(by_signal[2][0] - by_signal[2][1]) < 1e-6
 
 # %% [markdown]
 # ## Twenty starts, two rates, four sets of signals

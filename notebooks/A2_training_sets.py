@@ -163,3 +163,7 @@ print("one label, one dropped, a random number, all: each fills more cells:", mo
 # %% [markdown]
 # **What differs from the paper**: its K goes on growing with the objects in training. Whether ours does,
 # and how much of that is due to the rule or to short training, is in the two tables of Fig. 8.
+#
+# **Not tested here**: the paper's hypothesis for why it grows (App. E.2). A net trained on up to N objects
+# could learn clusters of objects and how to compose clusters, say 12 objects from four clusters of three,
+# which would help where objects are crowded. Nothing here tells a cluster from single objects.

@@ -219,6 +219,14 @@ def test_locality_is_said_as_it_was_measured():
     titles, twin = {"exp1": "Exp. 1"}, locality_rates.GaussianSides([7.0] * 9, [1.0] * 9, 9.7)
     assert "| Exp. 1 | 0.60 to 0.60 | 0.24 |" in sentences_locality.hears(curves, titles, {"exp1": 0.24})
     assert "| Exp. 1 | 0 (0) | 0 (0) | 12 (20) | 12 (20) |" in sentences_locality.looks(curves, titles, twin)
+    rows = [
+        net_locality.LocalityRow("exp1", "", 5, image, sigma, 9.0, 0.5, 0.5, min(sigma, 2.0))
+        for image in range(3)
+        for sigma in levels
+    ]
+    faint = sentences_locality.fades({"exp1": rows}, titles, 0.5, at=(0.2, 5.0))
+    assert "| Exp. 1 | 0.10 [0.10, 0.10] | 1.00 [1.00, 1.00] |" in faint
+    assert "| by preconditioning alone | 0.37 | 1.00 |" in faint  # c_out, what F is multiplied by
     assert "length is 9.7 px" in sentences_locality.gaussian(twin)
     target = {"Exp. 1": {"0.2": {"within_2": 0.69, "window": 5}}}
     assert "Exp. 1: 69% at σ = 0.2 (square 5 px)" in sentences_locality.nearby(target)

@@ -126,6 +126,12 @@ def test_the_concepts_change_order_where_their_rates_are_equal():
     assert order[1.1][0] > order[1.1][1] and order[1.35][0] < order[1.35][1]
 
 
+def test_the_stronger_signal_is_learned_first_and_equal_ones_together():
+    first, second = zip(*(swing_by.order_of_concepts((0.05,), (mu, 2.0))[0.05] for mu in (1.0, 2.0, 3.0)))
+    assert first[0] > second[0] and first[2] < second[2]
+    assert first[1] == pytest.approx(second[1])  # the null: nothing tells the two apart
+
+
 def test_two_layers_turn_and_one_does_not():
     found = swing_by.trajectories()
     assert found.rises[swing_by.ONE] == 0 < 0.02 < found.rises[swing_by.TWO]

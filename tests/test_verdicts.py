@@ -176,6 +176,20 @@ def test_claims_that_a_notebook_shows():
     assert hears.judge(rows | {"exp1": rows["exp2"]})[1] == verdicts.NO
 
 
+def test_a_net_that_hears_conditions_at_low_noise_does_not_let_go_of_them():
+    (fades,) = (claim for claim in notebook_claims.CLAIMS if "at low noise" in claim.claim)
+    rows = fades.numbers("tiny")
+    said, verdict = fades.judge(rows)
+    assert verdict == verdicts.PARTLY and said.endswith("holds in 5 of 6 trainings")
+    assert fades.judge({net: rows[net] for net in ("exp1", "exp2")})[1] == verdicts.YES
+    alike = {net: [row._replace(response=0.2) for row in of] for net, of in rows.items()}
+    assert fades.judge(alike)[1] == verdicts.NO
+    heard = {
+        net: [r._replace(response=r.response * (1 + (r.sigma < 0.1))) for r in of] for net, of in rows.items()
+    }
+    assert fades.judge(heard)[1] == verdicts.NO  # twice as much, still faint
+
+
 def test_claims_at_64_px_fail_with_another_net_in_place():
     (
         told_all,
@@ -276,6 +290,7 @@ def test_without_rows_a_notebooks_claim_is_untested():
         "Fig. 1, Exp. 3 at 32 px",
         *AT_64[3:],
         "Figs. 2, 10",
+        "Section 4, Fig. 2",
         "Fig. 12",
         "Table 1, colors",
         "Section 4, Fig. 5",

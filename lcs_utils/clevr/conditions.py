@@ -22,9 +22,10 @@ def choose_labels(
     """Choose which present objects get a label (Table 1's columns): a uniform subset, by a policy of
     LABEL_POLICIES.
 
-    single: one; random: a number uniform in 1..n; drop_one: all but one. "all" and "none" draw no random
-    numbers.
+    single: one; drop_one: all but one. "all" and "none" draw no random numbers.
     Raises ValueError for an unknown policy. The generator's device must be that of `present`.
+    Choice: random, in the paper only "a random number", is uniform in 1..n: every image has a label, as with
+    "all" and "single".
     Choice: with one object, "drop_one" drops it, so that those images train the empty condition.
     """
     check_tensor("present", present, ("batch", "max_objects"), False, "bool")

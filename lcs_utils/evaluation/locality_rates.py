@@ -16,7 +16,7 @@ from lcs_utils import locality, nets
 from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
-from lcs_utils.diffusion import from_uint8, score
+from lcs_utils.diffusion import from_uint8, loss_weight, score
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, K, LocalityRow, cell_targets, current, read
 from lcs_utils.evaluation.rates import along_training as rates_along_training
 from lcs_utils.evaluation.rates import mean_over
@@ -102,6 +102,19 @@ def at_high_noise(rows: Sequence[LocalityRow], field: str = "within_2") -> Inter
             [np.mean([getattr(r, field) for r in rows if r.image == i and r.sigma >= HIGH]) for i in images]
         )
     )
+
+
+def left_at(rows: Sequence[LocalityRow], sigma: float) -> Interval:
+    """Condition influence at `sigma` as a share of that at the highest level, by image, with its interval."""
+    of = {(r.image, r.sigma): r.response for r in rows}
+    images = sorted({image for image, _ in of})
+    return interval(np.array([of[image, sigma] / of[image, SIGMAS[-1]] for image in images]))
+
+
+def left_alone(sigma: float, sigma_data: float) -> float:
+    """The same if the raw network answered conditions alike at all levels: what its factor c_out leaves."""
+    factors = loss_weight(torch.tensor([sigma, SIGMAS[-1]]), sigma_data).rsqrt()
+    return float(factors[0] / factors[1])
 
 
 def along_training(

@@ -75,6 +75,8 @@ def success(row: Row, trained_on: Experiment) -> bool:
     return row.placed >= needed(row.k, most) and row.extras < most and row.plausibility >= PLAUSIBLE
 
 
+# Choice: over a quarter of samples at every K. App. E.2 names this share beyond training, up to there only
+# "exactly K objects"; but it means the largest K at which a net "sometimes succeeds".
 PAPER_RULE = Rule(
     paper_success,
     8,

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from jaxtyping import Float
 from torch import Tensor
 
-from lcs_utils.evaluation.locality_rates import BEYOND, HIGH, AgainstK, GaussianSides
-from lcs_utils.evaluation.net_locality import SIGMAS
+from lcs_utils.evaluation.locality_rates import BEYOND, HIGH, AgainstK, GaussianSides, left_alone, left_at
+from lcs_utils.evaluation.net_locality import SIGMAS, LocalityRow
 from lcs_utils.evaluation.sentences import either, table
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, rank_correlation
@@ -56,6 +56,16 @@ def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(
         lines.append([titles[net], *(f"{energy:.0f} ({values:.0f})" for energy, values in pairs)])
     where = [SIGMAS.index(sigma) for sigma in at]
     lines.append(["a Gaussian field fitted to the images", *(f"{beside.denoiser[i]:.0f}" for i in where)])
+    return table(head, lines)
+
+
+def fades(
+    rows: Mapping[str, Sequence[LocalityRow]], titles: Mapping[str, str], sigma_data: float, at=SIGMAS[:4]
+) -> str:
+    """A table of what is left of the condition influence at low noise, and of what preconditioning leaves."""
+    head = [f"condition influence, share of that at σ = {SIGMAS[-1]:g}", *(f"σ = {s:g}" for s in at)]
+    lines = [[titles[net], *(either(left_at(of, s)) for s in at)] for net, of in rows.items()]
+    lines.append(["by preconditioning alone", *(f"{left_alone(s, sigma_data):.2f}" for s in at)])
     return table(head, lines)
 
 

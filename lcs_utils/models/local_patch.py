@@ -103,6 +103,7 @@ def patch_conditions(
     """Per cell: the (2r+1)^2 sub-grid of counts, flattened, and the patch center (x, y) in [-1, 1] (App.
     E.3).
 
+    Choice: centers are scaled to [-1, 1], about the size of the counts beside them; the paper gives no scale.
     Raises ValueError unless `grid` has grid_size^2 non-negative counts.
     """
     check_grid(grid, radius, grid_size)

@@ -181,7 +181,8 @@ class EDM2UNet(ModelMixin, ConfigMixin):
         self.decoder, self.takes_skip = nn.ModuleList(), []
         for level, out in reversed(list(enumerate(widths))):
             if level == len(widths) - 1:
-                # EDM2 always attends in the first middle block; ours only where asked to
+                # Choice: EDM2 always attends in the first middle block, ours only where `attention_levels`
+                # asks for it, so that a net can do without, as our small patch nets do
                 middle = Block(width, width, emb_channels, decoder=True, head_channels=head(level))
                 self.decoder.append(middle)
                 self.decoder.append(Block(width, width, emb_channels, decoder=True))

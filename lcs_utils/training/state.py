@@ -24,7 +24,10 @@ from lcs_utils.resumable import Resumable
 from lcs_utils.training.data import Batch, condition_dim
 
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
-RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25  # shares of the run's images
+# Choice: shares of the run's images, where EDM2 has a ramp-up of 10 million images and a decay from 35,000
+# batches of 2,048. Our shorter runs would end within that ramp-up, far below the peak rate. Preset `paper`
+# keeps the shares too.
+RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25
 LOG_EVERY = 50  # steps per line of the loss curve
 
 
@@ -51,14 +54,17 @@ class Objective(nn.Module):
     def forward(self, x_t, sigma, batch: Batch):
         inputs = {} if batch.valid is None else {"valid": batch.valid}
         x0_hat = precondition(self.net, x_t, sigma, batch.cond, self.sigma_data, **inputs)
-        if batch.valid is not None:  # pixels outside the image are known to be 0 and do not count
+        if batch.valid is not None:
+            # Choice: pixels outside the image are known to be 0 and add no error, but the mean is over them
+            # too, so that a pixel weighs the same in every patch; the paper says nothing of them
             x0_hat = x0_hat * batch.valid
         return edm2_loss(x0_hat, batch.x0, sigma, self.log_variance(sigma), self.sigma_data)
 
 
 def learning_rate(images_seen: int, total: int, peak: float) -> float:
-    """EDM2's ramp-up and 1/sqrt decay, with a linear cooldown to 0 over the last quarter (Choice: runs are
-    short).
+    """EDM2's ramp-up and 1/sqrt decay.
+
+    Choice: a linear cooldown to 0 over the last quarter, which EDM2 lacks, since runs are short.
     """
     progress = images_seen / total
     decay = 1 / math.sqrt(max(progress / CONSTANT, 1))
