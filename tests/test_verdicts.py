@@ -169,6 +169,46 @@ def test_claims_that_a_notebook_shows():
     assert hears.judge(rows | {"exp1": rows["exp2"]})[1] == verdicts.NO
 
 
+def test_places_look_near_if_their_squares_are_small_and_smaller_than_before_training():
+    claim = CLAIMS["Abstract, last version"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == verdicts.PARTLY and said.endswith("holds in 1 of 2 regions")
+    assert "background: t1 14.65" in said and "untrained 6.53" in said and "4 pictures" in said
+
+    def with_side(net, side, sigma=None):
+        new = {"value": side, "low": side - 0.1, "high": side + 0.1}
+        return [
+            r._replace(**new) if (r.net, r.measure) == (net, "side") and sigma in (None, r.sigma) else r
+            for r in rows
+        ]
+
+    assert claim.judge(with_side("t1", 4.0))[1] == verdicts.YES
+    assert claim.judge(with_side("t1", 15.0))[1] == verdicts.NO
+    assert claim.judge(with_side("untrained", 4.0))[1] == verdicts.NO  # the architecture's own
+    assert claim.judge(with_side("t1", 12.0, sigma=4.0))[1] == verdicts.NO  # at one noise level
+
+
+def test_a_composite_is_near_its_single_prompt_more_than_before_training():
+    claim = CLAIMS["Fig. 7, App. G"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == verdicts.PARTLY and said.endswith("holds in 1 of 2 baselines")
+    assert "at 6 of 6 words" in said and "at 3 of 6 words" in said
+    cosines = {(r.net, r.case, r.control): r.value for r in rows if r.measure == "composite cosine"}
+
+    def made(value):
+        return [
+            r._replace(value=value(r)) if (r.net, r.measure) == ("t1", "composite cosine") else r
+            for r in rows
+        ]
+
+    assert claim.judge(made(lambda r: 0.0 if r.control else 1.3))[1] == verdicts.YES
+    # as near to all prompts, and as near as an untrained net
+    assert claim.judge(made(lambda r: 0.99))[1] == verdicts.NO
+    assert claim.judge(made(lambda r: cosines["untrained", r.case, r.control]))[1] == verdicts.NO
+
+
 def test_claims_at_64_px_fail_with_another_net_in_place():
     (
         told_all,
