@@ -50,7 +50,7 @@ def plot_words(
         row[0].imshow(to_uint8(picture.float().cpu()), interpolation="nearest")
         words = list(heard[0].maps)
         shades = word_shades(words)
-        seen = set()
+        seen: set[str] = set()
         for ax, moment in zip(row[1:], heard, strict=False):
             labels = [[_label(of) for of in line] for line in dominant(moment.maps)]
             seen.update(*labels)
@@ -77,9 +77,9 @@ def _label(words: Sequence[str]) -> str:
     return f"{words[0]} + others" if len(words) > 1 else words[0] if words else "none"
 
 
-def word_shades(words: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+def word_shades(words: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """{label of a place's dominant words: its color}, pale for a word with others."""
-    found = {}
+    found: dict[str, tuple[float, ...]] = {}
     for word, color in word_colors(words).items():
         found[_label([word])] = to_rgb(color)
         found[_label([word, ""])] = tuple(PALE + (1 - PALE) * channel for channel in to_rgb(color))
