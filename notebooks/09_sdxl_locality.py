@@ -9,8 +9,10 @@
 # %% [markdown]
 # # 9 · Where does a text-to-image model hear its words?
 #
-# **Claim** (section 4, Fig. 6, App. G; abstract of the last version): in SDXL's pixel space each place looks
-# at its neighborhood, but which words it hears mostly does not depend on where their objects are. A word is
+# **Claims**, of SDXL's pixel space. Version 2 (section 4, Fig. 6, App. G): there is "some degree of locality
+# even at high noise", and words are heard somewhat sparsely. Where the horse ends up being drawn, the word
+# "horse" is heard most at most noise levels; this is "far from perfect", and the cat is not drawn. The
+# abstract of version 3: "spatial locality is present but conditional-locality is mostly absent". A word is
 # *heard* where removing it changes the denoiser's output. The paper compares with where objects end up in the
 # finished picture; here their places are known from the start.
 #
@@ -70,14 +72,16 @@ Markdown(report.success_words(rows))
 
 # %% [markdown]
 # ## Which word is heard where? (Fig. 6)
-# We evaluate eq. (10), with the words of a prompt as conditions, while the prompt is sampled. A place takes a
-# word's color where that word is heard at least twice as strongly as the next one. Of the words for two
-# objects, some are heard so at their objects, but most nowhere. The color of a single object is heard on the
-# floor, too.
+# We evaluate eq. (10), with the words of a prompt as conditions, while the prompt is sampled. At each place,
+# words are ranked by how strongly they are heard. As in the paper, the first are *dominant* if each is heard
+# at least twice as strongly as the next-ranked word. Of several such sets we take that with the
+# largest ratio. A place has the color of its strongest dominant word, pale if others dominate with it. Told
+# two objects, places at an object mostly hear its color, alone or with others. In the first picture the floor
+# hears the other color, with others. The color of a single object is heard on the floor, too.
 
 # %%
-steps, at = report.STEPS, report.AT
-found = [prompts.words_heard(denoiser, text, at, steps, study.guidance, seed) for text in study.scenes]
+settings = study.at, study.steps, study.guidance
+found = [prompts.words_heard(denoiser, text, *settings, seed) for text in study.scenes]
 figure = figures.plot_words(denoiser, study.scenes, found)
 said = figures.words_numbers(study.scenes, found)
 alt = alt_texts.ALT["fig06"]

@@ -105,11 +105,35 @@ def test_eq_9_is_differentiated_and_the_net_stays_as_it_was(denoiser, x_t):
 
 def test_a_word_is_dominant_where_it_doubles_the_next():
     red, blue = torch.tensor([[4.0, 1.0], [1.0, 1.9]]), torch.tensor([[1.0, 2.0], [1.0, 1.0]])
-    assert adapter.dominant({"red": red, "blue": blue}) == [["red", "blue"], ["", ""]]
-    unheard = {"red": torch.zeros(1, 1), "blue": torch.zeros(1, 1)}
-    assert adapter.dominant(unheard) == [[""]]
+    assert adapter.dominant({"red": red, "blue": blue}) == [[("red",), ("blue",)], [(), ()]]
     with pytest.raises(ValueError, match="one of several, got red"):
         adapter.dominant({"red": red})
+    with pytest.raises(ValueError, match="factor must be >= 1, got 0.5"):
+        adapter.dominant({"red": red, "blue": blue}, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("heard", "found"),
+    [
+        ((4, 5, 1), ("blue", "red")),  # the weaker of two has four times the next one's influence
+        ((4, 5, 2), ("blue", "red")),  # exactly twice
+        ((4, 5, 2.1), ()),
+        ((9, 4, 1), ("red", "blue")),  # both {red} and {red, blue} qualify: 9/4 < 4/1
+        ((9, 3, 1), ("red",)),  # equal ratios: the smaller set
+        ((9, 2, 1), ("red",)),
+        ((4, 3, 2), ()),  # all words are no dominant set
+        ((4, 4, 4), ()),
+        ((4, 0, 0), ("red",)),
+        ((4, 3, 0), ("red", "blue")),  # a word with no influence is next
+        ((0, 0, 0), ()),
+        ((0, 1e-30, 0), ("blue",)),
+    ],
+)
+def test_a_set_is_dominant_where_its_weakest_word_doubles_the_next(heard, found):
+    maps = {
+        word: torch.full((1, 2), float(of)) for word, of in zip(("red", "blue", "cube"), heard, strict=True)
+    }
+    assert adapter.dominant(maps) == [[found, found]]
 
 
 def test_a_saved_folder_is_loaded_and_says_the_same(pipeline, denoiser, x_t, tmp_path):

@@ -54,6 +54,37 @@ def test_a_signed_mean_of_zero_hides_what_the_absolute_one_shows():
     assert "-1/7 = -0.14" in report.cosine_words({"empty": {"down": {"1": said}}}, 8)
 
 
+def test_of_the_mid_block_the_first_five_layers_are_taken():
+    """Ten layers, as SDXL's mid block has; the last five would turn two alike prompts into opposite ones."""
+    x, y = torch.eye(2)
+    first, last = [x, x, 0 * x], [x + 9 * y, x - 9 * y, 0 * x]
+    found = {
+        (1.0, f"{part}.transformer_blocks.{k}"): [one.reshape(1, 2) for one in (first if k < 5 else last)]
+        for part in ("mid_block", "up_blocks")
+        for k in range(10)
+    }
+    of_all = (10 - 5 * 81) / (10 + 5 * 81)
+    for part, places, cosine in (("mid", 10, 1), ("mid_block", 10, 1), ("up", 20, of_all)):
+        assert prompts.differences(found, 1.0, part, "empty").shape == (2, places)
+        assert figures.part_maps(found, 1.0, part, "empty").shape == (2, 1, 2)
+        got = float(prompts.cosines(found, 1.0, part, "empty")[0, 1])
+        assert got == pytest.approx(cosine)
+    torch.testing.assert_close(figures.part_maps(found, 1.0, "mid", "empty")[:, 0], torch.stack([x, x]))
+
+
+def test_pale_stands_for_a_word_with_others():
+    maps = [[[4.0, 5.0, 1.0]], [[1.0, 4.0, 1.0]], [[1.0, 1.0, 1.0]]]
+    heard = [prompts.Heard(2.0, dict(zip(("red", "cube", "blue"), map(torch.tensor, maps), strict=True)))]
+    said = figures.words_numbers(["a"], [(torch.zeros(1), heard)])["a"]["2"]
+    assert said == {"none": 0.333, "red": 0.333, "cube": 0.0, "blue": 0.0, "red + cube": 0.333}
+    shades = figures.word_shades(["red", "cube"])
+    assert list(shades) == ["red", "red + others", "cube", "cube + others", "none"]
+    assert len(set(shades.values())) == 5
+    assert all(min(shades[f"{word} + others"]) > min(shades[word]) for word in ("red", "cube"))
+    of_paper = figures.word_colors("beautiful photograph horse middle dog left cat right".split())
+    assert len(set(of_paper.values())) == 8
+
+
 def test_a_net_s_own_null_is_drawn_hollow_in_its_color():
     rows = [
         row(value, control, net)

@@ -28,6 +28,7 @@ from lcs_utils.text_to_image import (
     row_figures,
     ship,
     standin,
+    success,
     truth,
 )
 
@@ -44,8 +45,12 @@ TINY = standin.Size(
     length=16,
     words=captions.WORDS,
 )
-FEW = prompts.SMALL.__class__(
-    64, 2.0, prompts.SMALL.scenes[:1], prompts.SMALL.singles, prompts.SMALL.composites[:2], 2
+FEW = replace(
+    prompts.SMALL,
+    guidance=2.0,
+    scenes=prompts.SMALL.scenes[:1],
+    composites=prompts.SMALL.composites[:2],
+    at_once=2,
 )
 
 
@@ -166,6 +171,17 @@ def test_sampling_is_the_pipeline_s_own(folder):
     theirs = denoiser.pipeline("a gray cube", height=64, width=64, latents=start, **settings).images
     assert first.sigma > last.sigma == 0
     torch.testing.assert_close(last.x_t, theirs, atol=2e-2, rtol=1e-2)
+
+
+def test_sdxl_takes_the_paper_s_steps_and_the_noise_levels_of_the_small_model():
+    assert prompts.FULL.steps == 50 and prompts.SMALL.steps == success.STEPS == 25
+    assert prompts.SMALL.at == (1, 8, 13, 19)
+    levels = []
+    for study in (prompts.FULL, prompts.SMALL):
+        scheduler = standin.untrained(TINY).scheduler
+        scheduler.set_timesteps(study.steps)
+        levels.append([float(scheduler.sigmas[step - 1]) for step in study.at])
+    assert levels[0] == pytest.approx(levels[1])
 
 
 def test_the_paper_s_prompts_name_words_that_they_hold():

@@ -162,11 +162,26 @@ def test_claims_that_a_notebook_shows():
         "Section 3": lambda v: v | {"CPC": [0.0, 0.0, 0.3]},
         "Lemma 2": lambda v: [*v, v[-1]._replace(bound=v[-1].divergence / 2)],
         "Lemma 3, Claim 1": lambda v: v.flip(0),
+        "Claim 1": lambda v: v._replace(gaussians=[v.gaussians[0]._replace(left=v.gaussians[0].left * 1.01)]),
+        "Eq. (3)": lambda v: v | {"CPC": v["spill"]},
+        "Corollary 1": lambda v: v._replace(gaps=v.gaps | {"smooth": v.pixel_blocks}),
         "Claim 2": lambda v: v._make(sorted(gaps) for gaps in v),
+        "Swing-by, one layer": lambda v: v._replace(gap_sgd=0.2),
+        "Swing-by, two layers": lambda v: v._replace(errors=dict.fromkeys(v.errors, [*v.errors.values()][0])),
+        "Swing-by, order": lambda v: {sigma: (late, soon) for sigma, (soon, late) in v.items()},
         "Figs. 2, 10": lambda v: {net: [r._replace(window=30.0) for r in rows] for net, rows in v.items()},
         "Fig. 6, abstract": lambda v: [r._replace(value=0.9, low=0.8, high=1.0) for r in v],
     }
     assert found["Fig. 6, abstract"].verdict == verdicts.PARTLY  # as one takes the word away
+    for name in ("Claim 1", "Eq. (3)", "Corollary 1", *(name for name in worse if name.startswith("Swing"))):
+        assert found[name].verdict == verdicts.YES
+    diffusion = CLAIMS["Swing-by, a small diffusion model"]
+    own = diffusion.numbers("tiny")
+    assert diffusion.judge(own)[1] == found["Swing-by, a small diffusion model"].verdict == verdicts.NO
+    lost = own.right.clone()  # now all runs lose what they had in the middle
+    lost[-1, own.labels.index("11"), :, len(own.steps) // 2 :] = 0
+    lost[-1, own.labels.index("11"), :, len(own.steps) // 2 - 1] = 1
+    assert diffusion.judge(own._replace(right=lost))[1] == verdicts.YES
     for name, spoil in worse.items():
         claim = CLAIMS[name]
         assert claim.judge(spoil(claim.numbers("tiny")))[1] == verdicts.NO, name
@@ -188,6 +203,46 @@ def test_a_net_that_hears_conditions_at_low_noise_does_not_let_go_of_them():
         net: [r._replace(response=r.response * (1 + (r.sigma < 0.1))) for r in of] for net, of in rows.items()
     }
     assert fades.judge(heard)[1] == verdicts.NO  # twice as much, still faint
+
+
+def test_places_look_near_if_their_squares_are_small_and_smaller_than_before_training():
+    claim = CLAIMS["Abstract, last version"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == verdicts.PARTLY and said.endswith("holds in 1 of 2 regions")
+    assert "background: t1 14.65" in said and "untrained 6.53" in said and "4 pictures" in said
+
+    def with_side(net, side, sigma=None):
+        new = {"value": side, "low": side - 0.1, "high": side + 0.1}
+        return [
+            r._replace(**new) if (r.net, r.measure) == (net, "side") and sigma in (None, r.sigma) else r
+            for r in rows
+        ]
+
+    assert claim.judge(with_side("t1", 4.0))[1] == verdicts.YES
+    assert claim.judge(with_side("t1", 15.0))[1] == verdicts.NO
+    assert claim.judge(with_side("untrained", 4.0))[1] == verdicts.NO  # the architecture's own
+    assert claim.judge(with_side("t1", 12.0, sigma=4.0))[1] == verdicts.NO  # at one noise level
+
+
+def test_a_composite_is_near_its_single_prompt_more_than_before_training():
+    claim = CLAIMS["Fig. 7, App. G"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == verdicts.PARTLY and said.endswith("holds in 1 of 2 baselines")
+    assert "at 6 of 6 words" in said and "at 3 of 6 words" in said
+    cosines = {(r.net, r.case, r.control): r.value for r in rows if r.measure == "composite cosine"}
+
+    def made(value):
+        return [
+            r._replace(value=value(r)) if (r.net, r.measure) == ("t1", "composite cosine") else r
+            for r in rows
+        ]
+
+    assert claim.judge(made(lambda r: 0.0 if r.control else 1.3))[1] == verdicts.YES
+    # as near to all prompts, and as near as an untrained net
+    assert claim.judge(made(lambda r: 0.99))[1] == verdicts.NO
+    assert claim.judge(made(lambda r: cosines["untrained", r.case, r.control]))[1] == verdicts.NO
 
 
 def test_claims_at_64_px_fail_with_another_net_in_place():

@@ -158,14 +158,14 @@ CLAIMS = (
         _one_layer,
     ),
     Claim(
-        "Swing-by: two layers answer an unseen combination better, worse, better; one layer does not",
+        "Swing-by, two layers: they answer an unseen combination better, worse, better; one layer does not",
         "yes",
         "11",
         lambda preset: swing_by.trajectories(),
         _swings,
     ),
     Claim(
-        "Swing-by: signal and diversity together decide which concept is learned first",
+        "Swing-by, order: signal and diversity together decide which concept is learned first",
         "yes",
         "11",
         lambda preset: swing_by.order_of_concepts((0.05, 0.5, 1.0, 1.2, 1.3, 1.5, 2.0)),

@@ -199,6 +199,43 @@ def _heard(rows: Sequence[Row]) -> tuple[str, str]:
     return f"{words}, {said}{held}", verdict
 
 
+def _near(rows: Sequence[Row]) -> tuple[str, str]:
+    # Choice: places look near if, at every noise level, the 90 % square is at most half as wide as the
+    # picture (16 latents), as in Figs. 2 and 10, and narrower than an untrained net's
+    said, near, sides = [], [], [row for row in rows if row.measure == "side"]
+    for where in ("objects", "background"):
+        of = {
+            net: [row for row in sides if (row.net, row.case) == (net, f"eq. (9), {where}")]
+            for net in ("t1", "t2", "untrained")
+        }
+        pairs = list(zip(of["t1"], of["untrained"], strict=True))  # by noise level
+        near.append(all(own.high <= 8 and own.high < bare.low for own, bare in pairs))
+        said.append(f"{where}: {_say([max(each, key=lambda row: row.value) for each in of.values()])}")
+    verdict, held = judged(near, "regions")
+    words = "side of the 90 % square of eq. (9) in latents, of 16, widest over noise levels"
+    return f"{words}, {pairs[0][0].n} pictures, {'; '.join(said)}{held}", verdict
+
+
+def _composed(rows: Sequence[Row]) -> tuple[str, str]:
+    # Choice: similarity to all prompts is not composition, so what counts is by how much the cosine with the
+    # word's own single prompt exceeds the mean of the others', at each word, beside an untrained net's
+    of = {(r.net, r.case, r.control): r.value for r in rows if r.measure == "composite cosine"}
+    said, near = [], []
+    for baseline, words in (("empty", 'minus ""'), ("mean", "minus the mean of prompts")):
+        cases = [case for net, case, control in of if net == "t1" and not control and baseline in case[:5]]
+        own, bare = (np.array([of[net, case, ""] for case in cases]) for net in ("t1", "untrained"))
+        lead = own - [of["t1", case, "other"] for case in cases]
+        bare_lead = bare - [of["untrained", case, "other"] for case in cases]
+        near.append(bool((lead > bare_lead).all()))
+        count = f"more than untrained at {(lead > bare_lead).sum()} of {len(cases)} words"
+        said.append(
+            f"{words}: {own.mean():.2f}, {lead.mean():.2f} above the others (untrained {bare.mean():.2f}, "
+            f"{bare_lead.mean():.2f}), {count}"
+        )
+    verdict, held = judged(near, "baselines")
+    return f"mean cosine in the mid block, {'; '.join(said)}{held}", verdict
+
+
 def _added(rows: Sequence[Row]) -> tuple[str, str]:
     kinds = ("object and style", "two objects")
     found = [
@@ -280,8 +317,23 @@ CLAIMS = (
         _heard,
     ),
     Claim(
-        "Section 4, App. G: prompts are additive in feature space (a small model like SDXL)",
+        "Abstract, last version: in pixel space, places look near (a small model like SDXL)",
+        "present",
+        "09",
+        _words,
+        _near,
+    ),
+    Claim(
+        "Fig. 7, App. G: at a word, attention in a composite prompt is like that in the word's single "
+        "prompt (a small model like SDXL)",
         "suggested",
+        "10",
+        _words,
+        _composed,
+    ),
+    Claim(
+        "Prompts, not in the paper: they are additive in feature space (a small model like SDXL)",
+        "–",
         "10",
         _words,
         _added,

@@ -197,7 +197,8 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "",
         f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from stored rows. {len(of_nets)} "
         f"claims about nets, at 64 px or beside a null: {counted(of_nets)}. {len(exact)} claims about exact "
-        f"distributions, which check our formulas: {counted(exact)}. {len(old)} further claims, at "
+        f"distributions and linear models, which check our formulas: {counted(exact)}. {len(old)} further "
+        "claims, at "
         f"{sizes.SIZES.get(preset, preset)} and without a null: {counted(old)}. Several lines rest on the "
         "same nets.",
         *section(

@@ -22,7 +22,7 @@ from diffusers.utils import logging
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from lcs_utils.checks import check_choice, check_count, check_kind, check_tensor
+from lcs_utils.checks import check_choice, check_count, check_kind, check_number, check_tensor
 from lcs_utils.diffusion import expand
 from lcs_utils.models.ddpm import noise_levels, steps_at
 from lcs_utils.progress import quiet
@@ -214,19 +214,30 @@ def _spans(prompt: str) -> list[tuple[int, int]]:
     return found
 
 
-def dominant(influence: Mapping[str, Float[Tensor, "height width"]], factor: float = 2.0) -> list[list[str]]:
-    """At each latent pixel, the word with at least `factor` times the next one's influence, or "" (Fig. 6).
+def dominant(
+    influence: Mapping[str, Float[Tensor, "height width"]], factor: float = 2.0
+) -> list[list[tuple[str, ...]]]:
+    """At each latent pixel, the dominant words, strongest first, or () (Fig. 6, App. G).
 
-    Raises ValueError for fewer than two words.
+    Words are ranked by influence. The first m of them are dominant if the weakest of these has at least
+    `factor` times the influence of word m + 1. All words together are not dominant: no word is next. Raises
+    ValueError for fewer than two words and a factor below one.
+
+    Choice: of several such m, the one with the largest ratio, the smaller m if two are equal. The paper
+    does not say which. By the same rule, words with some influence dominate those with none.
     """
     if len(influence) < 2:
         raise ValueError(f"a dominant word is one of several, got {', '.join(influence) or 'none'}")
-    names, maps = list(influence), torch.stack(list(influence.values()))
-    (first, second), at = maps.topk(2, dim=0).values, maps.argmax(0)
-    clear = (first > 0) & (first >= factor * second)  # no word dominates where all maps are 0
+    check_number("factor", factor, 1)
+    names = list(influence)
+    ranked, order = torch.stack(list(influence.values())).double().sort(dim=0, descending=True, stable=True)
+    # where all words from m on have no influence, no cut: 0/0
+    ratio = torch.where(ranked[:-1] > 0, ranked[:-1] / ranked[1:], 0)
+    largest, cut = ratio.max(dim=0)
+    many = torch.where(largest >= factor, cut + 1, 0)
     return [
-        [names[i] if yes else "" for i, yes in zip(row, wins, strict=True)]
-        for row, wins in zip(at.tolist(), clear.tolist(), strict=True)
+        [tuple(names[k] for k in ranks[:m]) for ranks, m in zip(*line, strict=True)]
+        for line in zip(order.movedim(0, -1).tolist(), many.tolist(), strict=True)
     ]
 
 

@@ -14,9 +14,9 @@ ALT = {
     ),
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
-        "each place by the word heard there at least twice as much as the next one: where two objects are "
-        "told, some places at an object, for the color of one object most of the picture, floor included, "
-        "for night all of it at the highest noise."
+        "each place by its strongest dominant word, pale where others dominate with it. Of two objects, "
+        "red, yellow and pale purple lie about their objects, and pale cyan over floor and wall; brown, of "
+        "a single object, covers most of the picture, night nearly all of it at the highest noise."
     ),
     "word_to_mask": (
         "How well the influence of a word finds its own object's mask, for four ways to take the word "

@@ -1,6 +1,7 @@
 """Figs. 6, 7 and 13 for any SDXL-class model, and composite prompts beside single ones (App. G)."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,18 @@ from lcs_utils.clevr.scenes import COLOR_RGB
 from lcs_utils.plotting import PALETTE, to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
-from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt, cosines, minus_baseline, other_seeds
+from lcs_utils.text_to_image.prompts import (
+    Attended,
+    Heard,
+    Prompt,
+    cosines,
+    layers_of,
+    minus_baseline,
+    other_seeds,
+)
 
 NONE = "#E8E8E8"
+PALE = 0.55  # share of white in the color of a word that dominates with others
 Baselined = dict[str, dict[str, dict[str, float]]]
 Parted = dict[str, Baselined]
 BASELINES = {"empty": 'minus "" (the paper)', "mean": "minus the mean of prompts"}
@@ -27,7 +37,8 @@ PARTS = {"down": "Down", "mid": "Mid", "up": "Up"}
 def plot_words(
     denoiser: PromptDenoiser, prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
 ) -> Figure:
-    """Fig. 6: each prompt's picture, and by noise level where a word has twice the next one's influence."""
+    """Fig. 6: each prompt's picture, and by noise level the strongest `dominant` word of each place, pale
+    where others dominate with it."""
     columns = len(found[0][1])
     figure, axes = plt.subplots(
         len(prompts), columns + 2, figsize=(1.7 * (columns + 2), 1.85 * len(prompts)), squeeze=False
@@ -38,16 +49,16 @@ def plot_words(
         picture = decode(denoiser.pipeline.vae, latents[None])[0]
         row[0].imshow(to_uint8(picture.float().cpu()), interpolation="nearest")
         words = list(heard[0].maps)
-        shades = word_colors(words)
+        shades = word_shades(words)
+        seen: set[str] = set()
         for ax, moment in zip(row[1:], heard, strict=False):
-            names = dominant(moment.maps)
-            shown = [[to_rgb(shades[name]) if name else to_rgb(NONE) for name in line] for line in names]
-            ax.imshow(shown)
+            labels = [[_label(of) for of in line] for line in dominant(moment.maps)]
+            seen.update(*labels)
+            ax.imshow([[shades[label] for label in line] for line in labels])
             ax.set_title(f"σ = {moment.sigma:.2g}", fontsize=11)
         row[0].set_title(textwrap.fill(prompt, 24), fontsize=9)
-        seen = {name for moment in heard for line in dominant(moment.maps) for name in line}
-        handles = [Patch(color=shades[word], label=word) for word in words if word in seen]
-        row[-1].legend(handles=[*handles, Patch(color=NONE, label="none")], loc="center left", fontsize=10)
+        handles = [Patch(color=shade, label=label) for label, shade in shades.items() if label in seen]
+        row[-1].legend(handles=handles, loc="center left", fontsize=10)
     return figure
 
 
@@ -55,20 +66,38 @@ def word_colors(words: Sequence[str]) -> dict[str, Any]:
     """A color for each word: its own for one of CLEVR's colors, a distinct one for others."""
     own = {word: tuple(channel / 255 for channel in COLOR_RGB[word]) for word in words if word in COLOR_RGB}
     rest = [word for word in words if word not in own]
-    free = ["black", *(PALETTE[name] for name in ("orange", "purple", "sky", "green"))]
+    # eight, as many as Fig. 6's prompt has words
+    more = ("orange", "purple", "sky", "green", "blue", "vermilion", "yellow")
+    free = ["black", *(PALETTE[name] for name in more)]
     return own | {word: free[i % len(free)] for i, word in enumerate(rest)}
+
+
+def _label(words: Sequence[str]) -> str:
+    """The legend's name for a place's dominant words, strongest first."""
+    return f"{words[0]} + others" if len(words) > 1 else words[0] if words else "none"
+
+
+def word_shades(words: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """{label of a place's dominant words: its color}, pale for a word with others."""
+    found: dict[str, tuple[float, ...]] = {}
+    for word, color in word_colors(words).items():
+        found[_label([word])] = to_rgb(color)
+        found[_label([word, ""])] = tuple(PALE + (1 - PALE) * channel for channel in to_rgb(color))
+    return found | {_label([]): to_rgb(NONE)}
 
 
 def words_numbers(
     prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
 ) -> dict[str, Any]:
-    """{prompt: {sigma: {word: share of places where it is dominant}}}."""
+    """{prompt: {sigma: {dominant words: share of places}}}: each word alone, sets that occur, none."""
     said = {}
     for prompt, (_, heard) in zip(prompts, found, strict=True):
         said[prompt] = {}
         for moment in heard:
-            names = sum(dominant(moment.maps), [])
-            shares = {word or "none": round(names.count(word) / len(names), 3) for word in (*moment.maps, "")}
+            words = list(moment.maps)
+            sets = [tuple(sorted(of, key=words.index)) for line in dominant(moment.maps) for of in line]
+            count = dict.fromkeys([(), *((word,) for word in words)], 0) | Counter(sets)
+            shares = {" + ".join(of) or "none": round(n / len(sets), 3) for of, n in count.items()}
             said[prompt][f"{moment.sigma:.3g}"] = shares
     return said
 
@@ -102,9 +131,9 @@ def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Fig
 def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.Tensor:
     """Mean over a part's layers, at its largest layer's size, minus a baseline: [prompts height width].
 
-    Raises ValueError for an unknown baseline.
+    Raises ValueError as `prompts.differences`.
     """
-    layers = [torch.stack(of) for (s, name), of in found.items() if s == sigma and name.startswith(part)]
+    layers = [torch.stack(of) for of in layers_of(found, sigma, part)]
     size = max((tuple(of.shape[-2:]) for of in layers), key=np.prod)
     grown = [torch.nn.functional.interpolate(of[:, None], size=size, mode="bilinear")[:, 0] for of in layers]
     return minus_baseline(torch.stack(grown).mean(0), baseline)

@@ -17,7 +17,9 @@ from lcs_utils.features.directions import cosine_similarity
 from lcs_utils.text_to_image.adapter import SDXL, SDXL_REVISION, PromptDenoiser, load_sdxl
 from lcs_utils.text_to_image.attention import PARTS, attention_maps
 
-COMMON = ("a", "an", "and", "the", "with", "in", "on", "at", "as", "of")  # words that Fig. 6 skips
+# Choice: words that Fig. 6 skips. The paper's own list is `common words like "a", "the", etc.`
+COMMON = ("a", "an", "and", "the", "with", "in", "on", "at", "as", "of")
+MID_LAYERS = 5  # the paper's feature space: "the first 5 cross-attention layers of the Mid block" (App. G)
 FOLDER = paths.CHECKPOINTS / "text_to_image"
 
 
@@ -33,7 +35,8 @@ class Prompt(NamedTuple):
 @dataclass(frozen=True)
 class Study:
     """What a model is asked for: its pictures' side, guidance, the prompts of Fig. 6 and of Figs. 7 and 13,
-    and composites with the shorthands of the single prompts that they contain."""
+    composites with the shorthands of the single prompts that they contain, and Fig. 6's Euler steps, with
+    those (from 1) before which its maps are taken."""
 
     side: int
     guidance: float
@@ -41,6 +44,8 @@ class Study:
     singles: tuple[Prompt, ...]
     composites: tuple[tuple[Prompt, str], ...]
     at_once: int
+    steps: int
+    at: tuple[int, ...]
 
 
 def _photograph(animal: str) -> Prompt:
@@ -50,7 +55,7 @@ def _photograph(animal: str) -> Prompt:
 VAN_GOGH = "oil-painting in the style of Van Gogh."
 FULL = Study(
     side=1024,
-    guidance=5.0,
+    guidance=5.0,  # Choice: the pipeline's default; the paper does not say
     scenes=("a beautiful photograph with a horse in the middle, a dog on the left, and a cat on the right",),
     singles=(
         *map(_photograph, ("dog", "horse", "cat")),
@@ -74,10 +79,13 @@ FULL = Study(
         for word, single in zip(words, [{"Gogh": "vangogh"}.get(word, word) for word in words], strict=True)
     ),
     at_once=1,
+    steps=50,
+    # Choice: the noise levels of the small model's maps; the steps of the paper are lost
+    at=(2, 16, 26, 38),
 )
 SMALL = Study(
     side=64,
-    guidance=4.0,
+    guidance=4.0,  # Choice: at which it draws well
     scenes=(
         "a red cylinder and a cyan cube",
         "a yellow cube and a purple sphere, at night",
@@ -103,6 +111,8 @@ SMALL = Study(
         for word in words
     ),
     at_once=10,
+    steps=25,
+    at=(1, 8, 13, 19),
 )
 
 
@@ -180,7 +190,10 @@ def words_heard(
     denoiser: PromptDenoiser, text: str, at: Sequence[int], steps: int, guidance: float, seed: int
 ) -> tuple[Float[Tensor, "channels height width"], list[Heard]]:
     """A sample's latents, and eq. (10) of its prompt's words before the steps `at` (from 1), without the
-    words in COMMON (Fig. 6)."""
+    words in COMMON (Fig. 6).
+
+    Choice: guidance draws the sample, but eq. (10) is of the net without it; the paper does not say.
+    """
     words = list(dict.fromkeys(w.text for w in denoiser.words(text) if w.text.lower() not in COMMON))
     cond, without = denoiser.condition(text), denoiser.without_words(text, words)
     found, x = [], None
@@ -207,7 +220,8 @@ def attended(
 ) -> Attended:
     """Attention to each prompt's word before the steps `at`, averaged over samples (Figs. 7, 13, App. G).
 
-    For a word of several tokens the last one is used, for "" its end token, as in the paper.
+    For a word of several tokens the last one is used, for "" its end token, as in the paper. Choice: maps
+    are taken without guidance, though guidance draws the samples; the paper does not say.
     """
     found: Attended = {}
     for prompt in asked:
@@ -243,10 +257,19 @@ def differences(found: Attended, sigma: float, part: str, baseline: str) -> Floa
 
     Raises ValueError for another baseline, and for a noise level or part without maps.
     """
+    layers = layers_of(found, sigma, part)
+    return minus_baseline(torch.cat([torch.stack(of).flatten(1) for of in layers], 1), baseline)
+
+
+def layers_of(found: Attended, sigma: float, part: str) -> list[list[Tensor]]:
+    """Maps of all prompts in each layer of a part, in the net's order; of the mid block the first MID_LAYERS.
+
+    Raises ValueError for a noise level or part without maps.
+    """
     layers = [of for (s, name), of in found.items() if s == sigma and name.startswith(part)]
     if not layers:
         raise ValueError(f"no maps of {part} at sigma {sigma:g}")
-    return minus_baseline(torch.cat([torch.stack(of).flatten(1) for of in layers], 1), baseline)
+    return layers[:MID_LAYERS] if part.startswith("mid") else layers
 
 
 def minus_baseline(maps: Tensor, baseline: str) -> Tensor:

@@ -34,7 +34,6 @@ ATTENDED = {
     for part in ("down", "mid", "up", "all")
     for kind in ("raw", "minus empty")
 }
-STEPS, AT = 25, (1, 8, 13, 19)
 SAMPLES = (
     Scene((("red", "cylinder"),)),
     Scene((("cyan", "cube"),), "fog"),
@@ -65,9 +64,10 @@ def plot_samples(
     asked = [caption(scene) for scene in ours] or study.scenes
     held = {caption(scene) for scene in ours if held_out(scene)}
     told = [text for text in asked for _ in range(each)]
-    settings = {"height": study.side, "width": study.side, "num_inference_steps": STEPS, "output_type": "pt"}
+    size = {"height": study.side, "width": study.side}
+    settings = {"num_inference_steps": study.steps, "guidance_scale": study.guidance, "output_type": "pt"}
     generator = torch.Generator().manual_seed(seed)
-    drawn = denoiser.pipeline(told, guidance_scale=study.guidance, generator=generator, **settings).images
+    drawn = denoiser.pipeline(told, generator=generator, **size, **settings).images
     grid = [[2 * drawn[i * each + j].float().cpu() - 1 for i in range(len(asked))] for j in range(each)]
     labels = [textwrap.fill(text, 14) + "\n(held out)" * (text in held) for text in asked]
     said = {"captions": list(asked), "guidance": study.guidance}
