@@ -342,6 +342,8 @@ def test_a_sheet_is_counted_only_beside_rows_of_its_own_weights(toy, monkeypatch
     ):
         counting.count_sheet("toy")
     assert {row.weights for row in lg.read_rows(toy.path)} == {"f" * 12}
+    with pytest.raises(ValueError, match="color_1-3 is told colors; sheets are counted of"):
+        counting.count_sheet("color_1-3", "small")
 
 
 def test_families_of_before_are_read_by_todays_name(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lcs_utils import diffusion, locality, locality_profile
+from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.theory import blobs as toy
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 
@@ -254,5 +255,8 @@ def test_a_net_in_training_mode_is_refused_where_its_answer_would_not_be_its_own
     net, x_t = Net(), torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(0))
     with pytest.raises(ValueError, match=f"training mode and has a {type(layer).__name__}; call its eval"):
         locality.pixel_influence(net.train(), x_t, 1.0, None, [(1, 1)])
+    within = EDMDenoiser(net.train())
+    with pytest.raises(ValueError, match=f"training mode and has a {type(layer).__name__}; call its eval"):
+        locality.pixel_influence(within, x_t, 1.0, None, [(1, 1)])
     heard = locality.pixel_influence(net.eval(), x_t, 1.0, None, [(1, 1)])
     assert float(heard[0, 1, 1]) > 0 and int((heard > 0).sum()) == 1  # its own pixel alone

@@ -260,6 +260,14 @@ def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
     assert judged.null and against_null.obeyed(judged, 1, np.ones((1, 2)), 0) is None
 
 
+def test_where_a_picture_was_asked_for_the_judged_cells_nothing_is_said_of_obeying():
+    own, pictures = (planted(family, 1, lambda rng: 1, samples=4) for family in ("test", "spread"))
+    pictures[2] = pictures[2]._replace(asked=own[0].asked)  # in no pair of the null
+    null = placement.other_conditions(own, pictures)
+    assert {row.sample for row in null} == {0, 1, 3}
+    assert against_null.obeyed(Judged(own, null, [], [], pictures), 1, np.ones((1, 4)), 0) is None
+
+
 def test_intervals_cover_noise_conditions_and_training_seeds():
     same = stats.weights(["a"] * 16, 0)
     assert same.shape == (1 + stats.RESAMPLES, 16) and (same[0] == 1).all() and (same.sum(1) == 16).all()

@@ -344,6 +344,7 @@ def test_without_rows_a_notebooks_claim_is_untested():
         *AT_64[:3],
         "Fig. 1, Exp. 3 at 32 px",
         *AT_64[3:],
+        "Swing-by, a small diffusion model",
         "Figs. 2, 10",
         "Section 4, Fig. 2",
         "Fig. 12",

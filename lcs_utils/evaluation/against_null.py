@@ -96,7 +96,7 @@ def obeyed(
     (n - m) c is solved for m. The result is not clipped to 0..K: clipping would bias differences.
     """
     pictures = {row.sample for row in judged.pictures}
-    if {row.sample for row in judged.null} != pictures:  # one was asked for these very cells
+    if not judged.null or {row.sample for row in judged.null} != pictures:  # one was asked for the same cells
         return None
     asked = {row.sample: row.asked for row in judged.pictures}
 

@@ -17,6 +17,7 @@ from lcs_utils.evaluation import family_grids, placement
 from lcs_utils.evaluation.cleanness import cleanness, takes
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.sheets import read_sheet
+from lcs_utils.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
@@ -95,9 +96,9 @@ def count_sheet(net: str, preset: str = "tiny") -> None:
     Raises FileNotFoundError or ValueError as `read_sheet`, and ValueError if this counter's rows are of other
     weights than the sheet's.
     """
-    condition = nets.trained(net, preset).condition
-    if condition != "location":
-        raise ValueError(f"{net} is told {condition}s; the rows of sheets are of nets told locations")
+    exp = EXPERIMENTS.get(nets.parts(net)[0])
+    if exp is not None and exp.condition != "location":
+        raise ValueError(f"{net} is told {exp.condition}s; sheets are counted of nets told locations")
     sheet, path = read_sheet(net, preset), rows_path(preset)
     side = next(iter(sheet.samples.values())).shape[-1]
     counter = loading.load(side)
