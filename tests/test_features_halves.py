@@ -23,7 +23,7 @@ def generator(seed=0):
 
 
 def probed(at):
-    """{control: accuracies of a probe at K = 1 and 3}, where conditions are the features from `at(draw)` on."""
+    """{control: accuracies of a probe, K = 1 and 3} where conditions are the features from `at(draw)` on."""
 
     def draw(i):
         return torch.cat([torch.tensor([float(i)]), torch.randn(3 * N, generator=generator(i))]).double()
