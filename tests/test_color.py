@@ -2,14 +2,19 @@
 that must fail.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
+from lcs_utils import store
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
+from lcs_utils.counter import loading
 from lcs_utils.counter.net import Counts
-from lcs_utils.evaluation import color, color_obeyed, rates, rules
+from lcs_utils.evaluation import color, color_generalization, color_obeyed, rates, rules
 from lcs_utils.evaluation.color import ColorRow
+from lcs_utils.evaluation.rows import Sampler
 from lcs_utils.experiments import Experiment
 
 TOLD = Experiment("color_1-3", objects=(1, 3), condition="color")
@@ -172,6 +177,83 @@ def test_scenes_show_what_was_asked():
         color.scene_counts(scenes, outside=True), asked
     )
     assert len({o.coords for scene in scenes for o in scene.objects}) == 24
+
+
+def planted_counter(seen, plausible):
+    """A counter that reads these multisets and plausibilities, whatever it is shown; it keeps what it was."""
+
+    def counter(images):
+        counter.shown = images
+        most = max(int(seen.sum(1).max()), 1)
+        colors = torch.full((len(seen), most), -1)
+        for i, counts in enumerate(seen.long()):
+            colors[i, : int(counts.sum())] = torch.arange(8).repeat_interleave(counts)
+        cells = torch.zeros(len(seen), 256, dtype=torch.bool)
+        centers = torch.rand(len(seen), most, 2)
+        return Counts(seen.sum(1).long(), centers, cells, plausible, torch.ones(len(seen)), colors)
+
+    counter.config = SimpleNamespace(resolution=16)
+    return counter
+
+
+def test_a_ceiling_is_what_the_counter_reads_of_what_was_asked():
+    k, samples, sure = 2, 8, torch.ones(8)
+    asked = color.conditions("subsets", k, samples, 5)
+    right = planted_counter(asked, sure)
+    found = color.ceiling(right, "subsets", k, samples, 5)
+    assert [one.value for one in found] == [1, 1, 1]
+    assert all(one.low < 1 == one.high for one in found)
+    assert torch.equal(right.shown, color.rendered("subsets", k, samples, 16, 5)[0])
+    wrong = asked.clone()
+    for i in range(2):  # two of the eight images: one object is not found
+        wrong[i, wrong[i].argmax()] = 0
+    missing = next(c for c in range(8) if not asked[2, c])
+    wrong[2, missing] += 1  # in a third one there is one more
+    doubted = torch.tensor([0.0] * 4 + [1.0] * 4)
+    found = color.ceiling(planted_counter(wrong, doubted), "subsets", k, samples, 5)
+    assert found.exact.value == 5 / 8 and found.placed.value == 14 / 16 and found.plausible.value == 4 / 8
+    other = color.ceiling(planted_counter(asked.roll(1, 1), sure), "colors", k, samples)
+    assert other.exact.value < 1  # another family asks for others
+
+
+def test_our_counter_s_ceiling_is_high_and_a_blind_one_s_is_not():
+    found = color.ceiling(loading.load(32), "colors", 2, 12)
+    assert found.placed.value > 0.8 and found.exact.value > 0.6 and found.plausible.value > 0.6
+    blind = planted_counter(torch.zeros(12, 8), torch.zeros(12))
+    assert [one.value for one in color.ceiling(blind, "colors", 2, 12)] == [0, 0, 0]
+
+
+def test_rows_of_another_seed_are_of_other_noise_and_other_conditions(tmp_path, monkeypatch):
+    """The seed of the sampler draws the random subsets, too: what a net is asked is what its rows say."""
+    net = SimpleNamespace(config=SimpleNamespace(cond_dim=8))
+    pipeline = SimpleNamespace(net=net, config=SimpleNamespace(resolution=32), denoiser=None)
+    told = []
+
+    def keep_drawing(path, denoise, side, k, samples, seed, steps, solver, family, cond):
+        told.append((path, seed, steps, solver, family, cond))
+        yield torch.zeros(samples, 3, side, side)
+
+    for name, value in (
+        ("checkpoints", SimpleNamespace(load=lambda *_: pipeline)),
+        ("loading", SimpleNamespace(load=lambda side: counts_of(["red"]))),
+        ("changes", SimpleNamespace(split=lambda net: (net, None), weights=lambda *_: "w")),
+        ("counter_hash", lambda side: "c"),
+        ("fuse_", lambda net: None),
+        ("keep_drawing", keep_drawing),
+    ):
+        monkeypatch.setattr(color_generalization, name, value)
+    file = tmp_path / "rows.csv"
+    for seed in (0, 3):
+        sampler = Sampler(seed, "heun", 5)
+        color_generalization.measure("net", [2, 3], 6, family="subsets", sampler=sampler, rows_file=file)
+    rows = store.read_rows(file, ColorRow)
+    for (path, *how, cond), (seed, k) in zip(told, [(0, 2), (0, 3), (3, 2), (3, 3)], strict=True):
+        assert how == [seed, 5, "heun", "subsets"]
+        expected = color.conditions("subsets", k, 6, seed)
+        assert torch.equal(cond, expected)
+        mine = [row for row in rows if (row.seed, row.k) == (seed, k)]
+        assert [color.decode(row.asked).tolist() for row in mine] == expected.tolist()
+    assert not torch.equal(told[0][-1], told[2][-1]) and len({path for path, *_ in told}) == 4
 
 
 def test_multisets_are_written_and_read():

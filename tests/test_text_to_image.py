@@ -95,6 +95,18 @@ def test_a_word_is_taken_away(denoiser, x_t, ablate):
     assert adapter.PromptDenoiser(denoiser.pipeline, 32, 32).condition(PROMPT).equal(cond)
 
 
+def test_a_repeated_word_is_taken_away_everywhere(denoiser):
+    prompt, tokens, width = "a red cube and a red sphere", 48, 2 * SMALL.text
+    short = denoiser.condition("a cube and a sphere")
+    of = {ablate: denoiser.without_words(prompt, ["red"], ablate)["red"] for ablate in adapter.ABLATIONS}
+    assert of["word"].equal(short)
+    assert of["pooled"][tokens * (width + 1) :].equal(short[tokens * (width + 1) :])
+    changed = (of["embedding"] - denoiser.condition(prompt))[: tokens * width].reshape(tokens, width)
+    assert changed.abs().amax(1).nonzero().flatten().tolist() == [2, 6]
+    hidden = of["attention"][tokens * width : tokens * (width + 1)] == 0
+    assert hidden.nonzero().flatten().tolist() == [2, 6]
+
+
 def test_eq_9_is_differentiated_and_the_net_stays_as_it_was(denoiser, x_t):
     cond, hooks = denoiser.condition(PROMPT), len(denoiser.pipeline.unet._forward_hooks)
     influence = locality.pixel_influence(denoiser, x_t, 2.0, cond, [(3, 4), (8, 8)])
@@ -156,6 +168,23 @@ def test_a_saved_folder_is_loaded_and_says_the_same(pipeline, denoiser, x_t, tmp
     (tmp_path / "model" / "model_index.json").unlink()
     with pytest.raises(FileNotFoundError, match="has no model_index.json"):
         adapter.load_sdxl(str(tmp_path / "model"), None)
+
+
+@pytest.mark.parametrize("asked", [(), (adapter.SDXL, "f" * 40), ("somebody/sdxl", None)])
+def test_the_hub_is_asked_for_a_pinned_revision_and_for_safetensors(asked, pipeline, monkeypatch):
+    """Weights that were exchanged, or pickled code, must not be loaded."""
+    calls = []
+
+    def from_pretrained(source, **settings):
+        calls.append((source, settings))
+        return pipeline
+
+    monkeypatch.setattr(adapter.StableDiffusionXLPipeline, "from_pretrained", from_pretrained)
+    adapter.load_sdxl(*asked)
+    ((source, settings),) = calls
+    assert (source, settings["revision"]) == (asked or (adapter.SDXL, adapter.SDXL_REVISION))
+    assert settings["use_safetensors"] is True and settings["dtype"] == torch.float32
+    assert len(adapter.SDXL_REVISION) == 40 and int(adapter.SDXL_REVISION, 16)  # a commit, not a branch
 
 
 def test_without_a_network_the_command_is_said(monkeypatch):
