@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from lcs_utils import checkpoints, nets
 from lcs_utils.evaluation import changes, net_locality
+from lcs_utils.experiments import RADIUS
 from lcs_utils.models.composition import LinearComposition, LocalCondition, UnitCondition, nearest, window
 
 SIDE, M = 8, 2  # a grid of 8x8 cells, 2 px each
@@ -56,6 +57,19 @@ def test_a_composition_does_not_notice_that_its_condition_is_made_local():
     assert not torch.allclose(
         tight(x, sigma, cond), composition(x, sigma, cond), atol=0.1
     )  # its labels reach one cell
+
+
+def test_near_is_the_window_of_exp_3():
+    """What labels change within its three cells stays, what they change four cells away does not."""
+    near = changes.CHANGES["near"]
+    x, sigma, cond = inputs([0, 9, 18, 63])
+    for reach, stays in ((RADIUS, True), (RADIUS + 1, False)):
+
+        def denoise(x_t, sigma, cond, reach=reach):
+            return spread(cond, reach) + x_t / (1 + sigma[:, None, None, None])
+
+        local, whole = near.apply(denoise)(x, sigma, cond), denoise(x, sigma, cond)
+        assert torch.allclose(local, whole, atol=1e-5) is stays
 
 
 def test_what_is_not_local_changes():

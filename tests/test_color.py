@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lcs_utils import store
+from lcs_utils import paths, store
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter import loading
 from lcs_utils.counter.net import Counts
@@ -298,3 +298,33 @@ def test_the_mixture_is_the_one_that_made_the_samples():
     samples = 1000 * np.array([likelihood @ [0.25, 0.75], likelihood @ [1, 0]])
     share = (samples[:, :, None] * color_obeyed.mixture(likelihood, samples, 3000)).sum(1) / 1000
     assert share == pytest.approx(np.array([[0.25, 0.75], [1, 0]]), abs=0.01)
+
+
+def test_a_change_of_a_net_told_colors_is_of_what_is_drawn(tmp_path, monkeypatch):
+    """Four colors asked at once are halved by `unit`, as four places are; rows say which family was asked."""
+
+    def paints(x_t, sigma, cond):  # each color in a block of its own
+        return cond.reshape(-1, 1, 2, 4).repeat_interleave(16, 2).repeat_interleave(8, 3).expand_as(x_t)
+
+    config = SimpleNamespace(resolution=32)
+    net = SimpleNamespace(config=SimpleNamespace(cond_dim=8))
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(
+        color_generalization.checkpoints,
+        "load",
+        lambda *_: SimpleNamespace(net=net, config=config, denoiser=paints),
+    )
+    monkeypatch.setattr(color_generalization, "fuse_", lambda net: None)
+    monkeypatch.setattr(color_generalization.loading, "load", lambda side: counts_of(["red"]))
+    monkeypatch.setattr(color_generalization, "counter_hash", lambda side: "c" * 12)
+    monkeypatch.setattr(color_generalization.changes, "weights", lambda net, preset: "0" * 12)
+    asked = color.conditions("subsets", 4, 2)
+    for name, heard in (("toy", 1.0), ("toy/unit", 0.5)):
+        file, seed = tmp_path / "rows.csv", Sampler(0, "dpmpp_2m", 2)
+        color_generalization.measure(name, [4], 2, family="subsets", sampler=seed, rows_file=file)
+        (path,) = (tmp_path / "tiny" / "samples").iterdir()
+        drawn = torch.from_numpy(np.load(path))[:, 0, ::16, ::8].flatten(1)
+        path.unlink()
+        assert torch.allclose(drawn, asked * heard, atol=1e-5)
+        rows = [row for row in store.read_rows(file, ColorRow) if row.net == name]
+        assert [color.decode(row.asked).tolist() for row in rows] == asked.tolist()

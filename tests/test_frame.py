@@ -334,6 +334,23 @@ def test_the_lock_of_a_killed_run_can_be_removed(monkeypatch, words, unlocks):
 
 
 @pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--preset", "small"], ["--config", "preset=small"]),
+        (["--preset", "paper", "--force"], ["--forceall", "--config", "preset=paper"]),
+        (["--cores", "3", "--force"], ["--cores", "3", "--forceall", "--config", "preset=tiny"]),
+    ],
+)
+def test_reproduce_makes_the_preset_that_is_named_and_all_of_it_by_force(monkeypatch, words, told):
+    calls = []
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run, "run", lambda python, arguments, **variables: calls.append(arguments) or 0)
+    monkeypatch.setattr(sys, "argv", ["run.py", "reproduce", *words])
+    assert run.main() == 0
+    assert calls == [["-m", "snakemake", "--profile", "profiles/local", *told]]
+
+
+@pytest.mark.parametrize(
     ("arguments", "some"),
     [
         (["tests/test_frame.py"], True),

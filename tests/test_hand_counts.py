@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from lcs_utils import nets
+from lcs_utils import nets, paths
+from lcs_utils.evaluation import family_grids
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.rows import Row, write_rows
 from lcs_utils.widgets.hand_count import HandCounter
@@ -146,3 +147,23 @@ def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):
 def test_sheets_show_numbers_only():
     page = hc.sheet([torch.zeros(3, 32, 32)] * 7, first=20)
     assert page.size == (5 * 328 + 8, 2 * (320 + 22 + 8) + 8)
+
+
+def test_pictures_counted_by_eye_are_those_of_their_family(tmp_path, monkeypatch):
+    """Each is drawn as its name says, and stored where its family's samples are."""
+
+    def paints(x_t, sigma, cond):
+        return cond.reshape(-1, 1, 16, 16).expand(-1, 3, -1, -1)
+
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(paths, "DATA", tmp_path)
+    monkeypatch.setattr(nets, "row", lambda net, preset: {"sha256": "0" * 64})
+    monkeypatch.setattr(hc.changes, "denoiser", lambda net, preset: (paints, 16))
+    for family in ("test", "spread", "crowded"):
+        shown = hc.choose(["mine"], [3, 5], 2, way=(1, "heun", 2), family=family)
+        for s, image in zip(shown, hc.images_of(shown), strict=True):
+            asked = family_grids.grids(family_grids.locations(family, s.k, 2, seed=1))[s.sample]
+            torch.testing.assert_close(image[0].flatten(), asked, atol=1e-5, rtol=0)
+            key = dict(k=s.k, seed=1, solver="heun", steps=2, weights="0" * 12, family=family)
+            kept = np.load(hc.lg.samples_path("mine", "tiny", **key))
+            assert np.array_equal(kept[s.sample], image.numpy())

@@ -1,5 +1,6 @@
 """The length-generalization metric on images whose contents are known, and its bookkeeping."""
 
+import inspect
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,6 +28,7 @@ from lcs_utils.evaluation.rows import Row, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import to_uint8
 
+DRAW = lg.draw_samples
 KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
 
 
@@ -431,3 +433,55 @@ def test_shipped_sheets_show_what_was_counted():
             counted
         )
         assert shifted < agree - 0.2
+
+
+def listening(x_t, sigma, cond):
+    """A picture of its condition, under a pattern that no other noise, solver or number of steps ends in."""
+    side = x_t.shape[-1] // 16
+    asked = cond.reshape(-1, 1, 16, 16).repeat_interleave(side, 2).repeat_interleave(side, 3)
+    return 0.4 * asked + 0.4 * torch.sin(5 * x_t / (1 + sigma[:, None, None, None]))
+
+
+def saved_samples():
+    (path,) = (paths.RUNS / "tiny" / "samples").iterdir()
+    found = torch.from_numpy(np.load(path))
+    path.unlink()
+    return found
+
+
+def test_samples_are_drawn_as_their_rows_say(toy, monkeypatch):
+    """Of the family, seed, solver and steps that were asked for, and of no other."""
+    monkeypatch.setattr(lg, "draw_samples", DRAW)
+    pipeline = pipeline_of()
+    pipeline.denoiser = listening
+    monkeypatch.setattr(checkpoints, "load", lambda net, preset, device: pipeline)
+    way = dict(seed=3, steps=3, solver="heun", family="spread")
+    lg.measure("toy", [4], 3, **way)
+    found = saved_samples()
+    assert torch.equal(found, DRAW(listening, 32, 4, 3, **way))
+    for other in (dict(seed=0), dict(steps=4), dict(solver="dpmpp_2m"), dict(family="crowded")):
+        assert not torch.allclose(found, DRAW(listening, 32, 4, 3, **way | other), atol=1e-3), other
+    rows = lg.read_rows(toy.path)
+    assert {(r.seed, r.steps, r.solver, r.family) for r in rows} == {tuple(way.values())} and len(rows) == 3
+
+    lg.measure("toy/unit", [4], 3, **way)  # and a change of the net is of what is drawn
+
+    def unit(x_t, sigma, cond):
+        return listening(x_t, sigma, cond / 2)
+
+    assert torch.allclose(saved_samples(), DRAW(unit, 32, 4, 3, **way), atol=1e-5)
+    assert not torch.allclose(found, DRAW(unit, 32, 4, 3, **way), atol=0.1)
+
+
+def test_the_command_measures_what_its_options_say(monkeypatch):
+    called, signature = [], inspect.signature(lg.measure)
+    monkeypatch.setattr(lg, "measure", lambda *args: called.append(signature.bind(*args).arguments))
+    way = dict(preset="small", seed=3, steps=5, solver="heun", family="spread", device="cuda")
+    asked = [word for name, value in way.items() for word in (f"--{name}", str(value))]
+    lg.main(
+        ["exp1", "exp2/unit", "--k", "1,4", "--samples", "2", "--rows", "mine.csv", "--counter", "c", *asked]
+    )
+    for net, told in zip(("exp1", "exp2/unit"), called, strict=True):
+        told["ks"] = list(told["ks"])
+        own = dict(net=net, ks=[1, 4], samples=2, rows_file="mine.csv", counter_folder="c")
+        assert dict(told) == own | way

@@ -2,10 +2,15 @@
 not local.
 """
 
+from itertools import product
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from lcs_utils import diffusion, locality, locality_profile
+from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
+from lcs_utils.evaluation import net_locality
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.theory import blobs as toy
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
@@ -260,3 +265,43 @@ def test_a_net_in_training_mode_is_refused_where_its_answer_would_not_be_its_own
         locality.pixel_influence(within, x_t, 1.0, None, [(1, 1)])
     heard = locality.pixel_influence(net.eval(), x_t, 1.0, None, [(1, 1)])
     assert float(heard[0, 1, 1]) > 0 and int((heard > 0).sum()) == 1  # its own pixel alone
+
+
+def test_the_rows_of_a_net_are_its_known_windows_and_shares(monkeypatch):
+    """A denoiser whose influences are known. In the asked cells a pixel hears itself and, faintly, the 32 at
+    distance 4 (8 % of the squares, 60 % of the absolute values); elsewhere itself alone. A label is heard
+    within one cell, and half as much at a distance of two.
+    """
+    monkeypatch.setattr(net_locality, "SIGMAS", (0.5, 5.0))
+    asked = test_condition(5)
+    at = [divmod(int(cell), 16) for cell in asked.nonzero()]  # (row, column)
+    cell_of = [(int(16 * y), int(16 * x)) for x, y in TEST_LOCATIONS[:5]]
+    assert sorted(at) == sorted(cell_of) and set(at) != {(x, y) for y, x in at}
+    targets = net_locality.cell_targets([row * 16 + column for row, column in at], 32)
+    assert targets == [(2 * row + 1, 2 * column + 1) for row, column in at]
+
+    here = asked.reshape(1, 1, 16, 16).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    ring = torch.ones(3, 1, 9, 9) / 20
+    ring[:, :, 1:8, 1:8] = 0
+    around = torch.full((1, 1, 5, 5), 0.5)
+    around[:, :, 1:4, 1:4] = 1
+
+    def denoise(x_t, sigma, cond):
+        faint = F.conv2d(x_t, ring.to(x_t.dtype), padding=4, groups=3)
+        heard = F.conv2d(cond.reshape(-1, 1, 16, 16), around, padding=2)
+        return x_t + here * faint + heard.repeat_interleave(2, 2).repeat_interleave(2, 3)
+
+    found = list(net_locality.net_rows("net", denoise, torch.zeros(2, 3, 32, 32), "w"))
+    assert [(row.image, row.sigma) for row in found] == [(0, 0.5), (0, 5.0), (1, 0.5), (1, 5.0)]
+    heard = {1: 0.0, 2: 0.0}
+    for y, x in at:  # every label reaches 5 x 5 cells, none of them outside the image
+        for row, column in product(range(y - 2, y + 3), range(x - 2, x + 3)):
+            assert 0 <= row < 16 and 0 <= column < 16
+            far = max(abs(row - y), abs(column - x))
+            heard[1] += float(far <= 1)
+            heard[2] += 1.0 if far <= 1 else 0.5
+    for row in found:
+        assert (row.net, row.weights, row.k) == ("net", "w", 5)
+        assert (row.window, row.window_1) == (1, 9)
+        assert row.within_1 == pytest.approx(heard[1] / heard[2], abs=1e-4) and row.within_2 == 1
+        assert row.response == pytest.approx(heard[2] * 3**0.5 / 256, abs=1e-4)  # a norm over three channels

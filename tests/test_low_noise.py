@@ -138,3 +138,6 @@ def test_the_change_takes_the_shared_net(monkeypatch):
     changed = changes.CHANGES["low_noise"].apply(above)
     low = changed(torch.zeros(1, 3, 8, 8), torch.tensor([0.01]), torch.ones(1, 256))
     assert float(low.mean()) == pytest.approx(-0.01)
+    # which errs less on held-out renders at .2, more at .4
+    both = changed(torch.zeros(2, 3, 8, 8), torch.tensor([0.29, 0.31]), torch.ones(2, 256))
+    assert both[:, 0, 0, 0].tolist() == pytest.approx([-0.29, 256])

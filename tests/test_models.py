@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from lcs_utils import paths
-from lcs_utils.diffusion import SIGMA_DATA, add_noise, expand, loss_weight
+from lcs_utils.diffusion import SIGMA_DATA, add_noise, expand, final, karras_sigmas, loss_weight, sample
 from lcs_utils.models import unet
 from lcs_utils.models.local_patch import (
     LocalPatchDenoiser,
@@ -291,6 +291,23 @@ def test_a_pipeline_survives_its_files(tmp_path, radius):
         pipeline(cond, generator=seeded(), **args).images, loaded(cond, generator=seeded(), **args).images
     )
     assert not torch.equal(pipeline(cond, generator=seeded(), **args).images, pipeline(cond, **args).images)
+
+
+@pytest.mark.parametrize("solver", ["heun", "dpmpp_2m"])
+def test_a_pipeline_samples_with_the_solver_that_it_is_asked_for(solver):
+    pipeline = ConditionalPipeline(small_net(), resolution=8, grid_size=4, sigma_data=0.14)
+    cond, noise = torch.eye(16)[:2], torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(3))
+
+    @torch.no_grad()
+    def drawn(by, sigma_data=0.14):
+        steps = sample(EDMDenoiser(pipeline.net, sigma_data), noise, karras_sigmas(4), cond, by)
+        return final(steps).clamp(-1, 1)
+
+    found = pipeline(cond, 4, solver, torch.Generator().manual_seed(3)).images
+    assert torch.equal(found, drawn(solver))
+    other = {"heun": "dpmpp_2m", "dpmpp_2m": "heun"}[solver]
+    assert not torch.allclose(found, drawn(other), atol=1e-2)
+    assert not torch.allclose(found, drawn(solver, SIGMA_DATA), atol=1e-2)
 
 
 def test_bad_input_is_named():

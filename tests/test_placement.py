@@ -319,6 +319,17 @@ def test_where_all_samples_agree_the_difference_is_as_unsure_as_the_rate():
     right = against_null.of_nets(planted("spread", 2, lambda rng: 2, samples=16), ["exp1"], "spread").at[2]
     own, null, above = right.placed.own, right.placed.null, right.placed.above
     assert own.value == 1 and own.low < 0.9 and above.low <= round(own.low - null.value, 4)
+    # none succeeds: the rate may be as high as the exact bound of its samples, and so may the difference
+    wrong = planted("spread", 4, lambda rng: 0, samples=16)
+    wrong += [row._replace(net="exp1_seed1") for row in wrong]
+    one, two = (
+        against_null.of_nets(wrong, nets, "spread").at[4] for nets in (["exp1"], ["exp1", "exp1_seed1"])
+    )
+    own, null, above, _ = one.placed
+    assert own.value == 0 and own.high == pytest.approx(1 - 0.025 ** (1 / 16), abs=1e-4)
+    assert above.high >= round(own.high - null.value, 4) > 0.1
+    # trainings share noise and conditions: two that never succeed say as much as one
+    assert two.placed == one.placed and two.paper == one.paper and (one.samples, two.samples) == (16, 32)
 
 
 def test_families_are_functions_of_family_k_sample_and_seed():
