@@ -123,6 +123,17 @@ def test_trainings_from_several_seeds_must_agree():
     assert said.endswith("holds in 1 of 2 pairs of trainings")
 
 
+def test_patches_as_large_as_the_image_fail_only_where_they_learned_anything():
+    claim = "App. E.3: a local net whose patches are as large as the image fails as Exp. 2 does"
+
+    def found(largest):
+        return by_claim(made("exp2", 1) + made("exp3_r15", largest))[claim]
+
+    assert [found(largest).verdict for largest in (1, 9, 0)] == [verdicts.YES, verdicts.NO, verdicts.OPEN]
+    assert found(0).ours.endswith("K = 0 [0, 0]; hardly trained")
+    assert claim not in by_claim(made("exp3_r15", 1))  # Exp. 2 was not measured
+
+
 def test_a_larger_k_than_was_asked_is_untested():
     assert by_claim(made("exp1", 6, to=6))[CELL].verdict == verdicts.OPEN
     assert by_claim(made("exp1", 6, to=7))[CELL].verdict == verdicts.NO

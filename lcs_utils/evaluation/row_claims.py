@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from lcs_utils.evaluation.claims import OPEN, YES, Verdict, judged, say_interval
+from lcs_utils.evaluation.claims import OPEN, YES, Verdict, holds_if, judged, say_interval
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row, by_k, seeds_of
 from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, Cell, Range, cells, ranges, say
@@ -123,6 +123,24 @@ def in_range(rows, net: str, of: Range) -> Verdict:
     return Verdict(f"{of.table}: {of.claim}, {net}", of.paper, said, verdict, command_of(rows, [net], of.ks))
 
 
+def of_whole_patches(rows: Sequence[Row]) -> list[Verdict]:
+    """Whether a local net whose patches are the image fails as Exp. 2 does (App. E.3); none without rows.
+
+    It has to draw the one object of its label first, as Exp. 2 does; a net that does not is not trained.
+    """
+    one, nets = [1], ("exp3_r15", "exp2")
+    if not {(net, 1) for net in nets} <= {(row.net, row.k) for row in rows if row.family == "test"}:
+        return []
+    filled = {net: mean_over(rows, net, "filled", one) for net in nets}
+    k = cells(rows, nets[:1])[0].many
+    learned = filled["exp3_r15"].high >= filled["exp2"].low
+    said = ", ".join(f"{net} {say_interval(of)}" for net, of in filled.items())
+    verdict = holds_if(k.high <= trained("exp3_r15").objects[1]) if learned else OPEN
+    words = f"cell filled at K = 1: {said}; K = {say(k)}" + "; hardly trained" * (not learned)
+    claim = "App. E.3: a local net whose patches are as large as the image fails as Exp. 2 does"
+    return [Verdict(claim, "yes", words, verdict, command_of(rows, nets, one))]
+
+
 def of_figures_1_and_4(rows: Sequence[Row]) -> list[Verdict]:
     """Which of five nets exceed their training, and which beats another (Figs. 1, 4)."""
     table = {cell.net: cell for cell in cells(rows, ("exp1", "exp2", "exp3"))}
@@ -169,6 +187,7 @@ def verdicts(rows: Sequence[Row], told: Collection[str] = ()) -> list[Verdict]:
         *fewer,
         *doses,
         *(in_range(rows, *of) for of in seen),
+        *of_whole_patches(rows),
         *(of_cell(rows, cell) for cell in table),
     ]
 

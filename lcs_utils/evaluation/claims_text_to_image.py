@@ -1,0 +1,125 @@
+"""Claims about text to image (section 4, Figs. 6, 7, App. G), decided by stored rows of a small model like
+SDXL beside an untrained one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lcs_utils.evaluation.claims import Claim, judged, say_interval
+from lcs_utils.stats import Interval
+from lcs_utils.text_to_image import truth
+from lcs_utils.text_to_image.truth import Row
+
+
+def _words(preset: str) -> list[Row] | None:
+    return truth.read() or None
+
+
+def _row(rows: Sequence[Row], net: str, measure: str, case: str) -> Row:
+    """A row at the middle noise level."""
+    found = [r for r in rows if (r.net, r.measure, r.case, r.control, r.sigma) == (net, measure, case, "", 2)]
+    if len(found) != 1:
+        raise ValueError(f"no row of {net}, {measure}, {case}: `{truth.COMMAND}`")
+    return found[0]
+
+
+def _say(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row.net} {say_interval(Interval(*row[-3:]))}" for row in rows)
+
+
+def _heard(rows: Sequence[Row]) -> tuple[str, str]:
+    ways = {
+        "word": "the word removed",
+        "embedding": "only its embedding removed",
+        "attention": "only its attention removed",
+    }
+    found = [
+        [_row(rows, net, "own part", f"eq. (10), {way}") for net in ("t1", "t2", "untrained")] for way in ways
+    ]
+    # Choice: mostly absent means nearer to chance, one half, than to one
+    verdict, held = judged([own.high < 0.75 for own, *_ in found], "ways to take a word away")
+    said = "; ".join(f"{words}: {_say(row)}" for words, row in zip(ways.values(), found, strict=True))
+    words = "share of a word's influence on two objects that falls on its own (chance .5, all of it 1)"
+    return f"{words}, {said}{held}", verdict
+
+
+def _near(rows: Sequence[Row]) -> tuple[str, str]:
+    # Choice: places look near if, at every noise level, the 90 % square is at most half as wide as the
+    # picture (16 latents), as in Figs. 2 and 10, and narrower than an untrained net's
+    said, near, sides = [], [], [row for row in rows if row.measure == "side"]
+    for where in ("objects", "background"):
+        of = {
+            net: [row for row in sides if (row.net, row.case) == (net, f"eq. (9), {where}")]
+            for net in ("t1", "t2", "untrained")
+        }
+        pairs = list(zip(of["t1"], of["untrained"], strict=True))  # by noise level
+        near.append(all(own.high <= 8 and own.high < bare.low for own, bare in pairs))
+        said.append(f"{where}: {_say([max(each, key=lambda row: row.value) for each in of.values()])}")
+    verdict, held = judged(near, "regions")
+    words = "side of the 90 % square of eq. (9) in latents, of 16, widest over noise levels"
+    return f"{words}, {pairs[0][0].n} pictures, {'; '.join(said)}{held}", verdict
+
+
+def _composed(rows: Sequence[Row]) -> tuple[str, str]:
+    # Choice: similarity to all prompts is not composition, so what counts is by how much the cosine with the
+    # word's own single prompt exceeds the mean of the others', at each word, beside an untrained net's
+    of = {(r.net, r.case, r.control): r.value for r in rows if r.measure == "composite cosine"}
+    said, near = [], []
+    for baseline, words in (("empty", 'minus ""'), ("mean", "minus the mean of prompts")):
+        cases = [case for net, case, control in of if net == "t1" and not control and baseline in case[:5]]
+        own, bare = (np.array([of[net, case, ""] for case in cases]) for net in ("t1", "untrained"))
+        lead = own - [of["t1", case, "other"] for case in cases]
+        bare_lead = bare - [of["untrained", case, "other"] for case in cases]
+        near.append(bool((lead > bare_lead).all()))
+        count = f"more than untrained at {(lead > bare_lead).sum()} of {len(cases)} words"
+        said.append(
+            f"{words}: {own.mean():.2f}, {lead.mean():.2f} above the others (untrained {bare.mean():.2f}, "
+            f"{bare_lead.mean():.2f}), {count}"
+        )
+    verdict, held = judged(near, "baselines")
+    return f"mean cosine in the mid block, {'; '.join(said)}{held}", verdict
+
+
+def _added(rows: Sequence[Row]) -> tuple[str, str]:
+    kinds = ("object and style", "two objects")
+    found = [
+        [_row(rows, net, "additivity", f"{kind}, mid block") for net in ("t1", "untrained")] for kind in kinds
+    ]
+    verdict, words = judged([own.low > max(0, bare.high) for own, bare in found], "kinds of prompt")
+    said = "; ".join(f"{kind}: {_say(pair)}" for kind, pair in zip(kinds, found, strict=True))
+    return f"R2 in the mid block, {said}{words}", verdict
+
+
+CLAIMS = (
+    Claim(
+        "Fig. 6, abstract: in pixel space, where a word has influence is mostly unrelated to where its "
+        "object is (a small model like SDXL)",
+        "mostly absent",
+        "09",
+        _words,
+        _heard,
+    ),
+    Claim(
+        "Abstract, last version: in pixel space, places look near (a small model like SDXL)",
+        "present",
+        "09",
+        _words,
+        _near,
+    ),
+    Claim(
+        "Fig. 7, App. G: at a word, attention in a composite prompt is like that in the word's single "
+        "prompt (a small model like SDXL)",
+        "suggested",
+        "10",
+        _words,
+        _composed,
+    ),
+    Claim(
+        "Prompts, not in the paper: they are additive in feature space (a small model like SDXL)",
+        "–",
+        "10",
+        _words,
+        _added,
+    ),
+)
