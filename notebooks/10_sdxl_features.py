@@ -28,7 +28,8 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import alt_texts, figures, kinds, prompts, report, row_figures, truth
+from lcs_utils.text_to_image import alt_texts, figures, kinds, prompt_cosines, prompts
+from lcs_utils.text_to_image import report, row_figures, truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -48,7 +49,7 @@ rows, files = truth.read(), report.files(model)
 both, again = (
     prompts.attended(denoiser, prompts.asked(study), study, seed=noise) for noise in (seed, seed + 1000)
 )
-found = prompts.of_singles(both, study)
+found = prompt_cosines.of_singles(both, study)
 figure = figures.plot_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
 alt = alt_texts.ALT["fig07"]
@@ -64,7 +65,7 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %%
 figure = figures.plot_cosines(found, study.singles)
-said = figures.mean_cosines(found, prompts.of_singles(again, study))
+said = figures.mean_cosines(found, prompt_cosines.of_singles(again, study))
 alt = alt_texts.ALT["fig13"]
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
@@ -83,7 +84,7 @@ Markdown(kinds.table(nets, study.singles))
 # vector in both. Below: does attention in each part know a word's object at all?
 
 # %%
-composed = {part: prompts.composites(both, study, part, again) for part in figures.PARTS}
+composed = {part: prompt_cosines.composites(both, study, part, again) for part in figures.PARTS}
 beside = {"mid": report.composites_untrained(rows)} if model == "standin" else {}
 figure = figures.plot_composites(composed, beside)
 said = {"model": composed, "untrained": beside}

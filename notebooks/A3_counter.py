@@ -26,6 +26,7 @@ from lcs_utils.evaluation import hand_counts, sentences, strips
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.counter import report as counter_report
 from lcs_utils.counter import visible
+from lcs_utils.evaluation.agreement import agreement
 from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
 from lcs_utils.stats import as_dicts
 from lcs_utils.widgets.hand_count import HandCounter
@@ -76,7 +77,7 @@ Markdown(counter_report.named(visible.read()))
 # spoiled renders (A7) the same eye passes hardly any 32 px picture.
 
 # %%
-hands = hand_counts.agreement(seen, stored)
+hands = agreement(seen, stored)
 files = strips.behind(told_path(preset), hand_counts.COUNTS)
 numbers = {"confusion": hands.counts.tolist()}
 path = plotting.save_figure(hands.plot(), "hand_counts", preset, numbers, seed, files)
@@ -101,7 +102,7 @@ Markdown(sentences.k_by_eye(seen, stored, names))
 # %% [markdown]
 # ## Count some yourself
 # Answer with a key 0-9 or a click; `?` says that a picture does not look like CLEVR. Answers are stored one
-# by one under `runs/`, and `hand_counts.agreement` compares them with the counter as above.
+# by one under `runs/`, and `agreement` compares them with the counter as above.
 
 # %%
 blind = hand_counts.choose(["exp1", "exp2", "exp3"], [1, 4, 7], 2, order=seed, preset=preset)

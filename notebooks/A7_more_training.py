@@ -24,7 +24,7 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, by_eye, more_training, net_locality, null_figures, strips
-from lcs_utils.evaluation.hand_counts import COUNTS, read_counts
+from lcs_utils.evaluation.hand_count_rows import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.sizes import SIZES

@@ -9,6 +9,7 @@ import torch
 from lcs_utils import nets, paths
 from lcs_utils.evaluation import family_grids
 from lcs_utils.evaluation import hand_counts as hc
+from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
 from lcs_utils.evaluation.rows import Row, write_rows
 from lcs_utils.widgets.hand_count import HandCounter
 
@@ -19,19 +20,19 @@ SHOWN = [
 
 def test_kappa_of_tables_worked_out_by_hand():
     table = np.array([[20, 5], [10, 15]])  # Cohen's textbook example: 0.7 observed, 0.5 by chance
-    assert hc.kappa(table) == pytest.approx(0.4)
-    assert hc.kappa(np.diag([3, 4, 5])) == 1 and hc.kappa(np.full((2, 2), 5)) == pytest.approx(0)
-    assert hc.kappa(np.array([[0, 5], [5, 0]])) == pytest.approx(-1)
+    assert kappa(table) == pytest.approx(0.4)
+    assert kappa(np.diag([3, 4, 5])) == 1 and kappa(np.full((2, 2), 5)) == pytest.approx(0)
+    assert kappa(np.array([[0, 5], [5, 0]])) == pytest.approx(-1)
     ordered = np.array([[10, 0, 0], [0, 0, 10], [0, 0, 10]])  # only neighbors are confused
-    assert hc.kappa(ordered) == pytest.approx(0.5) and hc.kappa(ordered, 2) == pytest.approx(1 - 10 / 50)
-    assert hc.kappa(ordered) < hc.kappa(ordered, 1) < hc.kappa(ordered, 2)
-    assert math.isnan(hc.kappa(np.array([[7]])))
+    assert kappa(ordered) == pytest.approx(0.5) and kappa(ordered, 2) == pytest.approx(1 - 10 / 50)
+    assert kappa(ordered) < kappa(ordered, 1) < kappa(ordered, 2)
+    assert math.isnan(kappa(np.array([[7]])))
     with pytest.raises(ValueError, match="at least one sample"):
-        hc.kappa(np.zeros((2, 2), int))
+        kappa(np.zeros((2, 2), int))
 
 
 def test_confusion_counts_pairs():
-    table = hc.confusion(np.array([0, 2, 2, 1]), np.array([0, 2, 3, 1]))
+    table = confusion(np.array([0, 2, 2, 1]), np.array([0, 2, 3, 1]))
     assert table.shape == (4, 4) and table.sum() == 4 and table[2, 3] == 1 and np.trace(table) == 3
 
 
@@ -44,22 +45,20 @@ def rows(difference=0, plausibility=1.0):
 
 def test_agreement_joins_the_same_samples():
     hands = [hc.HandCount(s, s.k, 1, "me") for s in SHOWN]
-    same = hc.agreement(hands, rows())
-    assert (
-        hc.kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
-    )
-    other = hc.agreement(hands, rows(1, 0.1))
-    assert hc.kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]]
+    same = agreement(hands, rows())
+    assert kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
+    other = agreement(hands, rows(1, 0.1))
+    assert kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]]
     assert "hands +1.00" in other.lines()[0] and "  net exp2: 4 samples, same count 0.00" in "".join(
         other.lines()
     )
-    wrong = hc.Agreement(
+    wrong = Agreement(
         [(h._replace(plausible=0), r) for h, r in same.pairs], same.counts, np.array([[1, 3], [0, 0]])
     )
     assert wrong.lines()[2] == "4 samples look wrong, of which the counter takes 3 for plausible"
     assert wrong.lines()[3].endswith(", 0 look right") and not same.lines()[3].endswith(", 0 look right")
     with pytest.raises(ValueError, match="none of 8 hand counts meets a row"):
-        hc.agreement(hands, [r._replace(weights="f" * 12) for r in rows()])
+        agreement(hands, [r._replace(weights="f" * 12) for r in rows()])
 
 
 def test_the_command_says_which_counter_and_how_many_counts_met_no_row(tmp_path, monkeypatch, capsys):

@@ -20,7 +20,8 @@ from lcs_utils.evaluation import (
     training_sets,
 )
 from lcs_utils.evaluation.against_null import Beside
-from lcs_utils.evaluation.hand_counts import HandCount, Shown, agreement
+from lcs_utils.evaluation.agreement import agreement
+from lcs_utils.evaluation.hand_count_rows import HandCount, Shown
 from lcs_utils.evaluation.memorization import REAL, Near
 from lcs_utils.evaluation.rows import Row, encode
 from lcs_utils.models.local_patch import patch_conditions

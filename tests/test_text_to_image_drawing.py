@@ -7,23 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tiny_standin import TINY
 
-from lcs_utils.text_to_image import adapter, captions, data, prompts, standin, success
+from lcs_utils.text_to_image import adapter, data, prompts, standin, success
 from lcs_utils.text_to_image.prompts import Moment, Prompt
 
-TINY = standin.Size(
-    (16, 16),
-    (2, 2),
-    (1, 1),
-    (8, 8),
-    16,
-    2,
-    16,
-    latents=4,
-    vae_attention=False,
-    length=16,
-    words=captions.WORDS,
-)
 ASKED = [Prompt("cube", "a gray cube", "cube"), Prompt("empty", "", "")]
 
 

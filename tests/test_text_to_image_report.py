@@ -6,7 +6,7 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from lcs_utils.text_to_image import figures, prompts, report, row_figures
+from lcs_utils.text_to_image import figures, prompt_cosines, prompts, report, row_figures
 from lcs_utils.text_to_image.truth import Row
 
 NETS = {"t1": "T1", "untrained": "untrained"}
@@ -28,7 +28,7 @@ def test_vectors_less_their_mean_have_a_cosine_by_construction():
     for vectors in ((x, -x), (x, -x, y, -y), (x, -x, y, -y, z, -z), (x, -x, x, -x)):
         found = attention(torch.stack(vectors))
         said = figures.mean_cosines(found, found)["mean"]["mid"]["1"]
-        least = prompts.least_mean_cosine(len(vectors))
+        least = prompt_cosines.least_mean_cosine(len(vectors))
         assert said["two prompts"] == pytest.approx(least, abs=1e-3)
         assert said["absolute"] >= -least - 1e-3
     generator = torch.Generator().manual_seed(0)
@@ -36,10 +36,10 @@ def test_vectors_less_their_mean_have_a_cosine_by_construction():
         lengths = (spread * torch.randn(8, 1, generator=generator)).exp()
         found = attention(lengths * torch.randn(8, 400, generator=generator))
         said = figures.mean_cosines(found, found)["mean"]["up"]["1"]["two prompts"]
-        assert (abs(said - prompts.least_mean_cosine(8)) < 0.01) == (spread == 0)
-        assert said >= prompts.least_mean_cosine(8) - 1e-3
+        assert (abs(said - prompt_cosines.least_mean_cosine(8)) < 0.01) == (spread == 0)
+        assert said >= prompt_cosines.least_mean_cosine(8) - 1e-3
     with pytest.raises(ValueError, match="n must be"):
-        prompts.least_mean_cosine(1)
+        prompt_cosines.least_mean_cosine(1)
 
 
 def test_a_signed_mean_of_zero_hides_what_the_absolute_one_shows():
@@ -65,9 +65,9 @@ def test_of_the_mid_block_the_first_five_layers_are_taken():
     }
     of_all = (10 - 5 * 81) / (10 + 5 * 81)
     for part, places, cosine in (("mid", 10, 1), ("mid_block", 10, 1), ("up", 20, of_all)):
-        assert prompts.differences(found, 1.0, part, "empty").shape == (2, places)
+        assert prompt_cosines.differences(found, 1.0, part, "empty").shape == (2, places)
         assert figures.part_maps(found, 1.0, part, "empty").shape == (2, 1, 2)
-        got = float(prompts.cosines(found, 1.0, part, "empty")[0, 1])
+        got = float(prompt_cosines.cosines(found, 1.0, part, "empty")[0, 1])
         assert got == pytest.approx(cosine)
     torch.testing.assert_close(figures.part_maps(found, 1.0, "mid", "empty")[:, 0], torch.stack([x, x]))
 

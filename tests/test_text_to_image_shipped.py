@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
+import tiny_standin
 import torch
 from diffusers import StableDiffusionXLPipeline
 
@@ -22,6 +23,7 @@ from lcs_utils.text_to_image import (
     data,
     figures,
     kinds,
+    prompt_cosines,
     prompts,
     reader,
     report,
@@ -32,19 +34,7 @@ from lcs_utils.text_to_image import (
     truth,
 )
 
-TINY = standin.Size(
-    (16, 16),
-    (2, 2),
-    (1, 1),
-    (8, 8),
-    16,
-    2,
-    16,
-    latents=6,
-    vae_attention=False,
-    length=16,
-    words=captions.WORDS,
-)
+TINY = replace(tiny_standin.TINY, latents=6)
 FEW = replace(
     prompts.SMALL,
     guidance=2.0,
@@ -105,25 +95,25 @@ def test_the_notebooks_path_runs_on_any_folder(folder, tmp_path):
     said = figures.words_numbers(FEW.scenes, [(latents, heard)])
     assert all(abs(sum(of.values()) - 1) < 0.01 for of in said[FEW.scenes[0]].values())
     both = prompts.attended(denoiser, prompts.asked(FEW), FEW, (1, 2), 3, samples=2)
-    found = prompts.of_singles(both, FEW)
+    found = prompt_cosines.of_singles(both, FEW)
     assert all(len(of) == len(FEW.singles) + 1 for of in found.values())
     figures.plot_maps(found, FEW.singles)
     figures.plot_cosines(found, FEW.singles)
     again = prompts.attended(denoiser, prompts.asked(FEW), FEW, (1, 2), 3, samples=2, seed=1)
-    said = prompts.composites(both, FEW, "mid", again)
-    beside = prompts.composites(both, FEW, "mid")  # an untrained net's come from rows, without other seeds
+    said, up = (prompt_cosines.composites(both, FEW, part, again) for part in ("mid", "up"))
+    beside = prompt_cosines.composites(both, FEW, "mid")  # an untrained net's, from rows: no other seeds
     assert {kind for of in said["mean"].values() for kind in of} == {"own", "other", "again"}
     assert {kind for of in beside["mean"].values() for kind in of} == {"own", "other"}
-    figures.plot_composites({"mid": said, "up": prompts.composites(both, FEW, "up", again)}, {"mid": beside})
-    means = figures.mean_cosines(found, prompts.of_singles(again, FEW))
+    figures.plot_composites({"mid": said, "up": up}, {"mid": beside})
+    means = figures.mean_cosines(found, prompt_cosines.of_singles(again, FEW))
     assert report.cosine_words(means, len(FEW.singles)).count("(") == 1 + sum(
         len(of) for b in means.values() for of in b.values()
     )
     plt.close("all")
-    cosines = prompts.cosines(found, next(iter(found))[0], "mid", "empty")
+    cosines = prompt_cosines.cosines(found, next(iter(found))[0], "mid", "empty")
     torch.testing.assert_close(cosines.diagonal(), torch.ones(len(FEW.singles)))
     with pytest.raises(ValueError, match="unknown baseline 'none'; allowed: empty, mean"):
-        prompts.differences(found, next(iter(found))[0], "mid", "none")
+        prompt_cosines.differences(found, next(iter(found))[0], "mid", "none")
     with pytest.raises(ValueError, match="unknown baseline 'none'; allowed: empty, mean"):
         figures.part_maps(found, next(iter(found))[0], "mid", "none")
     with pytest.raises(FileNotFoundError, match="neither 'standin', .* nor a folder with a model_index.json"):
@@ -157,9 +147,9 @@ def test_a_prompt_is_itself_from_the_same_noise_and_not_from_chance():
         {(1.0, "mid_block"): [torch.randn(40, 40, generator=generator) for _ in range(4)]} for _ in range(2)
     )
     for baseline in ("empty", "mean"):
-        same = prompts.other_seeds(noise, noise, 1.0, "mid", baseline)
+        same = prompt_cosines.other_seeds(noise, noise, 1.0, "mid", baseline)
         torch.testing.assert_close(same, torch.ones(3))
-        assert prompts.other_seeds(noise, other, 1.0, "mid", baseline).abs().max() < 0.1
+        assert prompt_cosines.other_seeds(noise, other, 1.0, "mid", baseline).abs().max() < 0.1
 
 
 def test_sampling_is_the_pipeline_s_own(folder):

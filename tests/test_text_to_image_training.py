@@ -2,8 +2,11 @@
 what is told of which latents, and which renders training may see.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import tiny_standin
 import torch
 from diffusers import DDPMScheduler
 from scipy.ndimage import binary_dilation
@@ -15,19 +18,7 @@ from lcs_utils.text_to_image import adapter, captions, data, loop, scoring, stan
 from lcs_utils.text_to_image.captions import STYLES, Scene
 
 # three levels of the VAE: 64 px are 16x16 latents, as trained
-TINY = standin.Size(
-    (16, 16),
-    (2, 2),
-    (1, 1),
-    (8, 8, 8),
-    16,
-    2,
-    16,
-    latents=4,
-    vae_attention=False,
-    length=16,
-    words=captions.WORDS,
-)
+TINY = replace(tiny_standin.TINY, vae=(8, 8, 8))
 SCENES = [
     Scene((("red", "cylinder"),)),
     Scene((("gray", "cube"), ("cyan", "sphere"))),

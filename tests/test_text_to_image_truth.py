@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from tiny_standin import TINY
 
 from lcs_utils.features import contexts, measures
 from lcs_utils.text_to_image import (
@@ -22,20 +23,6 @@ from lcs_utils.text_to_image import (
     truth,
 )
 from lcs_utils.text_to_image.captions import Scene
-
-TINY = standin.Size(
-    (16, 16),
-    (2, 2),
-    (1, 1),
-    (8, 8),
-    16,
-    2,
-    16,
-    latents=4,
-    vae_attention=False,
-    length=16,
-    words=captions.WORDS,
-)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Images judged by eye and by the counter: samples of nets among clean and spoiled renders (App. E.2).
 
-found = compare(hand_counts.read_counts(), LABELS)
+found = compare(hand_count_rows.read_counts(), LABELS)
 plot(found)
 """
 
@@ -13,8 +13,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils import paths, store
-from lcs_utils.evaluation import controls, hand_counts
-from lcs_utils.evaluation.hand_counts import Agreement, HandCount
+from lcs_utils.evaluation import controls
+from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
+from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK, largest_k
 from lcs_utils.evaluation.sizes import SIZES, bare
@@ -112,7 +113,7 @@ def compare(
     Raises ValueError if none was judged.
     """
     mine = [hand for hand in hands if hand.shown.net in labels and hand.counted_by == LOOKER]
-    found = hand_counts.agreement(mine, rows() if stored is None else list(stored))
+    found = agreement(mine, rows() if stored is None else list(stored))
     seen: dict[str, dict[str, Seen]] = {}
     for name, label in labels.items():
         for span, ks in SPANS.items():
@@ -138,7 +139,7 @@ def compare(
                 interval(bias),
                 interval(extras),
             )
-    counts, looks = hand_counts.kappa(found.counts), hand_counts.kappa(found.plausible)
+    counts, looks = kappa(found.counts), kappa(found.plausible)
     return Compared(seen, found, looks, counts)
 
 
@@ -189,7 +190,7 @@ def twice(hands: Sequence[HandCount], found: Compared) -> Twice | None:
     def kappas(counts: Sequence[tuple[int, int]], looks: Sequence[tuple[bool, bool]]) -> tuple[float, float]:
         table = np.zeros((2, 2), int)
         np.add.at(table, tuple(np.array(looks, int).T), 1)
-        return hand_counts.kappa(table), hand_counts.kappa(hand_counts.confusion(*np.array(counts).T))
+        return kappa(table), kappa(confusion(*np.array(counts).T))
 
     counts = [(one.count, again.count) for one, again, _ in both]
     eye = kappas(counts, [(one.plausible, again.plausible) for one, again, _ in both])

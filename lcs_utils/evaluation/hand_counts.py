@@ -1,5 +1,4 @@
-"""Objects counted by eye, blind to net and K, and the counter's agreement with them: Cohen's kappa, confusion
-(App. E.2).
+"""Objects counted by eye, blind to net and K (App. E.2); `agreement` compares the counter with them.
 
     python -m lcs_utils.evaluation.hand_counts sheets runs/sheets --nets "exp1, 64 px" "render, 64 px" --k 1-9
     python -m lcs_utils.evaluation.hand_counts record runs/sheets answers.txt --counted-by "who or what"
@@ -17,9 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt8
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
+from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
@@ -29,8 +26,9 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes, controls, families, sizes
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.agreement import agreement
 from lcs_utils.evaluation.hand_count_rows import COUNTS, HandCount, Shown, read_counts, record
-from lcs_utils.evaluation.rows import PLAUSIBLE, STANDARD, Row, read_rows, told_path
+from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, rounded, sheet_path
 from lcs_utils.plotting import to_uint8
 
@@ -175,97 +173,6 @@ def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
             raise ValueError(f"numbers are 0..{n - 1}, each once; got {words[0]}")
         found[int(words[0])] = (int(words[1]), len(words) == 2)
     return found
-
-
-def confusion(
-    hands: Int[np.ndarray, "samples"], counter: Int[np.ndarray, "samples"]
-) -> Int[np.ndarray, "n n"]:
-    """How often hands counted i objects (row) and the counter j (column)."""
-    n = int(max(hands.max(), counter.max())) + 1
-    table = np.zeros((n, n), int)
-    np.add.at(table, (hands, counter), 1)
-    return table
-
-
-def kappa(table: Int[np.ndarray, "n n"], power: int = 0) -> float:
-    """Cohen's kappa: agreement beyond chance, 1 is perfect, 0 chance.
-
-    `power` 0: equal or not; 1, 2: differences weigh |i - j|^power. nan where both always give one and the
-    same count. Raises ValueError for an empty table.
-    """
-    if table.sum() == 0:
-        raise ValueError("kappa needs at least one sample that both have counted")
-    i, j = np.indices(table.shape)
-    cost = (i != j) if power == 0 else np.abs(i - j) ** power
-    chance = (cost * np.outer(table.sum(1), table.sum(0))).sum() / table.sum()
-    return float(1 - (cost * table).sum() / chance) if chance else math.nan
-
-
-class Agreement(NamedTuple):
-    """Hands against counter: `pairs` (hand count, row), confusion of counts and of "plausible" (no, yes by
-    no, yes).
-    """
-
-    pairs: list[tuple[HandCount, Row]]
-    counts: Int[np.ndarray, "n n"]
-    plausible: Int[np.ndarray, "2 2"]
-
-    def lines(self) -> list[str]:
-        """The agreement in words and numbers."""
-        n, difference = len(self.pairs), np.array([row.count - hand.count for hand, row in self.pairs])
-        said = [
-            f"{n} samples; same count {np.mean(difference == 0):.3f}, "
-            f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus hands "
-            f"{difference.mean():+.2f}",
-            f"Cohen's kappa {kappa(self.counts):.3f}, linearly weighted {kappa(self.counts, 1):.3f}, "
-            f"quadratically {kappa(self.counts, 2):.3f}; of plausible or not {kappa(self.plausible):.3f}",
-            f"{self.plausible[0].sum()} samples look wrong, of which the counter takes "
-            f"{self.plausible[0, 1]} for plausible",
-        ]
-        for what in ("net", "k"):
-            for value in sorted({getattr(hand.shown, what) for hand, _ in self.pairs}):
-                chosen = [getattr(hand.shown, what) == value for hand, _ in self.pairs]
-                part = difference[chosen]
-                right = sum(hand.plausible for (hand, _), here in zip(self.pairs, chosen) if here)
-                same = (
-                    f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}, {right} look right"
-                )
-                said.append(f"  {what} {value}: {len(part)} samples, {same}")
-        return said
-
-    def plot(self) -> Figure:
-        """The confusion of counts; each number is how many samples got these two counts."""
-        shown = self.counts[: np.flatnonzero(self.counts.any(1)).max() + 1]
-        high, wide = shown.shape
-        figure, axes = plt.subplots(figsize=(0.3 * wide + 1.2, 0.3 * high + 0.9))
-        axes.imshow(np.sqrt(shown), cmap="Blues")  # roots, so that single samples are seen
-        for i, j in np.argwhere(self.counts):
-            color = "w" if self.counts[i, j] > 15 else "k"
-            axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=8, color=color)
-        axes.set(xlabel="objects, by the counter", ylabel="objects, counted blind")
-        axes.set(xticks=range(wide), yticks=range(high), xlim=(-0.5, wide - 0.5), ylim=(high - 0.5, -0.5))
-        axes.grid(False)
-        return figure
-
-
-def agreement(hands: list[HandCount], rows: list[Row]) -> Agreement:
-    """Hand counts joined with the counter's rows of the same samples. Raises ValueError when none meet."""
-    by_sample = {Shown(*(getattr(r, name) for name in Shown._fields)): r for r in rows}
-    pairs = [(hand, by_sample[hand.shown]) for hand in hands if hand.shown in by_sample]
-    if not pairs:
-        raise ValueError(
-            f"none of {len(hands)} hand counts meets a row of the counter; measure those nets and K again"
-        )
-
-    def column(pick):
-        return np.array([pick(*pair) for pair in pairs])
-
-    counts = confusion(column(lambda hand, row: hand.count), column(lambda hand, row: row.count))
-    table = np.zeros((2, 2), int)
-    np.add.at(
-        table, (column(lambda h, r: h.plausible), column(lambda h, r: int(r.plausibility >= PLAUSIBLE))), 1
-    )
-    return Agreement(pairs, counts, table)
 
 
 def _sheets(args) -> None:

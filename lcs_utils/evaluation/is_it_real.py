@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
 from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
-from lcs_utils.evaluation.hand_counts import HandCount, agreement
+from lcs_utils.evaluation.agreement import agreement
+from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import PALETTE, band

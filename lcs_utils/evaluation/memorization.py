@@ -32,7 +32,8 @@ from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import Denoiser, final, from_uint8, karras_sigmas, sample
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.family_grids import HELD_OUT, LARGEST_K
-from lcs_utils.evaluation.hand_counts import Shown, images_of
+from lcs_utils.evaluation.hand_count_rows import Shown
+from lcs_utils.evaluation.hand_counts import images_of
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet
 from lcs_utils.nets import trained

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from lcs_utils import nets
 from lcs_utils.evaluation import row_claims, rules
 from lcs_utils.evaluation.against_null import Beside
+from lcs_utils.evaluation.agreement import Agreement
 from lcs_utils.evaluation.claims import NO, say_interval
-from lcs_utils.evaluation.hand_counts import Agreement, HandCount
+from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.memorization import PLANTED, RATIO, REAL, Near, likeness, memorized
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row

@@ -16,15 +16,8 @@ from lcs_utils.clevr.scenes import COLOR_RGB
 from lcs_utils.plotting import PALETTE, to_uint8
 from lcs_utils.text_to_image.adapter import PromptDenoiser, dominant
 from lcs_utils.text_to_image.data import decode
-from lcs_utils.text_to_image.prompts import (
-    Attended,
-    Heard,
-    Prompt,
-    cosines,
-    layers_of,
-    minus_baseline,
-    other_seeds,
-)
+from lcs_utils.text_to_image.prompt_cosines import cosines, layers_of, minus_baseline, other_seeds
+from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt
 
 NONE = "#E8E8E8"
 PALE = 0.55  # share of white in the color of a word that dominates with others
@@ -131,7 +124,7 @@ def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Fig
 def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.Tensor:
     """Mean over a part's layers, at its largest layer's size, minus a baseline: [prompts height width].
 
-    Raises ValueError as `prompts.differences`.
+    Raises ValueError as `prompt_cosines.differences`.
     """
     layers = [torch.stack(of) for of in layers_of(found, sigma, part)]
     size = max((tuple(of.shape[-2:]) for of in layers), key=np.prod)

@@ -8,15 +8,18 @@ import torch
 from lcs_utils.text_to_image import standin
 from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.figures import BASELINES, PARTS
-from lcs_utils.text_to_image.prompts import Attended, Prompt, Study, attended, cosines
+from lcs_utils.text_to_image.prompt_cosines import cosines
+from lcs_utils.text_to_image.prompts import Attended, Prompt, Study, attended
 from lcs_utils.text_to_image.training import SIZE
 
 
 def within_and_between(
     found: Attended, singles: Sequence[Prompt], sigma: float, part: str, baseline: str
 ) -> tuple[float, float]:
-    """Mean cosines of two prompts of one kind, and of two kinds, from `prompts.cosines`. Raises ValueError
-    unless some prompts share a kind and some do not."""
+    """Mean cosines of two prompts of one kind, and of two kinds, from `prompt_cosines.cosines`.
+
+    Raises ValueError unless some prompts share a kind and some do not.
+    """
     kinds = [prompt.kind for prompt in singles]
     alike = torch.tensor([[a == b for b in kinds] for a in kinds])
     pairs = ~torch.eye(len(kinds), dtype=torch.bool)

@@ -13,7 +13,8 @@ from lcs_utils.text_to_image import structure, success, truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
 from lcs_utils.text_to_image.captions import Scene, caption, held_out
 from lcs_utils.text_to_image.figures import BASELINES, PARTS, Parted, part_maps
-from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study, least_mean_cosine
+from lcs_utils.text_to_image.prompt_cosines import least_mean_cosine
+from lcs_utils.text_to_image.prompts import FOLDER, SMALL, Attended, Prompt, Study
 from lcs_utils.text_to_image.row_figures import one
 from lcs_utils.text_to_image.scoring import SIGMAS
 from lcs_utils.text_to_image.truth import Row
@@ -196,8 +197,8 @@ def by_noise_words(rows: Sequence[Row], measure: str, cases: dict[str, str], con
 
 
 def composite_words(said: Parted, rows: Sequence[Row], sigma: float = 2.0) -> str:
-    """Table of the cosines of `prompts.composites` by part and baseline, mean and range over prompts; with
-    stored rows, below it, where T1's attention tells a word's own object from the other."""
+    """Table of the cosines of `prompt_cosines.composites` by part and baseline, mean and range over prompts;
+    with stored rows, below it, where T1's attention tells a word's own object from the other."""
     labels = list(next(iter(said.values()))[next(iter(BASELINES))])
     held = len({label.split(" at ")[0] for label in labels})
     lines = [
@@ -238,7 +239,7 @@ def own_object_words(rows: Sequence[Row], parts: Sequence[str] = tuple(PARTS), s
 
 
 def composites_untrained(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, float]]]:
-    """What `prompts.composites` finds in an untrained net, rebuilt from stored rows."""
+    """What `prompt_cosines.composites` finds in an untrained net, rebuilt from stored rows."""
     found: dict = {}
     for row in rows:
         if row.net == "untrained" and row.measure == "composite cosine":

@@ -15,6 +15,7 @@ from lcs_utils.text_to_image import prompts, reader, scoring, standin, structure
 from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
 from lcs_utils.text_to_image.captions import HELD_STYLES
 from lcs_utils.text_to_image.data import RESOLUTION
+from lcs_utils.text_to_image.prompt_cosines import composites
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.training import SIZE, folder_of
 
@@ -52,9 +53,9 @@ def rows_of(net: str, pipeline, number: int, pictures: int) -> list[truth.Row]:
 
 
 def composite_rows(net: str, denoiser: PromptDenoiser, samples: int = 10) -> Iterator[truth.Row]:
-    """`prompts.composites` in the mid block as rows, without an interval (App. G)."""
+    """`prompt_cosines.composites` in the mid block as rows, without an interval (App. G)."""
     both = prompts.attended(denoiser, prompts.asked(prompts.SMALL), prompts.SMALL, samples=samples)
-    for baseline, of in prompts.composites(both, prompts.SMALL, "mid").items():
+    for baseline, of in composites(both, prompts.SMALL, "mid").items():
         for label, values in of.items():
             for control, value in (("", values["own"]), ("other", values["other"])):
                 case = f"{baseline}: {label}"
