@@ -50,8 +50,8 @@
 # %% [markdown]
 # ## In every notebook
 # - The first code cell holds the **parameters**. `preset` is `"tiny"` (what comes with the repository:
-#   nets of 32 px and, in 04 to 06, 08, 08b, A1, A2 and A7, stored measurements and samples of nets of
-#   64 px), `"small"` (64 px; some of these nets come with the repository) or `"paper"` (the paper's
+#   nets of 32 px and, in 00, 04 to 06, 08, 08b, A1, A2, A6 and A7, stored nets, measurements or samples
+#   of 64 px), `"small"` (64 px; some of these nets come with the repository) or `"paper"` (the paper's
 #   sizes, which need nets trained at them).
 # - Widgets work by mouse or keyboard: Tab to one, then use the arrow keys or Enter. If the kernel does
 #   not answer, they say so.

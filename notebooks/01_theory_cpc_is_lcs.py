@@ -86,8 +86,8 @@ assert plain_gap < 1e-12
 # ## Every set of conditions, every noise level; and one wrong reading
 # Does the lemma hold on images? The images have a smooth random background and three conditions, each
 # painting its own square in one of three colors. The subsets depend on $J$: a pixel of $M_c$ is
-# *background* when $c$ is not active. (App. B distinguishes three cases; our text of it has two in
-# words.) The upper curve lets such a pixel look only at $M_c$.
+# *background* when $c$ is not active. (App. B distinguishes three cases; their formulas are lost, our text describes
+# two of them.) The upper curve lets such a pixel look only at $M_c$.
 
 # %%
 cpc = squares.three_squares()
@@ -164,7 +164,7 @@ widgets.frame_slider(frames, [f"{s:.2f}" for s in stops], "noise level sigma", s
 # %%
 product, lit = breaks.product, breaks.shared_light
 Markdown(f"""
-| law | difference of log densities | summed block by block |
+| distribution | difference of log densities | summed block by block |
 |---|---|---|
 | composition | {product.left:.3f} | {product.right:.3f} |
 | under a shared light | {lit.left:.3f} | {lit.right:.3f} |

@@ -135,7 +135,7 @@ assert slopes.gap < 1e-6 and slopes.heat < 1e-9
 
 # %% [markdown]
 # **What to look for.** Nothing above compares samples: every number is computed from exact
-# distributions. Noise helps, but at high noise *any* two distributions approach each other; that
-# composition matters there is the subject of notebook 02b.
+# distributions. Noise helps, but at high noise *any* two distributions approach each other; whether
+# conditions act there is measured in notebook 07.
 #
 # **What differs from the paper.** The family, its dial and the reading of eq. (7) are ours.

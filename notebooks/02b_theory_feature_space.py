@@ -91,7 +91,8 @@ assert max(corollary.gaps.values()) < 1e-6 < 0.3 < corollary.pixel_blocks
 # map, $A\#N_t[p]$, with map then noise, $N_t[A\#p]$. The gap between scores vanishes, as it does
 # between *any* two distributions, because all scores vanish at high noise; that between denoisers does
 # because both distributions have the same mean. Look at the dashed curves: relative to the score, and
-# in KL, the gap grows and stays.
+# in KL, the gap grows and stays. The fifth reading leaves the map out of one
+# side: the KL from $N_t[A\#p]$ to $N_t[p]$ vanishes, as between any two.
 
 # %%
 sigmas = feature_maps.SIGMAS

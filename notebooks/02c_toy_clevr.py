@@ -39,8 +39,8 @@ low, high = 0.1, 3.0  # noise levels
 # grid, up to three per scene. Exp. 1 is told all occupied cells. Exp. 2 is told one and must infer the
 # others from the whole image. Several labels can be read in two ways: *any* one of them may hold the
 # labeled object, or *each* does. Both fit its training data perfectly. Exp. 3 infers from the
-# neighboring cells; a label whose window holds no other need not choose. Look for rings without an
-# object.
+# neighboring cells; a label whose window holds no other need not choose. Rings are the labels: look for
+# rings without an object.
 
 # %%
 samples = toy_clevr.sample([1, 4, 9], seed)

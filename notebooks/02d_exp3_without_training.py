@@ -47,8 +47,8 @@ live = training_free_report.draw_live(training_images, [1, 4, 9], seed)
 
 # %%
 words = (
-    "Samples of the closed-form score: at radius one and two objects stand at most of the labels, at "
-    "nine labels as mosaics; over whole images a training image with at most three objects appears."
+    "Samples of the closed-form score: at radius one objects stand at most of the labels, at nine as "
+    "mosaics; at radius two most of nine labels are empty; over whole images a training image appears."
 )
 values = {"labels": live.asked, "distance_to_nearest_training_image": live.copies}
 figure = training_free_report.show_samples(live)
@@ -103,8 +103,8 @@ assert listed[4].low > random[6].high > random[6].low > listed[6].value
 
 # %% [markdown]
 # **What to look for.** Above chance, radius 1 fills more than the others at nine labels, but an object
-# is wider than its window and comes out as a mosaic of several. With radius 3, and with radius 2 except
-# where nine stand close, objects are whole. Where a window holds labels that no training patch shows
+# is wider than its window and comes out as a mosaic of several. With radius 2 and 3 most objects are whole at
+# one and four labels, not all. Where a window holds labels that no training patch shows
 # together, objects are left out: from four labels to six, radius 2 falls more at the paper's locations
 # than at random cells, where a label's window holds no other. Four times the scenes do not cure that,
 # since none has two labels. At six the trained net fills more cells than the closed form of its radius,

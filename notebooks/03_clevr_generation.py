@@ -154,7 +154,7 @@ assert all(n == 3 for n in labels_per_image["all"]) and all(n == 1 for n in labe
 assert all(n == 2 for n in labels_per_image["drop_one"]) and min(at_tests) > 0
 again = render([scenes.sample_scene(seed, 10, 1)], 128).transpose(0, 3, 1, 2)
 assert np.array_equal(again[0], images[0][0])  # same (seed, index), same bytes
-assert rates[128] > 8  # ten times Cycles' rate; a quiet core gives about 45
+assert rates[128] > 8  # ten times Cycles' rate
 print("test locations that no training scene occupies:", sum(s == 0 for s in at_tests))
 
 # %% [markdown]

@@ -119,7 +119,7 @@ path = plotting.save_figure(figure, "locality_against_noise", preset, values, se
 # **Among conditions**: does a net hear nearby conditions more than a net that hears all alike? For Exp. 3
 # chance is that of its window. **Among pixels**: is the square small beside the image's 32 px, and beside
 # that of the Gaussian, which has no reason to be local? The answer depends on the word "energy". We take
-# squared influence; the numbers in brackets use absolute values, which was our reading until late. The
+# squared influence; the numbers in brackets use absolute values, which we used first. The
 # maps are bright at the center, and faint but wide around it.
 
 # %%
@@ -170,7 +170,7 @@ Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_local
 # no null here. With K, which also asks for the number of objects, the correlation is lower, and among
 # nets told all labels its sign depends on the rule.
 #
-# ## Fig. 12: why a CIFAR-10 net delocalizes
+# ## Fig. 12: does a centered subject make a net look far?
 # The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small nets of
 # ours test the first half. Both were trained on scenes of ONE object, without labels, for the same number
 # of steps; in one training set the object is always in the middle, in the other anywhere. Both denoised

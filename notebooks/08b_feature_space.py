@@ -11,7 +11,7 @@
 #
 # **Claim** (section 4, eq. (3), Figs. 5, 11): where composition is not local in pixels, it is a
 # composition in features: the conditions' mean differences in a layer are orthogonal. The paper shows
-# matrices of cosines and calls them subjective.
+# matrices of cosines, and calls its choice of layers "empirical and subjective" (App. E.4).
 #
 # **Here the answer depends on the layer.** In the encoder an untrained net is closer to orthogonal than
 # Exp. 1. In the denoiser, and at 64 px in the decoder, Exp. 1 is closer; a mean over all layers cancels
@@ -59,7 +59,8 @@ seed, files = 0, strips.behind(*stored)
 # %% [markdown]
 # ## Cosines, the paper's picture (Fig. 11)
 # Eq. (3) for eight conditions, layer by layer, for nets told places (the first test locations) and nets
-# told colors. The two rows at the bottom are controls: labels permuted over draws, and random vectors.
+# told colors. A layer is a block's scale by its condition, the paper's MCScale. The paper averages those of
+# the encoder at 128 and 64 px; we show each layer, and below means by part of the net. The two rows at the bottom are controls: labels permuted over draws, and random vectors.
 # The paper looks for white off the diagonal. Beside each matrix is the mean off the diagonal, signed and
 # without sign. Can you tell the untrained nets?
 
@@ -85,8 +86,9 @@ Markdown(report.cosine_table(rows, twins))
 
 # %% [markdown]
 # ## Additivity
-# $R^2(K)$ is one where the answer to K conditions is the sum of the answers to each. For an exact CPC
-# (conditional projective composition, 01) this holds in the denoiser itself, by Lemma 1. A ring marks the
+# $R^2(K)$ is one where the answer to K conditions is the sum of the answers to each. For a CPC (conditional
+# projective composition, 01) whose background is independent between the blocks this holds in the denoiser
+# itself; on a correlated background the sum is wrong and the local score is not (01b). A ring marks the
 # largest K in training. A net that hardly hears its conditions is additive too, so the size of the effect
 # stands beside it. The three panels of additivity share one axis.
 

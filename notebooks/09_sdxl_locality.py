@@ -18,8 +18,8 @@
 #
 # **Here we check this** on a small model with SDXL's architecture. It was trained on captions of renders, so
 # that objects, masks and captions are known. Net T1 was told all objects; net T2, like Exp. 2, only one of
-# them. T1 mostly draws styles and single objects as asked, including pairs that it never saw; two objects it
-# seldom draws right, and T2 never does. T1's words act at objects. Their own object gets somewhat more of
+# them. With guidance T1 mostly draws styles and single objects as asked, including pairs that it never saw;
+# two objects it seldom draws right, and T2 never does. T1's words act at objects. Their own object gets somewhat more of
 # this than the other one (*own part*; chance is one half) when the word is deleted from the prompt, and so
 # from the pooled embedding, which has no place. It gets most when the pooled embedding keeps the word. T2's
 # words do so less in either case: conditional locality in pixels is weaker where composition fails. A map
@@ -92,7 +92,8 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # Noised renders, whose masks are known. AUC: the chance that a place inside a word's own object has a larger
 # influence than one outside (one half knows nothing). The word leaves the prompt (*word*), or only its
 # embedding, its attention or the pooled embedding. Beside them: the other object's mask, an untrained net and
-# shuffled maps. Where T1's values for its own and the other object's mask are close, a word is heard at
+# shuffled maps; in the table also the words of *another caption*, at this picture's objects, that is how much
+# any word is heard at any object. Where T1's values for its own and the other object's mask are close, a word is heard at
 # objects, not only at its own.
 
 # %%

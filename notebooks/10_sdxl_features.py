@@ -43,7 +43,8 @@ rows, files = truth.read(), report.files(model)
 # the mid block; here it has few places and finds no object, as shown below.) Left: minus the map of "" at its
 # end token, as in the paper. Right: minus the mean over prompts. Purple is more than the baseline, orange
 # less; each map is scaled to its own largest value. Everything is computed once more from other noise, to see
-# what chance in the samples does.
+# what chance in the samples does. Left out: Fig. 7's pictures of compositions that succeed or fail beside
+# their cosines; how often ours are right is in 09.
 
 # %%
 both, again = (
@@ -112,7 +113,7 @@ Markdown(report.auc_words(rows, report.ATTENDED))
 # %% [markdown]
 # ## Are objects and styles additive?
 # We measure the $R^2$ with which the sum of the denoiser's answers to each of two parts of a prompt predicts
-# its answer to both (Lemma 1): for two objects, and for an object and a style. A style touches every pixel
+# its answer to both: for two objects, and for an object and a style. A style touches every pixel
 # and yet, in T1, adds up, in pixels too. The two-object half is also a question of captions: told one object,
 # T1 learned that there is no other, so two captions of one object contradict each other. Hollow, and in
 # brackets below: the same net with the labels "neither", "one" and "the other" permuted. In one of three

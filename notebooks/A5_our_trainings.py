@@ -61,7 +61,7 @@ Markdown(
 # ## Other seeds
 # Exps. 1, 2 and 3 (r = 3) are trained again from other weights, on the same scenes in another order: one line
 # per training. The first nets of Exps. 1 and 2 also differ in their images: an earlier version of the
-# renderer drew the scenes, about one gray level from today's, which the other seeds saw. Do lines of one
+# renderer drew the scenes, hardly different from today's, which the other seeds saw. Do lines of one
 # color stay together?
 
 # %%

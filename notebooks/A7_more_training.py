@@ -105,7 +105,7 @@ Markdown(
 # in `data/counts/hand_counts.csv.gz`). How far do the nets stand from both controls? Does the counter, whose
 # rates all figures show, see more or fewer objects than the eye? Diamonds: a second counter, trained after
 # the rows were counted, also on objects of one color that stand in one another. It mostly counts them as one,
-# and about every second time it says that the picture is not CLEVR (A3).
+# and about every second time it says that the picture is not CLEVR (`data/checkpoints/counter64/README.md`).
 
 # %%
 looked = by_eye.compare_everywhere(read_counts())

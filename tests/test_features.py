@@ -28,8 +28,8 @@ CONCEPTS = {j: gaussian([0.5, -0.3 - 0.2 * j], 0.05 * WITHIN) for j in M}
 
 
 def cpc():
-    """A CPC whose background is independent between the M_j too, Lemma 1's condition; correlated within
-    each.
+    """A CPC whose background is independent between the M_j too, which additivity needs and Lemma 1 does not;
+    correlated within each.
     """
     background = gaussian(torch.zeros(BLOCKS * WIDTH), torch.block_diag(*[WITHIN] * BLOCKS))
     return ConditionalProjectiveComposition(M, background, CONCEPTS)
@@ -70,8 +70,8 @@ def values(found, measure, control=""):
 
 
 def test_an_exact_cpc_is_additive_and_local_in_its_conditions():
-    """Lemma 1: F2 = F3 = 1, eq. (3)'s cosines are 0, and supports are disjoint; labels permuted or random
-    vectors give none of it.
+    """With an independent background F2 = F3 = 1, eq. (3)'s cosines are 0, and supports are disjoint; labels
+    permuted or random vectors give none of it.
     """
     sums = pass_of(exact({PIXELS: (cpc(), lambda x: x)}))[PIXELS]
     found = measures.all_measures(sums, (2, 3, 4), (2, 4), 2)

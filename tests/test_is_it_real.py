@@ -94,7 +94,7 @@ def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(r
     success, eye = figure.axes[0], figure.axes[6]
     drawn = {line.get_label(): line.get_ydata() for line in success.lines}
     assert np.array_equal(drawn["within one cell"], [1, 1, 1]) and max(drawn["its null, exact cell"]) < 0.2
-    assert {line.get_label() for line in eye.lines} >= {"objects, by looking", "objects, by the counter"}
+    assert {line.get_label() for line in eye.lines} >= {"objects, by eye", "objects, by the counter"}
     keys = [
         axes.get_legend() and [text.get_text() for text in axes.get_legend().get_texts()]
         for axes in figure.axes[1::2]

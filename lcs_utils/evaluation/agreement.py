@@ -50,7 +50,7 @@ class Agreement(NamedTuple):
         n, difference = len(self.pairs), np.array([row.count - hand.count for hand, row in self.pairs])
         said = [
             f"{n} samples; same count {np.mean(difference == 0):.3f}, "
-            f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus hands "
+            f"within one {np.mean(np.abs(difference) <= 1):.3f}, counter minus eye "
             f"{difference.mean():+.2f}",
             f"Cohen's kappa {kappa(self.counts):.3f}, linearly weighted {kappa(self.counts, 1):.3f}, "
             f"quadratically {kappa(self.counts, 2):.3f}; of plausible or not {kappa(self.plausible):.3f}",

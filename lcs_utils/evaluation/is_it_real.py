@@ -20,7 +20,7 @@ from lcs_utils.plotting import PALETTE, band
 from lcs_utils.stats import Interval, as_dicts, interval
 
 FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
-WHO = {"eye": "objects, by looking", "counter": "objects, by the counter"}
+WHO = {"eye": "objects, by eye", "counter": "objects, by the counter"}
 SAID = 6  # K that the alternative text describes
 STYLE = {1: (PALETTE["blue"], "o"), 0: (PALETTE["orange"], "s")}  # by tolerance
 
@@ -188,7 +188,7 @@ def plot(real: Real) -> Figure:
             if label not in real.counted:
                 axes.text(5, 1, "nobody looked", ha="center", color="0.5")
             axes.set_ylim(0, None)
-        column[-1].set(xlabel="K, conditions", xticks=range(1, 10))
+        column[-1].set(xlabel="K, locations asked for", xticks=range(1, 10))
     names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
     names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):

@@ -49,7 +49,7 @@ def plot_rates(
             axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
         axes.set_title(words[measure] + (said or {}).get(measure, ""))
         axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
-            xlabel="K, conditioned locations", xticks=range(0, 13, 2)
+            xlabel="K, locations asked for", xticks=range(0, 13, 2)
         )
         axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
     panels[0, 0].set_ylabel("mean (no null)")

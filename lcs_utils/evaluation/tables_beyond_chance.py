@@ -27,9 +27,9 @@ NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
 NEAR = 1  # a K this close to the paper's agrees with it
 KEYS = (
-    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, 95 % interval (>: at least)"),
+    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, random cells, 95 % (>: at least)"),
     Line2D([], [], marker="x", ms=7, lw=0, mew=2, color=NULL, label="its null"),
-    Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, 8 samples by eye"),
+    Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, its cells, by eye"),
 )
 
 

@@ -34,7 +34,7 @@ ALT = {
     ),
     "fig07": (
         "Maps of attention to one word, a row for each prompt, at three noise levels: on the left minus "
-        "the paper's baseline, where styles are orange throughout, on the right minus the mean over "
+        "the paper's baseline, where styles are mostly orange, on the right minus the mean over "
         "prompts; words of objects are purple around places, those of styles are not."
     ),
     "fig13": (

@@ -118,7 +118,7 @@ def plot_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure
         end = (1.2 * sigmas[-1], values[-1] * height.get(name, 1.0))
         axis.text(*end, name, color=color, va="center")
     axis.text(0.04, 0.9, "dashed: does not vanish", transform=axis.transAxes)
-    axis.set(xlabel="noise level σ", ylabel="nats, or as named", xlim=(sigmas[0], 60 * sigmas[-1]))
+    axis.set(xlabel="noise level σ", ylabel="KL (nats) or squared gap", xlim=(sigmas[0], 60 * sigmas[-1]))
     axis.set_ylim(1e-7, 30)
     axis.set_xticks([0.1, 1, 10, 100])
     return figure
