@@ -98,9 +98,9 @@ each = {
     for family, said in families.items()
 }
 apart = {
-    f"{words}, random cells, training {i}": {1: against_null.of_nets(stored, [net], "spread")}
+    f"{words}, random cells, seed {i}": {1: against_null.of_nets(stored, [net], "spread")}
     for words, nets in trainings.items()
-    for i, net in enumerate(nets if len(nets) > 1 else (), 1)
+    for i, net in enumerate(nets if len(nets) > 1 else ())
 }
 Markdown(null_figures.markdown(each | apart) + "\n" + sentences.without_clause(stored, trainings))
 
