@@ -120,8 +120,9 @@ FIGURES = paths.shown(paths.FIGURES / PRESET if SHIPPED else paths.RUNS / PRESET
 
 # Snakemake removes a rule's outputs before it starts and when it fails. Finished figures must survive that (`update`),
 # and so must shards, training states and rows, which resume: for them only a mark under runs/ says that all went well.
+# The slash of NET/change is a plus there, which no name of an experiment may hold (`checks.check_name`).
 def done(kind, name):
-    return f"{RUNS}/{PRESET}/done/{kind}_{str(name).replace('/', '.')}"
+    return f"{RUNS}/{PRESET}/done/{kind}_{str(name).replace('/', '+')}"
 
 
 def minutes(name):
@@ -252,7 +253,7 @@ rule train_counter:
 
 def nets_behind(wildcards):
     """Marks of the nets that a measurement takes, and their rows: a net trained again by hand is measured again."""
-    net = wildcards.net.replace(".", "/")
+    net = wildcards.net.replace("+", "/")
     names = (net.partition("/")[0], *CHANGES.get(net, ()))
     rows = (paths.RUNS / PRESET / "checkpoints" / name / "row.json" for name in names)
     return [done("train", name) for name in names] + [paths.shown(row) for row in rows if row.exists()]
@@ -263,7 +264,7 @@ def nets_behind(wildcards):
 rule measure_net:
     input: nets_behind, COUNTER
     output: touch(done("measure", "{net}"))
-    params: net=lambda wildcards: wildcards.net.replace(".", "/")
+    params: net=lambda wildcards: wildcards.net.replace("+", "/")
     threads: 4 if not TRIAL else 1
     retries: 2
     resources: gpu=min(GPUS, 1), nodes=1, mem_mb=16000 if PAPER else 4000, runtime=min(720, MAX_RUNTIME)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lcs_utils import notebook_outputs, notebooks, paths, provenance
+from lcs_utils import notebook_outputs, notebooks, provenance
 
 
 def plain(value: Any, where: str = "values") -> Any:
@@ -43,7 +43,7 @@ def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict
     """
     running = notebooks.current()
     name, command = running or (None, "interactive")
-    modules = notebooks.dependencies(name)[1:] if name else (paths.ROOT / "lcs_utils").rglob("*.py")
+    modules = notebooks.dependencies(name)[1:] if name else (provenance.CODE / "lcs_utils").rglob("*.py")
     sources = [source for _, source in notebooks.code_cells(name)] if name else []
     return {
         "command": command,

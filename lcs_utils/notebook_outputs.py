@@ -69,7 +69,7 @@ def clean(executed, source):
     since where they break depends on timing. Raises NotebookError when a cell writes to stderr.
     """
 
-    cells = [cell for cell in executed.cells if not cell.source.startswith(INJECTED)]
+    cells = [cell for cell in executed.cells if "injected-parameters" not in cell.metadata.get("tags", ())]
     count = 0
     for target, cell in zip(source.cells, cells, strict=True):
         if target.cell_type != "code":

@@ -186,7 +186,8 @@ def figures(name: str) -> list[str]:
     calls = [
         call for call in calls if getattr(call.func, "attr", getattr(call.func, "id", "")) == "save_figure"
     ]
-    literals = [ast.literal_eval(call.args[1]) for call in calls if len(call.args) > 1]
+    seconds = [call.args[1] for call in calls if len(call.args) > 1]
+    literals = [arg.value for arg in seconds if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
     if len(literals) != len(calls):
         raise NotebookError(f"{name}: save_figure needs the figure's name as a literal second argument")
     return literals

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lcs_utils import paths, store
 
+CODE = Path(__file__).resolve().parent.parent  # not `paths.ROOT`, which LCS_ROOT sets: where this code lies
 VERSIONED = ("diffusers", "matplotlib", "numba", "numpy", "pillow", "safetensors", "torch")
 
 
@@ -45,7 +46,7 @@ def imported_files(source: str) -> set[Path]:
                 if name in known:
                     continue
                 known.add(name)
-                base = paths.ROOT.joinpath(*name.split("."))
+                base = CODE.joinpath(*name.split("."))
                 for path in (base / "__init__.py", base.with_suffix(".py")):
                     if path.is_file():
                         found.add(path)
@@ -54,8 +55,8 @@ def imported_files(source: str) -> set[Path]:
 
 
 def digest(files: Iterable[Path]) -> str:
-    """One SHA-256 for several files below the repository root: of their names and contents, sorted."""
-    lines = [f"{store.sha256(path)}  {path.relative_to(paths.ROOT).as_posix()}\n" for path in sorted(files)]
+    """One SHA-256 for several files of this code: of their names below its folder and contents, sorted."""
+    lines = [f"{store.sha256(path)}  {path.relative_to(CODE).as_posix()}\n" for path in sorted(files)]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

@@ -141,7 +141,7 @@ class Resumable:
                     part.set_state(value[name])
                 else:
                     fresh_draws(part, *key, int(value["seen"][0]))
-        except (KeyError, ValueError, RuntimeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             if _of_the_machine(error):
                 raise
             reason = str(error).partition("\n")[0]

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import warnings
 import zlib
@@ -15,6 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lcs_utils import paths
+
+
+def _beside(path, kind, suffix=""):
+    """A hidden name beside `path` that says which process made it. Processes of several machines or
+    containers that share a folder may have the same number, hence the token.
+    """
+    stem = path.name.removesuffix(suffix)
+    return path.with_name(f".{stem}.{kind}{os.getpid()}.{secrets.token_hex(4)}{suffix}")
 
 
 @contextmanager
@@ -25,7 +34,7 @@ def atomic_path(path):
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.tmp{os.getpid()}{path.suffix}")
+    temporary = _beside(path, "tmp", path.suffix)
     try:
         yield temporary
         with open(temporary, "rb") as file:  # the bytes must be on disk before the name is
@@ -38,7 +47,7 @@ def atomic_path(path):
 def write_text(path, text):
     """Write `text` to `path`, whole or not at all."""
     with atomic_path(path) as temporary:
-        temporary.write_text(text)
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path, value, flat=False):
@@ -110,11 +119,7 @@ def atomic_folder(path):
     """Yield an empty temporary folder beside `path`, which replaces it on success, is removed on failure."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = (
-        path.with_name(f".{path.name}.tmp{os.getpid()}"),
-        path.with_name(f".{path.name}.old{os.getpid()}"),
-    )
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary, old = _beside(path, "tmp"), _beside(path, "old")
     temporary.mkdir()
     try:
         yield temporary

@@ -15,9 +15,10 @@ import numba
 import numpy as np
 import pytest
 from numba import cuda
+from tqdm.auto import tqdm
 
 from lcs_utils import clevr, paths, store
-from lcs_utils.clevr import blender, card, shards
+from lcs_utils.clevr import blender, card, dataset, manifest, shards
 from lcs_utils.clevr.annotations import trace, visible_pixels
 from lcs_utils.clevr.dataset import (
     INDEX_STRIDE,
@@ -126,6 +127,25 @@ def test_the_card_names_the_command_that_makes_the_folder(folder, tmp_path):
         made = json.loads((tmp_path / f"again{len(changes)}" / MANIFEST).read_text())
         assert made["settings"] == {**settings, **changes}
     assert "| `depth` |" in (tmp_path / "again4" / "README.md").read_text()
+
+
+def test_the_card_says_of_crops_and_worlds_only_what_holds(folder):
+    settings = read_manifest(folder)["settings"]
+    assert "in 1 % of scenes" in card.card(settings) and "the central 240x240" in card.card(settings)
+    wide = settings | {"crop": "v1", "resolution": [480, 320]}
+    assert "squeezed into a square" in card.card(wide | {"resolution": 32})
+    said = "the crop v1, with a focal length of 1.094 times its width and 1.641 times its height."
+    assert said in card.card(wide) and "square" not in card.card(wide)
+    own = settings | {"world": {"camera": [8.2, -4.6, 4.2], "crops": [["center", [1.2, 1.8]]]}}
+    assert "in 1 % of scenes" not in card.card(own) and "320x240 frame." not in card.card(own)
+    assert "the crop center, with a focal length of 1.2 times its width and 1.8 times" in card.card(own)
+
+
+def test_the_card_says_what_the_circles_do_and_cubes_may_do(folder):
+    settings = read_manifest(folder)["settings"]
+    assert 2**0.5 * (0.75 + 0.25 * 0.5 ** (1 / 3)) == pytest.approx(1.34, abs=0.002)  # of a rounded corner
+    assert "circles of the objects' radii are at least 0.25 apart (a cube's" in card.card(settings)
+    assert "cubes may touch or intersect at their corners" in card.card(settings | {"margins": False})
 
 
 def test_same_bytes_for_any_number_of_workers(folder, tmp_path):
@@ -388,21 +408,68 @@ def test_bad_settings_are_refused_before_any_work(tmp_path):
         ("seed", -1),
         ("crop", "none"),
         ("extras", ("normals",)),
-        ("counts", 3),
         ("counts", (64,)),
         ("seed", 2**32),
-        ("margins", "no"),
+        ("antialias", 5),
         ("resolution", (480, 320, 3)),
         ("workers", 0),
     ):
         with pytest.raises(ValueError, match=name):
             generate(tmp_path / "none", **{**SETTINGS, name: value})
-    for name, value in (("counts", ("1-3",)), ("seed", 1.5), ("per_count", True)):
-        with pytest.raises(TypeError, match=f"{name} must be a whole number"):
+    for name, value, kind in (
+        ("counts", ("1-3",), "a whole number"),
+        ("seed", 1.5, "a whole number"),
+        ("per_count", True, "a whole number"),
+        ("antialias", 3.0, "a whole number"),
+        ("counts", 3, "a sequence"),
+        ("margins", "no", "True or False"),
+        ("world", {}, "a World"),
+    ):
+        with pytest.raises(TypeError, match=f"{name} must be {kind}"):
             generate(tmp_path / "none", **{**SETTINGS, name: value})
     with pytest.raises(ValueError, match="no placement of 40 objects"):
         generate(tmp_path / "none", **{**SETTINGS, "counts": (40,)})
     assert not (tmp_path / "none").exists()
+
+
+def test_numbers_of_numpy_are_settings_as_any_other(folder):
+    some = {"antialias": np.int64(1), "margins": np.True_, "counts": np.array([1, 2])}
+    assert generate(folder, **{**SETTINGS, **some}) == read_manifest(folder)
+
+
+def test_a_bar_is_hidden_where_the_variable_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    told = []
+
+    class Bar(tqdm):
+        def __init__(self, *arguments, **options):
+            told.append(options.get("disable"))
+            super().__init__(*arguments, **options)
+
+    for module in (dataset, manifest):
+        monkeypatch.setattr(module, "tqdm", Bar)
+    few = {**SETTINGS, "counts": (0,), "per_count": 1, "progress": True}
+    generate(tmp_path / "shown", **few)
+    assert verify(tmp_path / "shown") and told[-2:] == [False, None]
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    generate(tmp_path / "hidden", **few)
+    assert verify(tmp_path / "hidden") and told[-2:] == [True, True]
+
+
+def test_verify_tells_sizes_apart(tmp_path, capsys):
+    few = {**SETTINGS, "counts": (0,), "per_count": 1}
+    generate(tmp_path / "wide", **few | {"resolution": (12, 8)})
+    generate(tmp_path / "square", **few)
+    main(["--verify", "--out", str(tmp_path / "wide"), "--resolution", "12x8"])
+    main(["--verify", "--out", str(tmp_path / "square"), "--resolution", "16x16"])
+    with pytest.raises(SystemExit):
+        main(["--verify", "--out", str(tmp_path / "wide"), "--resolution", "8x12"])
+    assert "resolution: [12, 8] there, [8, 12] here" in capsys.readouterr().err
+
+
+def test_no_counts_are_refused(folder):
+    with pytest.raises(ValueError, match="counts must hold at least 1"):
+        load(folder, counts=[])
 
 
 def test_a_damaged_shard_is_rendered_again(folder, tmp_path):

@@ -108,7 +108,15 @@ def test_another_blender_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv(blender.PYTHON_VARIABLE, str(other))
     with pytest.raises(RuntimeError, match=r"cannot be run .No such file or directory.*pip install 'bpy"):
         blender.check_bpy()
-    for version, good in (("2.79.0", False), ("5.1.0", False), ("4.2.3 LTS", True), ("5.0.1", True)):
+    for version, good in (
+        ("2.79.0", False),
+        ("5.1.0", False),
+        ("needs libfoo 4.5", False),
+        ("4.2.3 LTS", True),
+        ("5.0.1", True),
+    ):
+        other = tmp_path / version.replace(" ", "_")
+        monkeypatch.setenv(blender.PYTHON_VARIABLE, str(other))
         other.write_text(f"#!/bin/sh\necho {version}\n")
         other.chmod(0o755)
         if good:
@@ -116,6 +124,31 @@ def test_another_blender_is_refused(tmp_path, monkeypatch):
         else:
             with pytest.raises(RuntimeError, match=f"has Blender {version}, not 4.2 to 5.0"):
                 blender.check_bpy()
+
+
+def test_a_blender_is_asked_for_its_version_once_and_not_waited_for_forever(tmp_path, monkeypatch):
+    other, asked = tmp_path / "python", tmp_path / "asked"
+    monkeypatch.setenv(blender.PYTHON_VARIABLE, str(other))
+    monkeypatch.setattr(blender, "PATIENCE", 0.2)
+    other.write_text("#!/bin/sh\nexec sleep 60\n")
+    other.chmod(0o755)
+    with pytest.raises(
+        RuntimeError, match=r"did not import bpy .Blender. within 0.2 s; try again.*pip install"
+    ):
+        blender.check_bpy()
+    monkeypatch.setattr(blender, "PATIENCE", 60)
+    other.write_text(f"#!/bin/sh\necho asked >> {asked}\necho 4.5.1\n")
+    assert blender.check_bpy() == blender.check_bpy() == (str(other), "4.5.1")
+    assert asked.read_text() == "asked\n"
+
+
+def test_an_object_that_one_picture_misses_counts():
+    a = np.full((20, 20), -1)
+    a[:5, :5] = 0
+    a[10:15, :5] = 1
+    a[18:, :2] = 2  # small in both
+    b = np.where(a == 1, -1, a)
+    assert fidelity.mask_ious(a, b) == fidelity.mask_ious(b, a) == [1.0, 0.0]
 
 
 def test_missing_blender_says_how_to_install_it(monkeypatch):

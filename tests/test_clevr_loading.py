@@ -50,6 +50,11 @@ def test_columns_are_read_across_shards_in_the_order_asked_for(folder):
         dataset.column("images", [-1, 10])
 
 
+def test_an_array_that_is_not_there_is_named(folder):
+    with pytest.raises(ValueError, match="unknown array 'foo'; allowed: images, locations, colors, n_obj"):
+        ShardDataset(folder).column("foo")
+
+
 def test_a_loader_with_workers_gives_every_image_once(folder):
     dataset, arrays = ShardDataset(folder), load(folder)
     dataset[0]
@@ -166,6 +171,8 @@ def test_load_dataset_opens_an_export(folder, tmp_path):
     assert {path.name: path.read_bytes() for path in out.iterdir()} == files
     with pytest.raises(ValueError, match="was begun from other shards or with other arguments"):
         parquet.export(folder, out, **{**asked, "seed": 4})
+    with pytest.raises(ValueError, match="was begun from other shards or with other arguments"):
+        parquet.export(folder, out, **{**asked, "splits": dict(reversed(splits.items()))})
 
 
 def test_impossible_exports_are_refused(folder, tmp_path, capsys):

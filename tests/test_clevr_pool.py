@@ -36,5 +36,17 @@ def test_a_killed_worker_is_named_with_its_likely_cause(tmp_path):
     assert list(pool.run(abs, [(-1,), (2,)], 1, tmp_path)) == [1, 2]
 
 
+def test_a_worker_finds_its_own_temporary_files_and_no_other_s(tmp_path):
+    process = os.getpid()
+    with store.atomic_path(tmp_path / "a.npz") as file, store.atomic_folder(tmp_path / "b") as folder:
+        file.touch()
+        (tmp_path / f".c.tmp{process}").touch()  # of an earlier version
+        (tmp_path / f".d.tmp{process}7.npz").touch()
+        assert set(pool._temporary(tmp_path, process)) == {file, folder, tmp_path / f".c.tmp{process}"}
+        with store.atomic_path(tmp_path / "a.npz") as other:  # another machine's process of this number
+            other.touch()
+            assert other != file and other.suffix == ".npz"
+
+
 def _dying_job(i):
     os.kill(os.getpid(), signal.SIGKILL)

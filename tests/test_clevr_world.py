@@ -243,6 +243,7 @@ def test_impossible_worlds_are_refused(tmp_path):
         ({"camera": [0.5, 0, 5]}, "a camera at .* looks straight up or down"),
         ({"target": [7.4, -6.5, 0]}, "looks straight up or down"),
         ({"camera": [5, 5, 0.2]}, "lies under the floor"),
+        ({"camera": [5, 5, 0.5]}, "its jitter may take it there .z <= 0.5"),
         ([], r"unknown \[\]"),
     ):
         (tmp_path / "world.json").write_text(json.dumps(change))

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from lcs_utils import checkpoints, locality
 from lcs_utils.evaluation.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.live import export, page, runtime, stored, words
+from lcs_utils.live import nets as live_nets
 from lcs_utils.live.nets import NETS
 from lcs_utils.live.noise import normal
+from lcs_utils.widgets.drawing import CONDITION_COLORS
 
 
 def test_noise_is_standard_normal_and_follows_its_seed():
@@ -69,7 +72,7 @@ def test_other_bytes_than_the_chosen_version_s_are_refused(tmp_path, monkeypatch
     kept = tmp_path / "npm" / f"{runtime.PACKAGE}-{runtime.VERSION}.tgz"
     kept.parent.mkdir()
     kept.write_bytes(b"something else")
-    with pytest.raises(runtime.RuntimeMissing, match="remove it, build again"):
+    with pytest.raises(runtime.RuntimeMissing, match=rf"^{kept} has SHA-512 .*; remove it, build again"):
         runtime.archive()
 
 
@@ -91,6 +94,54 @@ def test_without_a_runtime_the_page_is_written_with_pictures(tmp_path, monkeypat
     assert '"files": null' in (live / "stored.js").read_text() and not (live / "binary.js").exists()
     text = (tmp_path / "index.md").read_text()
     assert "{{" not in text and all(f"{net.preset}/{net.name}" in text for net in NETS)
+
+
+def test_a_page_that_would_load_too_much_is_refused_before_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(page.runtime, "load", lambda: runtime.Runtime(b"script", b"binary", "license"))
+    monkeypatch.setattr(page, "known", lambda: (TOLD | {}, {}))
+    monkeypatch.setattr(page, "graphs", dict)
+    assert page.write(tmp_path / "small") is None and (tmp_path / "small" / page.PLACE / "script.js").exists()
+    monkeypatch.setattr(page, "LARGEST_LOAD", 10)
+    with pytest.raises(ValueError, match="at most 0 are allowed"):
+        page.write(tmp_path / "large")
+    assert not (tmp_path / "large").exists()
+
+
+def test_nets_of_two_sizes_are_refused_before_any_work(tmp_path, monkeypatch):
+    sizes = iter([32, 64, 32] * 2)
+    monkeypatch.setattr(page, "kept", lambda: tmp_path)
+    monkeypatch.setattr(live_nets.nets, "verified_row", lambda *_: {"resolution": next(sizes)})
+    for module, start in ((page.checkpoints, page.graphs), (stored.checkpoints, stored.compute)):
+        monkeypatch.setattr(module, "load", None)
+        with pytest.raises(ValueError, match=r"images of one size, got \[32, 64\] px"):
+            start()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_page_has_the_notebooks_colors_one_for_each_object(monkeypatch):
+    counter = SimpleNamespace(from_pretrained=lambda: lambda image: SimpleNamespace(count=[3]))
+    monkeypatch.setattr(stored, "ObjectCounter", counter)
+    monkeypatch.setattr(
+        stored, "pipeline_of", lambda net: SimpleNamespace(config=SimpleNamespace(radius=None))
+    )
+    monkeypatch.setattr(stored, "drawn", lambda *_: torch.zeros(3, 32, 32))
+    monkeypatch.setattr(stored, "looked", lambda *_: {})
+    told, pictures = stored.compute()
+    found = [tuple(bytes.fromhex(color[1:])) for color in told["colors"]]
+    assert tuple(found) == CONDITION_COLORS[: len(told["scene"]["targets"])] and len(pictures) == len(NETS)
+    assert "colors = known.colors" in (page.HERE / "page.js").read_text()
+
+
+def test_damaged_rows_of_locality_are_no_missing_ones(monkeypatch):
+    monkeypatch.setattr(words.net_locality, "read", lambda preset: [])
+    assert words.local() == ""
+
+    def damaged(preset):
+        raise ValueError("locality.csv.gz holds a line that is no row")
+
+    monkeypatch.setattr(words.net_locality, "read", damaged)
+    with pytest.raises(ValueError, match="holds a line that is no row"):
+        words.local()
 
 
 def test_a_packed_file_comes_back_and_a_template_wants_every_value():

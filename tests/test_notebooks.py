@@ -368,6 +368,32 @@ def test_values_are_read_as_the_defaults_types(folder):
     )
 
 
+def test_cleaning_drops_the_injected_cell_and_no_text_that_begins_like_it(folder):
+    (folder / "01_claim.py").write_text(SOURCE + "\n# %% [markdown]\n# # Parameters of the paper\n")
+    source, executed = notebooks.read("01_claim"), notebooks.read("01_claim")
+    injected = nbformat.v4.new_code_cell(
+        "# Parameters\ncount = 3", metadata={"tags": ["injected-parameters"]}
+    )
+    executed.cells.insert(2, injected)
+    executed.cells[3].outputs = [nbformat.v4.new_output("stream", name="stdout", text="one\n")]
+    cleaned = notebook_outputs.clean(executed, source)
+    assert (
+        cleaned.cells[2].outputs[0].text == "one\n"
+        and cleaned.cells[-1].source == "# Parameters of the paper"
+    )
+
+
+@pytest.mark.parametrize("name", ["kind", "f'a_{kind}'", "3"])
+def test_a_figure_s_name_must_stand_there(folder, name):
+    (folder / "01_claim.py").write_text(
+        SOURCE + f"\n# %%\nplotting.save_figure(figure, {name}, preset, 1, 0)\n"
+    )
+    with pytest.raises(
+        notebook_values.NotebookError, match="01_claim: save_figure needs the figure's name as a"
+    ):
+        notebooks.figures("01_claim")
+
+
 def test_cleaning_strips_widgets_but_keeps_their_picture(folder):
     source = notebooks.read("01_claim")
     executed = notebooks.read("01_claim")

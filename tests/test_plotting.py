@@ -256,7 +256,7 @@ def test_code_hashes_follow_imports_only(tmp_path, monkeypatch):
     }
     for name, source in (sources | {"__init__": "", "deep/__init__": ""}).items():
         (package / f"{name}.py").write_text(source)
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "CODE", tmp_path)
     files = provenance.imported_files("from lcs_utils import a")
     names = {file.relative_to(package).as_posix() for file in files}
     assert names == {"__init__.py", "a.py", "deep/__init__.py", "deep/b.py", "deep/d.py"}
@@ -265,6 +265,16 @@ def test_code_hashes_follow_imports_only(tmp_path, monkeypatch):
     assert provenance.digest(provenance.imported_files("from lcs_utils import a")) == before
     (package / "deep/d.py").write_text("changed = 1\n")
     assert provenance.digest(provenance.imported_files("from lcs_utils import a")) != before
+
+
+def test_code_is_the_installed_one_wherever_the_data_lie(tmp_path, monkeypatch):
+    files = provenance.imported_files("from lcs_utils import stats")
+    before = provenance.digest(files)
+    (tmp_path / "lcs_utils").mkdir()
+    (tmp_path / "lcs_utils" / "stats.py").write_text("other = 1\n")
+    monkeypatch.setattr(paths, "ROOT", tmp_path)  # as LCS_ROOT sets it
+    assert provenance.imported_files("from lcs_utils import stats") == files
+    assert provenance.digest(files) == before
 
 
 def test_outside_a_notebook_there_is_no_current_one():

@@ -59,7 +59,7 @@ def test_changes_move_paint_and_light():
 
 def test_placements_that_clevr_would_reject_are_named():
     first, other = c.start(0, 2), c.start(0, 2).scene.objects[1].coords
-    assert "intersect" in c.placement(c.change(first, x=other[0], y=other[1]).scene)
+    assert "circles of two objects overlap" in c.placement(c.change(first, x=other[0], y=other[1]).scene)
     reach = sum(SIZES[o.size] for o in first.scene.objects)
     near = c.change(first, x=other[0] + reach + 0.1, y=other[1])
     assert "smallest gap 0.10" in c.placement(near.scene)

@@ -2,12 +2,15 @@
 rests on.
 """
 
+import base64
 import json
 import re
 from html import unescape
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
+import nbformat
+import numpy as np
 import pytest
 
 from lcs_utils import paths, store
@@ -15,6 +18,7 @@ from lcs_utils.live import page as front
 from lcs_utils.live.nets import NETS
 from lcs_utils.site import build as site
 from lcs_utils.site import figures as site_figures
+from lcs_utils.widgets.frames import MIME, png_bytes
 
 FIGURES = sorted((paths.FIGURES / "tiny").glob("*.json"))
 
@@ -142,6 +146,40 @@ def test_a_figure_says_in_words_what_it_shows():
     assert f"![{record['alt']}](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
     del record["alt"]
     assert "![a heading](fig_swing_by_diffusion.png)" in site.figure_page(record, "a heading")
+
+
+def test_two_sliders_of_a_cell_keep_their_own_frames(tmp_path, monkeypatch):
+    dots = [png_bytes(np.full((2, 2, 3), 40 * k, np.uint8)) for k in range(4)]
+    stored = [
+        {
+            "description": "d",
+            "labels": ["a", "b"],
+            "shown": 0,
+            "frames": [base64.b64encode(d).decode() for d in of],
+        }
+        for of in (dots[:2], dots[2:])
+    ]
+    outputs = [nbformat.v4.new_output("display_data", {MIME: of}) for of in stored]
+    cell = nbformat.v4.new_code_cell("two()", outputs=outputs)
+    metadata = {"language_info": {"name": "python"}}
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata=metadata)
+    nbformat.write(notebook, tmp_path / "two.ipynb")
+    monkeypatch.setattr(paths, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(site, "figure_titles", lambda names: {})
+    monkeypatch.setattr(front, "write", lambda folder: store.write_text(folder / "index.md", "# A"))
+    site.write_sources(tmp_path / "site", ["two"], [])
+    page = (tmp_path / "site" / "notebooks" / "two.ipynb").read_text()
+    shown = re.findall(r'<img src=\\"../(_static/frames/[^"\\]*)', page)
+    assert [(tmp_path / "site" / place).read_bytes() for place in shown] == [dots[0], dots[2]]
+
+
+def test_a_page_that_cannot_be_built_is_an_error_in_words(tmp_path, monkeypatch, capsys):
+    def fails(output):
+        raise site.SiteError("a formula cannot be drawn")
+
+    monkeypatch.setattr(site, "build", fails)
+    assert site.main(["--output", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == "error: a formula cannot be drawn\n"
 
 
 def test_tables_that_a_figure_rests_on_are_copied_as_they_are(tmp_path, monkeypatch):

@@ -177,6 +177,19 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
 
 
+def test_a_net_s_name_may_hold_a_dot(tmp_path, monkeypatch):
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "from lcs_utils.experiments import EXPERIMENTS, Experiment\n"
+        "EXPERIMENTS['two.1'] = Experiment('two.1', objects=(1, 2))\n"
+    )
+    monkeypatch.setenv("LCS_EXPERIMENTS", str(mine))
+    words = ["-n", "-p", "--config", "preset=tiny", "images=64", "nets=exp1,two.1", "notebooks=none"]
+    failed, said = snakemake(tmp_path, *words)
+    measured = re.findall(r"lcs_utils.training measure (\S+)", said)
+    assert not failed and set(measured) == {"exp1", "two.1"}, said[-2000:]
+
+
 def test_the_graph_knows_what_changed_nets_take():
     text = (paths.ROOT / "Snakefile").read_text()
     changes = dict(re.findall(r'"(\w+/\w+)": \(([^)]*)\)', text))

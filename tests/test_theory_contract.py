@@ -667,7 +667,14 @@ TABLE = {
         {
             "W0": (
                 starts | starts.map(lambda W: 1e6 * W),
-                [None, torch.eye(2), torch.ones(3, 3).triu(), -torch.eye(3), torch.eye(3) * NAN],
+                [
+                    None,
+                    torch.eye(2),
+                    torch.ones(3, 3).triu(),
+                    -torch.eye(3),
+                    torch.eye(3) * NAN,
+                    torch.zeros(0, 3, 3),
+                ],
             ),
             "a": (st.just(torch.tensor([0.0, 0.5, 2.0]).double()), [None, -torch.ones(3), torch.ones(2)]),
             "times": (st.just(torch.tensor([0.0, 1.0])), [*TIMES, torch.tensor([1e12])]),

@@ -259,6 +259,27 @@ def test_a_study_that_was_stopped_goes_on(tmp_path, monkeypatch):
     assert tc.stored(tc.Disks(), 3) == rows and rows[0].seed == 3
 
 
+def test_a_study_of_other_disks_is_another_study(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(
+        tc,
+        "accuracies",
+        lambda disks, seed: iter(
+            [tc.Accuracy(disks.diversity, seed, disks.pixels, "00", disks.separation, *[0.5] * 5)]
+        ),
+    )
+    some = [{}, {"separation": 0.5}, {"pixels": 16}, {"diversity": 0.1 + 1e-9}]
+    rows = [tc.stored(tc.Disks(**change), 0)[0] for change in some]
+    assert [row.both for row in rows] == [1.0, 0.5, 1.0, 1.0]
+    assert [row.step for row in rows] == [12, 12, 16, 12] and rows[3].diversity != 0.1
+
+
+def test_the_last_snapshot_s_net_is_trained_no_further():
+    for step, _, net in tc.train(tc.Disks(), 0, (0, 1), batch=4):
+        weights = [p.detach().clone() for p in net.parameters()]
+    assert step == 1 and all(torch.equal(a, b) for a, b in zip(weights, net.parameters(), strict=True))
+
+
 def test_disk_net_starts_as_the_best_linear_denoiser():
     """A zero output layer leaves EDM's c_skip x, the posterior mean of N(0, sigma_data^2) data."""
     x, sigma = torch.randn(3, 3, 12, 12, generator=seeded()), torch.tensor([0.1, 0.5, 5.0])

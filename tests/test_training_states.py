@@ -63,6 +63,18 @@ WHOLE = "state.pt is no whole saved state .*; remove it to train from the start"
             lambda path: torch.save({"seen": torch.ones(2)}, path),
             "state.pt is the state of something else .*remove it",
         ),
+        (
+            "state.pt",
+            lambda path: torch.save(
+                {"seen": torch.ones(2), "optimizer": {"state": {}, "param_groups": 3}}, path
+            ),
+            "state.pt is the state of something else .*remove it",
+        ),
+        (
+            "state.pt",
+            lambda path: torch.save({"seen": torch.ones(2), "optimizer": 3}, path),
+            "state.pt is the state of something else .*remove it",
+        ),
         ("state.pt", lambda path: torch.save([1], path), WHOLE),
         (
             "run.json",
@@ -173,8 +185,10 @@ def test_a_full_disk_is_said_and_leaves_the_state_before(tmp_path):
 def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_path):
     nobody = 2**22 + 1  # above every number that Linux gives to a process: none will get it meanwhile
     dead = [tmp_path / f".state.tmp{nobody}.pt", tmp_path / f".net.tmp{nobody}"]
-    alive = tmp_path / f".state.tmp{os.getppid()}.pt"
+    dead.append(tmp_path / f".state.tmp{nobody}.0a1b2c3d.pt")
+    alive = tmp_path / f".state.tmp{os.getppid()}.0a1b2c3d.pt"
     dead[0].write_bytes(b"half")
+    dead[2].write_bytes(b"half")
     dead[1].mkdir()
     alive.write_bytes(b"half")
     run(tmp_path)

@@ -43,6 +43,13 @@ def test_frames_and_labels_must_agree():
         widgets.frame_slider(FRAMES, LABELS[:2], "noise level")
 
 
+def test_frames_may_be_one_array():
+    slider = widgets.frame_slider(np.stack(FRAMES), LABELS, "noise level").widget
+    assert [pixel(png) for png in slider.frames] == [0, 60, 120]
+    with pytest.raises(ValueError, match="0 frames and 0 labels"):
+        widgets.frame_slider([], [], "noise level")
+
+
 def test_a_drawn_figure_is_a_frame():
     from matplotlib.figure import Figure
 

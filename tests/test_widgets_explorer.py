@@ -174,6 +174,22 @@ def test_once_seen_the_other_noise_levels_are_computed_between_events(live):
     assert live.maps.conditions.cache_info().misses == computed == 6  # two nets, three levels
 
 
+def test_maps_are_kept_up_to_a_number_of_bytes_whatever_their_size():
+    for side, floats in ((32, 4 * 32**2), (128, 4 * 128**2)):
+        of = maps.Maps({}, (1.0,), side)
+        sizes = {
+            of.scene: 3,
+            of.noisy: 3,
+            of.denoised: 3,
+            of.pixels: 1,
+            of.conditions: 12,
+            of.one_condition: 1,
+        }
+        for cache, images in sizes.items():
+            bound = cache.cache_info().maxsize * images * floats
+            assert maps.KEPT / 2 < bound <= maps.KEPT
+
+
 def test_samples_come_from_this_condition_and_go_with_it(live):
     live.sampler.click()
     assert set(live.samples) == {"Exp. 1: all labels", "Exp. 2: one label"} and live.progress.value == 6

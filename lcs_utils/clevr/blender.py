@@ -5,6 +5,7 @@ Choice: 16 samples and denoising, which is within noise of 512 samples (43 dB) a
 images.
 """
 
+import functools
 import json
 import multiprocessing
 import os
@@ -26,6 +27,9 @@ from lcs_utils.clevr.scenes import check_scenes
 SCRIPT = Path(__file__).with_name("blender_script.py")
 PREFILTERS = ("accurate", "fast", "none")  # Blender's names for how the denoiser's guides are filtered
 PYTHON_VARIABLE = "LCS_BPY_PYTHON"  # an interpreter that can import bpy, if it is not this one
+PATIENCE = 120  # seconds that importing bpy may take; it takes one or two
+# Blender's normal exit can wait forever for one of its threads.
+PROBE = "import os, bpy; print(bpy.app.version_string, flush=True); os._exit(0)"
 
 
 def job(
@@ -73,23 +77,32 @@ def check_bpy() -> tuple[str, str]:
     install instructions, if there is none.
     """
     python = os.environ.get(PYTHON_VARIABLE, sys.executable)
+    return python, _blender_version(python)
+
+
+@functools.cache
+def _blender_version(python):
+    """The version of the Blender that `python` has, asked once; errors are not kept."""
     install = (
         "install it with pip install 'bpy>=4.2,<5.1' (370 MB, Python 3.11), or name an interpreter that "
         "has it in the variable "
         f"{PYTHON_VARIABLE}"
     )
     try:
-        probe = subprocess.run(
-            [python, "-c", "import bpy; print(bpy.app.version_string)"], capture_output=True, text=True
-        )
+        probe = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(
+            f"{python} did not import bpy (Blender) within {PATIENCE} s; try again when the machine is less "
+            f"busy, or {install}"
+        ) from None
     except OSError as error:
         raise RuntimeError(f"{python} cannot be run ({error.strerror}); {install}") from None
     if probe.returncode:
         raise RuntimeError(f"{python} cannot import bpy (Blender); {install}")
-    version = re.search(r"(\d+)\.(\d+)(\.\d+)?", probe.stdout)
-    if version is None or not (4, 2) <= tuple(map(int, version.groups()[:2])) < (5, 1):
+    version = re.search(r"^((\d+)\.(\d+)(\.\d+)?)( [A-Z][A-Za-z ]*)?$", probe.stdout, re.MULTILINE)
+    if version is None or not (4, 2) <= (int(version[2]), int(version[3])) < (5, 1):
         raise RuntimeError(f"{python} has Blender {probe.stdout.strip() or '?'}, not 4.2 to 5.0; {install}")
-    return python, version[0]
+    return version[1]
 
 
 def _run_blender(command):

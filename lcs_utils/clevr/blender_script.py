@@ -18,7 +18,7 @@ import bpy
 import numpy as np
 from mathutils import Vector
 
-LAMPS = {  # edge, color, power in watts
+LAMPS = {  # edge, color, power in watts: pi times the area times the lamp's radiance (`shading.RADIANCE`)
     "key": (0.5, (1.0, 0.9323092, 0.8166636), 25 * math.pi),
     "fill": (0.5, (0.7616662, 0.8177196, 1.0), 7.5 * math.pi),
     "back": (1.0, (1.0, 1.0, 1.0), 12.5 * math.pi),
@@ -27,6 +27,7 @@ SUN_ROTATION, SUN_ANGLE, SUN_STRENGTH = (0.2360285, 0.4168804, 0.0970794), 2 * m
 
 
 def add(name, data):
+    """A new object in the scene."""
     thing = bpy.data.objects.new(name, data)
     bpy.context.scene.collection.objects.link(thing)
     return thing
@@ -70,16 +71,15 @@ def solid(shape):
 
 
 def unit_mesh(shape):
+    """Vertices and faces of a solid of radius 1. Raises ValueError for an unknown one."""
     if shape == "sphere":
         angles = np.linspace(0, math.pi, 65)
         return revolved([(0.9991 * math.sin(a), -0.9991 * math.cos(a)) for a in angles])
     if shape == "cylinder":  # rim: u^p + v^p = 1
         a = np.linspace(0, math.pi / 2, 17)
         power = 2 / 4.2
-        rim = [(0.9 + 0.1 * math.cos(t) ** power, 0.9 + 0.1 * math.sin(t) ** power) for t in a[:-1]] + [
-            (0.9, 1.0)
-        ]
-        upper = rim + [(r, 1.0) for r in (0.8, 0.5)] + [(0.0, 1.0)]
+        rim = [(0.9 + 0.1 * math.cos(t) ** power, 0.9 + 0.1 * math.sin(t) ** power) for t in a[:-1]]
+        upper = rim + [(r, 1.0) for r in (0.9, 0.8, 0.5)] + [(0.0, 1.0)]
         return revolved([(r, -z) for r, z in reversed(upper)] + upper)
     if shape != "cube":
         raise ValueError(f"no mesh for {shape!r}; there are sphere, cylinder, cube")
@@ -120,6 +120,7 @@ def rubber(nodes, link, rgb, roughness):
 
 
 def blend(nodes, link, ior, first, second):
+    """`second` over `first`, by the Fresnel reflectance of a coat."""
     fresnel, mix = nodes.new("ShaderNodeFresnel"), nodes.new("ShaderNodeMixShader")
     fresnel.inputs["IOR"].default_value = ior
     link(fresnel.outputs[0], mix.inputs[0])
@@ -149,6 +150,7 @@ RECIPES = {"rubber": rubber, "metal": metal}
 
 
 def material(name, build):
+    """A new material whose nodes `build` makes."""
     m = bpy.data.materials.new(name)
     m.use_nodes = True
     nodes = m.node_tree.nodes
@@ -165,6 +167,8 @@ def paint(thing, look):
 
 
 def emission(rgb):
+    """What `material` takes for a flat color that needs no light."""
+
     def build(nodes, link):
         node = nodes.new("ShaderNodeEmission")
         node.inputs["Color"].default_value = (*rgb, 1)
@@ -174,6 +178,7 @@ def emission(rgb):
 
 
 def matte(nodes, link):
+    """The floor's diffuse gray."""
     node = nodes.new("ShaderNodeBsdfDiffuse")
     node.inputs["Color"].default_value = (0.8, 0.8, 0.8, 1)
     return node.outputs[0]
@@ -182,7 +187,7 @@ def matte(nodes, link):
 @functools.cache
 def floor(line):
     """The swept cyclorama; `line` is its profile [(s, z), ...], constant across."""
-    ax, ay = -0.9032076597, 0.4292037785
+    ax, ay = -0.9032076597, 0.4292037785  # `tracer.FLOOR_S` and FLOOR_LATERAL, which Blender cannot import
     across = np.linspace(-29.9, 26.6, 9)
     vertices = [(ax * s - ay * l, ay * s + ax * l, z) for s, z in line for l in across]
     n = len(across)
@@ -242,6 +247,7 @@ def build(job):
 
 
 def settings(job):
+    """Set Cycles, the size of the image and its colors as CLEVR has them."""
     scene = bpy.context.scene
     scene.render.engine = "CYCLES"
     cycles = scene.cycles
@@ -263,6 +269,7 @@ def settings(job):
 
 
 def render(path):
+    """Render the scene as it is into a file."""
     bpy.context.scene.render.filepath = path
     bpy.ops.render.render(write_still=True)
 
@@ -285,6 +292,7 @@ def end_with_parent():
 
 
 def main():
+    """Render all jobs of the file that the command line names."""
     if stat.S_ISFIFO(os.fstat(0).st_mode):
         threading.Thread(target=end_with_parent, daemon=True).start()
     with open(sys.argv[1]) as file:

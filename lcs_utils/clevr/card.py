@@ -17,7 +17,7 @@ ARRAYS = {  # r: height, width; m: objects; c: names of the colors
     "boxes": "int16 [n, {m}, 4], x0, y0, x1, y1 in pixels around what is seen, ends excluded; -1: no "
     "object, or hidden",
 }
-CROP = {
+CROP = {  # of square images of CLEVR's own world
     "center": "the central 240x240 of CLEVR's 320x240 frame",
     "squash": "the whole 320x240 frame squeezed into a square",
     "native": "a square camera with CLEVR's 35 mm lens",
@@ -114,13 +114,16 @@ def visible_threshold(resolution: int | list[int], crop: str, world: World = CLE
 
 def _rules(settings):
     """The rules that placements obey, one sentence each."""
-    outside = " (in 1 % of scenes with one object, 11 % with six)" if settings["crop"] == "center" else ""
+    measured = settings["crop"] == "center" and "world" not in settings
+    outside = " (in 1 % of scenes with one object, 11 % with six)" if measured else ""
     world = World.from_json(settings.get("world", {}))
     threshold = visible_threshold(settings["resolution"], settings["crop"], world)
     return [
-        "Surfaces are at least 0.25 apart, centers at least 0.4 along left/right and front/behind."
+        "The circles of the objects' radii are at least 0.25 apart (a cube's corners reach a third beyond its "
+        "circle), centers at least 0.4 along left/right and front/behind."
         if settings["margins"]
-        else "Objects do not intersect; CLEVR's margins are switched off.",
+        else "The circles of the objects' radii do not overlap; cubes may touch or intersect at their corners. "
+        "CLEVR's margins are switched off.",
         f"Every object shows at least {MIN_VISIBLE_PIXELS} pixels of CLEVR's 320x240 frame, whatever the "
         "resolution and the "
         f"crop (about {threshold:.1f} pixels here)."
@@ -130,6 +133,15 @@ def _rules(settings):
         if settings["require_centers_inside"]
         else f"A center may lie outside the image{outside}.",
     ]
+
+
+def _crop(settings) -> str:
+    """What the image shows; its focal lengths where the words of CROP would not fit."""
+    name = settings["crop"]
+    if isinstance(settings["resolution"], int) and "world" not in settings:
+        return CROP[name]
+    fx, fy = World.from_json(settings.get("world", {})).crops[name]
+    return f"the crop {name}, with a focal length of {fx:.4g} times its width and {fy:.4g} times its height"
 
 
 def _world(settings) -> str:
@@ -256,7 +268,7 @@ CLEVR's procedure (Johnson et al. 2017) with its constants: camera and lamp jitt
 and colors, placement by rejection.
 
 {chr(10).join("- " + rule for rule in _rules(settings))}
-- The image is {CROP.get(settings["crop"], "a crop of its own, " + settings["crop"])}.
+- The image is {_crop(settings)}.
 {_world(settings)}
 Kept from the original, and good to know:
 - cubes have a half edge (not a half diagonal) equal to the size's radius, so they look larger than spheres;

@@ -19,15 +19,23 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
-from lcs_utils.checks import check_count
+from lcs_utils.checks import check_count, check_counts, check_flag, check_kind
 from lcs_utils.clevr import pool, shards
 from lcs_utils.clevr.annotations import EXTRAS, check_extras, labels, picture_size  # noqa: F401 (labels: for others)
 from lcs_utils.clevr.card import card, format_counts, format_size, parse_counts, parse_part, parse_size
 from lcs_utils.clevr.manifest import check_same, read_manifest, read_settings, verify
+from lcs_utils.clevr.pixels import check_antialias
 from lcs_utils.clevr.render import BACKENDS, LOOK
 from lcs_utils.clevr.scenes import MAX_OBJECTS, MAX_SEED, check_placement
 from lcs_utils.clevr.shards import INDEX_STRIDE, MANIFEST, OPTIONS
 from lcs_utils.clevr.world import CLEVR, World, read_world
+from lcs_utils.progress import quiet
+
+
+def _sides(resolution):
+    """A resolution as settings hold it: the side of a square, else [width, height]."""
+    width, height = picture_size(resolution)
+    return width if width == height else [width, height]
 
 
 def _check(settings, workers, part):
@@ -35,11 +43,6 @@ def _check(settings, workers, part):
     end, before any file is written.
     """
     counts = settings["counts"]
-    for name in ("margins", "visibility", "require_centers_inside"):
-        if not isinstance(settings[name], bool):
-            raise ValueError(f"{name} must be True or False, got {settings[name]!r}")
-    if not counts:
-        raise ValueError("counts names no object count; give for example (1, 2, 3)")
     check_count("workers", workers, 1)
     if len(part) != 2 or not 1 <= part[0] <= part[1]:
         raise ValueError(f"a part is (i, n) with 1 <= i <= n, got {part}")
@@ -80,22 +83,20 @@ def generate(
     `render`. `world`: what scenes are made of, if not CLEVR.
 
     Raises ValueError, before any work, for impossible settings, a folder made with other settings or too
-    little disk space; TypeError for a count that is no whole number; RuntimeError if the GPU or Blender is
-    missing, a worker is killed or the disk fills up.
+    little disk space; TypeError for a setting of the wrong kind, such as a count that is no whole number;
+    RuntimeError if the GPU or Blender is missing, a worker is killed or the disk fills up.
     """
-    if isinstance(counts, int | str):
-        raise ValueError(f"counts must list object counts, as (1, 2, 3), got {counts!r}")
-    width, height = picture_size(resolution)
+    check_kind("world", world, World, "a World")
     settings = {
         "seed": check_count("seed", seed, 0, MAX_SEED),
-        "counts": sorted({check_count("counts", n, 0, MAX_OBJECTS) for n in counts}),
+        "counts": sorted(set(check_counts("counts", counts, 0, MAX_OBJECTS, least=1))),
         "per_count": check_count("per_count", per_count, 1, INDEX_STRIDE),
-        "resolution": width if width == height else [width, height],
+        "resolution": _sides(resolution),
         "shard_size": check_count("shard_size", shard_size, 1),
-        "antialias": antialias,
-        "margins": margins,
-        "visibility": visibility,
-        "require_centers_inside": require_centers_inside,
+        "antialias": check_antialias(antialias),
+        "margins": check_flag("margins", margins),
+        "visibility": check_flag("visibility", visibility),
+        "require_centers_inside": check_flag("require_centers_inside", require_centers_inside),
         "crop": crop,
         "look": LOOK,
     }
@@ -174,8 +175,9 @@ def _fill(folder, settings, workers, part, progress) -> dict:
         if twin:
             shards.link(twin, folder / twin.name)
     total, left = (sum(stop - start for _, start, stop in jobs) for jobs in (mine, missing))
+    hidden = not progress or bool(quiet())
     with tqdm(
-        total=total, initial=total - left, unit=" images", smoothing=0.05, mininterval=1, disable=not progress
+        total=total, initial=total - left, unit=" images", smoothing=0.05, mininterval=1, disable=hidden
     ) as bar:
         work = ((folder, settings, *job) for job in missing)
         for _, entry in pool.run(shards.write, work, max(min(workers, len(missing)), 1), folder):
@@ -248,7 +250,7 @@ def main(arguments=None):
         "--with", dest="extras", nargs="+", choices=EXTRAS, default=(), help="arrays stored beside images"
     )
     parser.add_argument(
-        "--no-margins", dest="margins", action="store_false", help="only forbid that objects intersect"
+        "--no-margins", dest="margins", action="store_false", help="only forbid that objects' circles overlap"
     )
     parser.add_argument(
         "--no-visibility", dest="visibility", action="store_false", help="allow hidden objects"
@@ -286,13 +288,14 @@ def main(arguments=None):
                 "settings"
             ]
 
-            def plain(value):
-                return sorted(set(value)) if isinstance(value, list | tuple) else value
+            def plain(name, value):
+                if name in ("counts", "extras"):
+                    return sorted(set(value))
+                return _sides(value) if name == "resolution" else value
 
             said = [name for name, value in vars(given).items() if value is not unsaid and name in made]
-            check_same(
-                folder, *({name: plain(settings[name]) for name in said} for settings in (made, options))
-            )
+            pair = ({name: plain(name, settings[name]) for name in said} for settings in (made, options))
+            check_same(folder, *pair)
             print(f"{len(verify(folder))} shards in {folder} are whole")
         else:
             manifest = generate(folder, **options)

@@ -53,7 +53,9 @@ def ssim(
 
 
 def mask_ious(a: np.ndarray, b: np.ndarray) -> list[float]:
-    """IoU of each object in two index images (-1: floor) of the same size; small objects are left out."""
+    """IoU of each object in two index images (-1: floor) of the same size; objects that are small in both are
+    left out.
+    """
     for name, ids in (("a", a), ("b", b)):
         check_array(name, ids, ("height", "width"), "whole")
     if a.shape != b.shape or not a.size:
@@ -61,7 +63,7 @@ def mask_ious(a: np.ndarray, b: np.ndarray) -> list[float]:
     shares = []
     for k in range(int(max(a.max(), b.max())) + 1):
         in_a, in_b = a == k, b == k
-        if min(in_a.sum(), in_b.sum()) >= MIN_MASK_PIXELS:
+        if max(in_a.sum(), in_b.sum()) >= MIN_MASK_PIXELS:
             shares.append(float((in_a & in_b).sum() / (in_a | in_b).sum()))
     return shares
 

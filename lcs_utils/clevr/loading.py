@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset
 
+from lcs_utils.checks import check_choice
 from lcs_utils.clevr.annotations import picture_size
 from lcs_utils.clevr.dataset import read_manifest, verify
 from lcs_utils.clevr.scene_json import scene_from_json, scene_to_json
@@ -91,8 +92,9 @@ class ShardDataset(Dataset):
 
     def column(self, name: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """One array for many scenes (default: all), in the order of `indices`. Raises IndexError for an index
-        out of range.
+        out of range, ValueError listing the arrays for an unknown one.
         """
+        check_choice("array", name, tuple(self._map(0)))
         indices = np.arange(len(self)) if indices is None else np.asarray(indices)
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(

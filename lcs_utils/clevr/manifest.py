@@ -7,8 +7,10 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from lcs_utils.checks import check_counts
 from lcs_utils.clevr import shards
 from lcs_utils.clevr.shards import MANIFEST
+from lcs_utils.progress import quiet
 
 
 def read_settings(folder) -> dict:
@@ -62,18 +64,18 @@ def verify(folder, counts=None, checksums: bool = True) -> list[Path]:
     """Paths of the folder's shards (of the given object counts), in order, after checking each one's SHA-256.
 
     `checksums=False` only checks that the files exist. Raises FileNotFoundError or ValueError naming the file
-    and the command that restores it.
+    and the command that restores it, and ValueError for no counts or counts that the folder does not hold.
     """
     folder, found = Path(folder), []
     manifest = read_settings(folder)
     settings = manifest["settings"]
-    wanted = settings["counts"] if counts is None else sorted(set(counts))
+    wanted = settings["counts"] if counts is None else sorted(set(check_counts("counts", counts, least=1)))
     missing = [n for n in wanted if n not in settings["counts"]]
     if missing:
         raise ValueError(f"{folder} holds scenes with {settings['counts']} objects, not {missing}")
     again = "run the command that made the folder again"
     jobs = [job for job in shards.jobs(settings) if job[0] in wanted]
-    for count, start, _ in tqdm(jobs, desc="verifying", unit=" shards", delay=5, disable=None):
+    for count, start, _ in tqdm(jobs, desc="verifying", unit=" shards", delay=5, disable=quiet()):
         path = folder / shards.shard_name(count, start)
         for file in (path, path.with_suffix(".jsonl")):
             if not file.exists():

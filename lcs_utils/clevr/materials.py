@@ -115,18 +115,20 @@ def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
             facing = m[0] * SUN[0] + m[1] * SUN[1] + m[2] * SUN[2]
             if facing < 0.5 or blocked < FAR:
                 continue
-            scale, distance, normal = 1.0 / (0.8862 * SUN_TAN), 1.0, BLACK
+            scale, distance, normal = 1.0 / (0.8862 * SUN_TAN), 1.0, BLACK  # sqrt(pi) / 2
             s = 1.0 / math.sqrt(SUN[0] * SUN[0] + SUN[2] * SUN[2])
             ux, uz = SUN[2] * s, -SUN[0] * s
             edge_u, edge_v = (ux, 0.0, uz), (SUN[1] * uz, SUN[2] * ux - SUN[0] * uz, -SUN[1] * ux)
             qu, qv = dot(m, edge_u) / facing * scale, dot(m, edge_v) / facing * scale
         xu, xv = _shift(over_x, m, facing, distance, normal, edge_u, edge_v, scale)
         yu, yv = _shift(over_y, m, facing, distance, normal, edge_u, edge_v, scale)
+        # Choice: a lamp more than 12 of its half edges off is skipped, with what the lobe's tail holds there.
         if max(abs(qu), abs(qv)) > 12.0 + 2.0 * (abs(xu) + abs(yu) + abs(xv) + abs(yv)):
             continue
         lu, lv = _shift(lobe_x, m, facing, distance, normal, edge_u, edge_v, scale)
         ku, kv = _shift(lobe_y, m, facing, distance, normal, edge_u, edge_v, scale)
         steps = max(min(6, 1 + int(max(abs(xu), abs(xv)))), min(6, 1 + int(max(abs(yu), abs(yv)))))
+        # Choice: each step of the footprint is blurred by 0.1 of its square, near the 1/12 of a uniform one.
         a2u = lu * lu + ku * ku + 0.1 * (xu * xu + yu * yu) / (steps * steps)
         a2v = lv * lv + kv * kv + 0.1 * (xv * xv + yv * yv) / (steps * steps)
         cover = 0.0
@@ -185,6 +187,7 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
             lobe = math.exp(-(h_x * h_x + h_y * h_y) / c2) * INV_PI / (alpha_x * alpha_y * c2 * c2)
             s2 = max(1.0 - c2, 1e-6)
             ratio = 2.0 * cos_h / max(vx * hx + vy * hy + vz * hz, 1e-3)
+            # Ashikhmin's velvet of CLEVR's sigma 0.6, squared
             velvet = math.exp(-c2 / s2 / 0.36) / 0.36 * INV_PI / (s2 * s2)
             velvet *= 0.25 * min(1.0, min(ratio * cos_v, ratio * cosine)) / cos_v
             base = cosine * INV_PI
@@ -197,6 +200,7 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
     f_outer = 0.0 if metal else _fresnel(cos_v, 1.2)
     rough, sharp, blocked, mirrored = BLACK, BLACK, FAR, 2 if metal else 1
     if not metal and f_outer <= 0.02:
+        # Choice: where the coat reflects 2 % or less, a constant gray stands for what a ray would meet.
         rough, mirrored = (0.12, 0.12, 0.12), 0
     # a ray for the rough lobe, then one for metal's mirror; a single call keeps the CUDA kernel small
     for mirror in range(mirrored):
@@ -218,6 +222,7 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
             if cos_vh <= 0.0 or cos_r <= 1e-3:
                 continue
             r_x, r_y = rx * tx + ry * ty + rz * tz, rx * bx + ry * by + rz * bz
+            # Choice: at most 4, so that no single ray becomes a speck
             weight = min(mask_v * _masking(r_x, r_y, cos_r, alpha_x, alpha_y) * cos_vh / (cos_v * cos_h), 4.0)
         seen, distance = environment(px, py, pz, rx, ry, rz, objects, n, k, frames, h, i, 1 if metal else 0)
         if mirror == 0:
@@ -231,5 +236,6 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
         return filtered(paint(o), 1.0, add(add(BLACK, 0.4, glossy), 0.6, add(sharp, 1.0, glints)))
     f_inner = _fresnel(cos_v, 1.4)
     soft = filtered(indirect(px, py, pz, nx, ny, nz, objects, n, k), INV_PI, WHITE)
+    # Choice: velvet passes on 0.3 of the indirect light, what is diffuse all; 0.8 is CLEVR's white of gloss.
     below = add(add(BLACK, 1.0 - f_inner, add(diffuse, 1.0, soft)), f_inner, add(sheen, 0.3, soft))
     return add(filtered(paint(o), 1.0 - f_outer, below), 0.8 * f_outer, glossy)

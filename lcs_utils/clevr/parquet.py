@@ -20,6 +20,7 @@ from lcs_utils.clevr import pool
 from lcs_utils.clevr.card import card, front_matter
 from lcs_utils.clevr.dataset import read_manifest
 from lcs_utils.clevr.loading import ShardDataset, features, row
+from lcs_utils.progress import quiet
 
 SPLITS = {"train": 0.96, "validation": 0.02, "test": 0.02}
 EXPORT = "export.json"
@@ -27,7 +28,7 @@ ROW_GROUP = 256  # rows that reading a single one has to decode
 
 
 def order(total: int, splits: dict[str, float], seed: int) -> dict[str, np.ndarray]:
-    """{split: image indices}, consecutive pieces of one random permutation."""
+    """{split: image indices}, consecutive pieces of one random permutation, in the order of `splits`."""
     permutation = np.random.Generator(np.random.PCG64(seed)).permutation(total)
     ends = [round(total * share) for share in np.cumsum(list(splits.values()))]
     return dict(zip(splits, np.split(permutation, ends[:-1]), strict=True))
@@ -84,9 +85,9 @@ def export(
     _check(folder, out, splits, rows_per_file, processes)
     out, data = Path(out), ShardDataset(folder)
     digests = [entry["sha256"] for _, entry in sorted(read_manifest(folder)["shards"].items())]
-    asked = {
+    asked = {  # the order of the splits is stored, too: it says which images each of them gets
         "shards": hashlib.sha256("".join(digests).encode()).hexdigest(),
-        "splits": splits,
+        "splits": [[name, share] for name, share in splits.items()],
         "seed": seed,
         "rows_per_file": rows_per_file,
     }
@@ -104,7 +105,8 @@ def export(
     store.write_text(out / "README.md", text)
     todo = [job for job in jobs if not (job[0] / job[2]).exists()]
     done = len(data) - sum(len(job[3]) for job in todo)
-    with tqdm(total=len(data), initial=done, unit=" rows", mininterval=1, disable=not progress) as bar:
+    hidden = not progress or bool(quiet())
+    with tqdm(total=len(data), initial=done, unit=" rows", mininterval=1, disable=hidden) as bar:
         for written in pool.run(_write, todo, max(min(processes, len(todo)), 1), out):
             bar.update(written)
     return sizes

@@ -30,21 +30,25 @@ def _filter_offsets(antialias, width=3.0):
     return np.interp((np.arange(antialias) + 0.5) / antialias, cumulative, x) * width
 
 
-def check(resolution: int | tuple[int, int], antialias: int = 1) -> tuple[int, int]:
-    """Width and height. Raises ValueError for an antialias other than 1, 2, 3, 4 or a bad resolution
-    (`picture_size`), TypeError for an antialias that is no whole number.
-    """
-    check_count("antialias", antialias, None)
+def check_antialias(antialias: int) -> int:
+    """One of ANTIALIAS. Raises ValueError for another number, TypeError for anything but a whole number."""
+    antialias = check_count("antialias", antialias, None)
     if antialias not in ANTIALIAS:
         raise ValueError(f"antialias must be one of {ANTIALIAS}, got {antialias}")
+    return antialias
+
+
+def check(resolution: int | tuple[int, int], antialias: int = 1) -> tuple[int, int]:
+    """Width and height. Raises as `check_antialias`, and ValueError for a bad resolution (`picture_size`)."""
+    check_antialias(antialias)
     return picture_size(resolution)
 
 
 def patterns(antialias):
     """Offsets of samples along each axis, in pixels: for unshadowed floor, for other pixels, for silhouettes
-    and metal. Raises ValueError for an antialias outside 1..4, TypeError if it is no whole number.
+    and metal. Raises as `check_antialias`.
     """
-    check_count("antialias", antialias, 1, 4)
+    check_antialias(antialias)
     return np.zeros(1), _filter_offsets(antialias), _filter_offsets(2 * antialias)
 
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import threading
@@ -25,9 +26,14 @@ def _start_worker(end, folder):
 def _end_when_told(end, folder):
     """Exit when the parent closes its end of the pipe or dies, after deleting our temporary files."""
     end.poll(None)
-    for path in Path(folder).glob(f".*.tmp{os.getpid()}*"):
+    for path in _temporary(folder, os.getpid()):
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     os._exit(1)
+
+
+def _temporary(folder, process):
+    """The temporary files and folders of `store` that a process, not one whose number is longer, made."""
+    return [path for path in Path(folder).glob(".*") if re.search(rf"\.tmp{process}(\.|$)", path.name)]
 
 
 @contextmanager

@@ -190,9 +190,10 @@ def sample_scene(
 
     Raises ValueError if no legal placement is found within `restarts` restarts.
     Choice: the visibility test counts pixels of a 160x120 frame and scales CLEVR's 200 px of 320x240 with it.
-    Choice: `margins=False` only forbids that objects intersect, for crowded scenes.
+    Choice: `margins=False` only forbids that the circles of the objects' radii overlap, for crowded scenes.
+    The corners of a cube reach 1.34 radii, so that cubes may touch or intersect there, as in CLEVR.
     Choice: sizes, shapes, colors and materials are uniform, as in CLEVR; the generator is numpy's PCG64.
-    Choice: a stretched shape keeps the distances of the circle around its footprint.
+    Choice: a stretched shape keeps the distances of the circle of its larger half width.
     """
     check_count("n_objects", n_objects, 0, MAX_OBJECTS)
     flags = {"margins": margins, "visibility": visibility, "require_centers_inside": require_centers_inside}

@@ -80,6 +80,7 @@ def _cylinder(px, py, pz, dx, dy, dz):
         x, y, z = px + t * dx, py + t * dy, pz + t * dz
         rho = math.sqrt(x * x + y * y)
         u, v = max(rho - 0.9, 0.0) * 10.0, max(abs(z) - 0.9, 0.0) * 10.0
+        # Choice: a rim of exponent 4, which takes products only; CLEVR's has about 4.2, at most 0.001 away.
         u3, v3 = u * u * u, v * v * v
         f = u3 * u + v3 * v - 1.0
         if f < 1e-3:

@@ -1,4 +1,6 @@
-"""The nets on the live page. To show others, of another preset or size, change this list."""
+"""The nets on the live page. To show others change this list, and what is said of these three in article.md,
+sample.html and below the table (`words.counted`).
+"""
 
 from typing import NamedTuple
 
@@ -31,6 +33,14 @@ NETS = (
     Net("tiny", "exp3", "Exp. 3", "one location told, local net"),
 )
 STEPS, SOLVER = 14, "dpmpp_2m"  # as the counted samples were drawn
+
+
+def resolution() -> int:
+    """The side of all nets' images, in px. Raises ValueError unless it is one."""
+    sides = {nets.verified_row(net.name, net.preset)["resolution"] for net in NETS}
+    if len(sides) != 1:
+        raise ValueError(f"the page's nets draw images of one size, got {sorted(sides)} px")
+    return sides.pop()
 
 
 def counter_version() -> str:

@@ -6,7 +6,7 @@
   const SIDE = 320; // of a canvas in its own pixels
   const byId = (name) => document.getElementById(`live-${name}`);
   const words = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-  const colors = ["#e69f00", "#56b4e9", "#009e73", "#f0e442", "#cc79a7"]; // as the notebooks' condition maps
+  const colors = known.colors; // as the notebooks' condition maps
 
   function make(tag, parent, properties = {}) {
     return parent.appendChild(Object.assign(document.createElement(tag), properties));
@@ -239,7 +239,7 @@
       await load();
       for (const { note } of panels) note.textContent = "waiting";
       const found = await LCS.draw(cells, number);
-      if (!found) for (const { note, canvas } of panels) if (note.textContent.startsWith("step")) note.textContent = "stopped";
+      if (!found) for (const { note } of panels) if (note.textContent.startsWith("step")) note.textContent = "stopped";
       status.textContent = sampled(found, cells);
       LCS.drawn = found; // the numbers behind the pictures, for the console
       await slide(); // the loaded nets can now answer there, too

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, nets, paths, provenance, store
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.live import export, runtime, stored, words
-from lcs_utils.live.nets import NETS, STEPS, counter_version
+from lcs_utils.live.nets import NETS, STEPS, counter_version, resolution
 
 HERE = Path(__file__).parent
 PLACE = "_static/live"  # below the front page
@@ -50,17 +50,17 @@ def known() -> tuple[dict, dict[str, bytes]]:
 
 
 def graphs() -> dict[str, bytes]:
-    """The nets and the counter as ONNX files, under the names that the scripts use; exported once."""
+    """The nets and the counter as ONNX files, under the names that the scripts use; exported once. Raises as
+    `nets.resolution`.
+    """
     folder = kept() / "graphs"
     if not folder.exists():
+        side = resolution()
         with store.atomic_folder(folder) as temporary:
             for net in tqdm(NETS, desc="exporting nets"):
                 graph = export.denoiser(checkpoints.load(net.name, net.preset))
                 (temporary / f"{net.key}.onnx").write_bytes(export.to_onnx(graph))
-            sides = {nets.verified_row(net.name, net.preset)["resolution"] for net in NETS}
-            if len(sides) != 1:
-                raise ValueError(f"the page's nets draw images of one size, got {sorted(sides)} px")
-            counter = export.Counted(export.ObjectCounter.from_pretrained(), *sides)
+            counter = export.Counted(export.ObjectCounter.from_pretrained(), side)
             (temporary / "counter.onnx").write_bytes(export.to_onnx(counter))
     return {path.stem: path.read_bytes() for path in sorted(folder.glob("*.onnx"))}
 
@@ -164,14 +164,11 @@ def article(told: dict, loads: str) -> str:
 def write(folder: Path) -> str | None:
     """Write the page's files below `folder`/_static/live and its Markdown to `folder`/index.md.
 
-    Returns None, or, if onnxruntime-web is not available, why the page shows stored pictures only.
+    Returns None, or, if onnxruntime-web is not available, why the page shows stored pictures only. Raises
+    ValueError, before anything is written, for a page that would load more than LARGEST_LOAD.
     """
     told, pictures = known()
-    place = folder / PLACE
-    for name in (*SCRIPTS, "live.css"):
-        store.write_text(place / name, (HERE / name).read_text())
-    for name, png in pictures.items():
-        (place / f"{name}.png").write_bytes(png)
+    texts = {name: (HERE / name).read_text() for name in (*SCRIPTS, "live.css")}
     told["files"], missing, loads = None, None, ""
     try:
         engine = runtime.load()
@@ -180,12 +177,10 @@ def write(folder: Path) -> str | None:
         told["why"] = "this copy was built without onnxruntime-web"
     else:
         parts = {"script": engine.script, "binary": engine.binary, **graphs()}
-        told["files"] = {}
-        for name, content in parts.items():
-            store.write_text(place / f"{name}.js", packed(name, content))
-            told["files"][name] = {"name": name, "place": f"{PLACE}/{name}.js"}
-        store.write_text(place / "LICENSE.onnxruntime-web.txt", engine.license)
-        size = sum((place / f"{name}.js").stat().st_size for name in parts)
+        scripts = {f"{name}.js": packed(name, content) for name, content in parts.items()}
+        told["files"] = {name: {"name": name, "place": f"{PLACE}/{name}.js"} for name in parts}
+        texts |= scripts | {"LICENSE.onnxruntime-web.txt": engine.license}
+        size = sum(len(script.encode()) for script in scripts.values())
         if size > LARGEST_LOAD:
             raise ValueError(
                 f"the page would load {size / 1e6:.1f} MB, at most {LARGEST_LOAD / 1e6:.0f} are allowed"
@@ -196,8 +191,13 @@ def write(folder: Path) -> str | None:
             f'(<a href="{PLACE}/LICENSE.onnxruntime-web.txt">license</a>). A local net draws cell by cell, '
             "which takes longest; it says how long."
         )
-    store.write_text(place / "stored.js", f"window.LCS = {{ known: {json.dumps(told)} }};\n")
-    store.write_text(folder / "index.md", article(told, loads))
+    texts["stored.js"] = f"window.LCS = {{ known: {json.dumps(told)} }};\n"
+    text, place = article(told, loads), folder / PLACE
+    for name, content in texts.items():
+        store.write_text(place / name, content)
+    for name, png in pictures.items():
+        (place / f"{name}.png").write_bytes(png)
+    store.write_text(folder / "index.md", text)
     return missing
 
 

@@ -96,7 +96,8 @@ def check(packed: Path) -> None:
     found = base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
     if found != INTEGRITY:
         raise RuntimeMissing(
-            f"{packed.name} has SHA-512 {found[:16]}..., expected {INTEGRITY[:16]}...; remove it, build again"
+            f"{paths.shown(packed)} has SHA-512 {found[:16]}..., expected {INTEGRITY[:16]}...; "
+            "remove it, build again"
         )
 
 

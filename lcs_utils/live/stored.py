@@ -4,13 +4,11 @@ Computed from the shipped nets with the same noise that the browser draws, so th
 """
 
 import base64
-import io
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -20,25 +18,26 @@ from lcs_utils.clevr.grid import TEST_LOCATIONS
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import final, karras_sigmas, sample
 from lcs_utils.evaluation.net_locality import SIGMAS, K, cell_targets, test_scenes
-from lcs_utils.live.nets import NETS, SOLVER, STEPS, Net, counter_version
+from lcs_utils.live.nets import NETS, SOLVER, STEPS, Net, counter_version, resolution
 from lcs_utils.live.noise import normal
 from lcs_utils.models.focus import focus
 from lcs_utils.plotting import to_uint8
+from lcs_utils.widgets.drawing import color_of
+from lcs_utils.widgets.frames import png_bytes
 
 ASKED = 6  # locations of the stored samples: twice as many as any net saw
+# Choice: one seed for the samples' noise and for the noise on the scene, which are the same numbers
 SEED = 0
 
 
-def text(values: np.ndarray) -> str:
+def base64_of(values: np.ndarray) -> str:
     """Bytes of an array as base64."""
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
 
 
 def picture(image: Float[Tensor, "3 height width"]) -> bytes:
     """An image in [-1, 1] as PNG."""
-    file = io.BytesIO()
-    Image.fromarray(to_uint8(image.clamp(-1, 1))).save(file, "PNG", optimize=True)
-    return file.getvalue()
+    return png_bytes(to_uint8(image.clamp(-1, 1)))
 
 
 def cells_of(k: int) -> list[int]:
@@ -83,35 +82,36 @@ def looked(pipeline, seed: int) -> dict:
         windows.append(locality.locality_window(found, targets).tolist())
         influence = locality.condition_influence(near, x_t, sigma, cond, without)
         heard.append([[float(of[row, column]) for of in influence] for row, column in targets])
-    return {"pixels": text(np.stack(pixels)), "windows": windows, "heard": heard}
+    return {"pixels": base64_of(np.stack(pixels)), "windows": windows, "heard": heard}
 
 
 def compute() -> tuple[dict, dict[str, bytes]]:
-    """All data for the page's scripts, and the sample of each net as PNG, by the net's key."""
+    """All data for the page's scripts, and the sample of each net as PNG, by the net's key. Raises as
+    `nets.resolution`.
+    """
+    side = resolution()
     counter = ObjectCounter.from_pretrained()
     known = {"nets": [], "start": {"cells": cells_of(ASKED), "seed": SEED, "counts": {}}, "looked": {}}
     pictures = {}
     for net in NETS:
         pipeline = pipeline_of(net)
-        config, side = pipeline.config, pipeline.config.resolution
-        known["nets"].append(
-            net._asdict()
-            | {"key": net.key, "weights": net.weights, "resolution": side, "radius": config.radius}
-        )
+        about = {"key": net.key, "weights": net.weights, "resolution": side}
+        known["nets"].append(net._asdict() | about | {"radius": pipeline.config.radius})
         image = drawn(pipeline, known["start"]["cells"], SEED)
         pictures[net.key] = picture(image)
         known["start"]["counts"][net.key] = int(counter(image[None]).count[0])
         known["looked"][net.key] = looked(pipeline, SEED)
-        scene = to_uint8(test_scenes(K, 1, side)[0])
-        known["scene"] = {
-            "pixels": text(np.asarray(scene, np.uint8)),  # [height width 3]
-            "resolution": side,
-            "cells": cells_of(K),
-            "targets": cell_targets(cells_of(K), side),
-            "sigmas": SIGMAS,
-            "seed": SEED,
-        }
+    scene = {
+        "pixels": base64_of(np.asarray(to_uint8(test_scenes(K, 1, side)[0]), np.uint8)),  # [height width 3]
+        "resolution": side,
+        "cells": cells_of(K),
+        "targets": cell_targets(cells_of(K), side),
+        "sigmas": SIGMAS,
+        "seed": SEED,
+    }
     return known | {
+        "scene": scene,
+        "colors": ["#{:02x}{:02x}{:02x}".format(*color_of(k)) for k in range(K)],  # of the scene's objects
         "counter": counter_version(),
         "grid": GRID_SIZE,
         "locations": cells_of(len(TEST_LOCATIONS)),

@@ -60,8 +60,9 @@ def counted() -> str:
 def local() -> str:
     """The sentence below the slider: conditional locality over eight scenes, next to its null."""
     preset = NETS[0].preset
+    stored = net_locality.read(preset)  # which refuses damaged rows
     try:
-        rows = net_locality.current(net_locality.read(preset), [net.name for net in NETS], preset)
+        rows = net_locality.current(stored, [net.name for net in NETS], preset)
     except ValueError:  # not measured yet
         return ""
     said = []

@@ -157,14 +157,14 @@ def write_sources(folder: Path, names: list[str], figures: list[Path]) -> str | 
                 made = re.findall(r'save_figure\([^"]*"(\w+)"', cell.source)
                 alt = next((words[figure] for figure in made if figure in words), last.replace("$", ""))
                 cell.metadata["mystnb"] = {"image": {"alt": alt}}
-                for output in cell.outputs:
-                    live_frames(output, folder / "_static/frames" / f"{name}_{number}_", "../")
+                for k, output in enumerate(cell.outputs):
+                    live_frames(output, folder / "_static/frames" / f"{name}_{number}_{k}_", "../")
         notebook.metadata.language_info["pygments_lexer"] = "python"
         pages[f"notebooks/{name}.ipynb"] = nbformat.writes(notebook)
     gallery = ["# All figures", "", "Each with its numbers, its command and what it rests on.", ""]
     gallery += ['<div class="gallery">', ""]
     for path in figures:
-        record, place = json.loads(path.read_text()), path.relative_to(paths.FIGURES)
+        record, place = records[path], path.relative_to(paths.FIGURES)
         title = titles.get(path.stem, path.stem)
         pages[f"figures/{place.with_suffix('.md').as_posix()}"] = figure_page(record, title)
         pages[f"figures/{place.as_posix()}"] = path.read_text()
@@ -253,7 +253,12 @@ def main(arguments: list[str] | None = None) -> int:
         check_place(output)
     except ValueError as error:
         parser.error(str(error))
-    for warning in build(output):
+    try:
+        warnings = build(output)
+    except SiteError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for warning in warnings:
         print(warning, file=sys.stderr)
     print(f"The web edition is written; open {paths.shown(output / 'index.html')}")
     return 0

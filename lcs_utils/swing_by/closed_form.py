@@ -214,7 +214,7 @@ def two_layer_flow(
     moments = [0.0, *check_times(times)]
     if any(later < earlier for earlier, later in zip(moments, moments[1:])):
         raise ValueError(f"times must increase from >= 0, got {shown(moments[1:])}")
-    size = W0.abs().max() if W0.numel() else W0.new_zeros(())
+    size = W0.abs().max()
     if (W0 - W0.mT).abs().max() > 1e-9 * size:
         raise ValueError("W0 must be symmetric: the model is W = U U^T")
     values, vectors = torch.linalg.eigh(W0.double())
@@ -271,7 +271,9 @@ def random_starts(
 
 
 def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> None:
-    """Raise ValueError unless W is [.. dim dim], finite, for the dim of the rates `a`, which must be >= 0."""
+    """Raise ValueError unless W is [.. dim dim], of one start or more, finite, for the dim of the rates `a`,
+    which must be >= 0.
+    """
     check_tensor("the rates a", a, (None,))
     if not isinstance(W, Tensor):
         raise TypeError(f"W must be a tensor, got {shown(W)}")
@@ -281,6 +283,8 @@ def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> 
         raise ValueError(
             f"W must be {len(a)} x {len(a)} to fit {len(a)} rates, got {W.shape[-2]} x {W.shape[-1]}"
         )
+    if W.numel() == 0:
+        raise ValueError(f"W must hold at least one start, got shape {list(W.shape)}")
     if bool((a < 0).any()):
         raise ValueError(f"rates must be >= 0, got {a.min().item():g}")
     check_entries("W", W)

@@ -116,10 +116,10 @@ class Disks:
 
         Choice: no disk fits if more than `UNEXPLAINED` of its energy is left over (drawn disks leave 0.1 or
         less, pure noise more than 1); between is 0.4 to 0.6, where no training image of a diversity up to
-        0.3
-        lies.
+        0.3 lies.
         """
         reading = self.read(images)
         values = reading[:, :2]
+        # sizes are read in steps of 0.1: below 0.1, so that 0.4 and 0.6 have a class however they are rounded
         undecided = ((values - 0.5).abs() < 0.0999) | (reading[:, 2:] > UNEXPLAINED)
         return (values > 0.5).long().masked_fill(undecided, NEITHER)

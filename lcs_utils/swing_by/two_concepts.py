@@ -96,7 +96,9 @@ def train(
     """Train a `DiskNet` on labels 00, 01 and 10, yielding at each step in `checkpoints`; same seed, same run.
 
     Choice: Adam at a constant rate, EDM's weighted loss, no EMA, because the dynamics of the raw weights
-    are the subject. Raises ValueError unless the checkpoints increase from >= 0.
+    are the subject.
+    Choice: `seed` starts two generators, of the first weights and of all that batches draw, which therefore
+    begin with the same random numbers. Raises ValueError unless the checkpoints increase from >= 0.
     """
     checkpoints = tuple(check_count("a checkpoint", step) for step in check_list("checkpoints", checkpoints))
     check_count("seed", seed)
@@ -113,6 +115,8 @@ def train(
     for step in range(checkpoints[-1] + 1):
         if step in checkpoints:
             yield Snapshot(step, loss.item(), net)
+        if step == checkpoints[-1]:
+            return  # the last snapshot's net stays as it was yielded
         labels = seen[torch.randint(3, (batch,), generator=generator)]
         cond = disks.concepts(labels, generator)
         x0 = disks.images(cond, generator)
@@ -129,6 +133,7 @@ def generate(
 ) -> Float[Tensor, "count 3 px px"]:
     """`count` >= 1 samples of one label, always from the same noise, so that checkpoints compare.
 
+    Choice: the noise has seed 0 in every run, also in that of seed 0, whose random numbers it repeats.
     Raises ValueError for an unknown label.
     """
     check_label(label)
@@ -188,7 +193,8 @@ def stored(disks: Disks, seed: int) -> list[Accuracy]:
     """`accuracies`, kept below runs/ so that a stopped study resumes; a change of the code measures anew."""
     here = Path(__file__).resolve()
     code = provenance.digest({here} | provenance.imported_files(here.read_text()))[:12]
-    path = paths.RUNS / "two_concepts" / code / f"diversity{disks.diversity:g}_seed{seed}.csv"
+    about = f"separation{disks.separation!r}_diversity{disks.diversity!r}_pixels{disks.pixels}_seed{seed}"
+    path = paths.RUNS / "two_concepts" / code / f"{about}.csv"
     rows = store.read_rows(path, Accuracy)
     if not rows:
         rows = list(accuracies(disks, seed))

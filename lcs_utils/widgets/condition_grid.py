@@ -96,7 +96,10 @@ class ConditionSampler:
         self.show()
 
     def draw_samples(self) -> None:
-        """Draw one sample of every net from the same noise, and count its objects."""
+        """Draw one sample of every net from the same noise, and count its objects.
+
+        Choice: the seed alone sets the noise, whatever the cells, so that two conditions compare.
+        """
         self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
         noise = torch.randn(
             1, 3, self.size, self.size, generator=torch.Generator().manual_seed(self.seed.value)

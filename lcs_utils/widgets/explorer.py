@@ -45,7 +45,8 @@ class LocalityExplorer:
     runs.
 
     `names`: checkpoints of a preset, such as "tiny" or "paper"; `cells` (default: the first five test
-    locations) and `target` (row, column; default: in one of these) set the initial state. Maps are cached, so
+    locations) and `target` (row, column; default: in one of the default cells, whatever `cells` are) set the
+    initial state. Maps are cached, so
     that sliding over known states only draws; the other noise levels of a state are computed between events,
     once a browser shows it. `view` is the state, `show(view)` sets it.
     """
@@ -201,6 +202,8 @@ class LocalityExplorer:
     def draw_samples(self) -> None:
         """Sample every net from the active condition, all from the same noise, advancing the bar at each
         step.
+
+        Choice: the seed that drew the scene and its noise; the samples start from the same numbers as these.
         """
         self.sampler.disabled, self.progress.value, self.progress.visible = True, 0, True
         generator = torch.Generator().manual_seed(self.view.seed)

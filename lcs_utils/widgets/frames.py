@@ -97,7 +97,7 @@ def frame_slider(
     `shown` is the frame shown first, by default the middle one. Raises ValueError when frames and labels
     disagree in number.
     """
-    if not frames or len(frames) != len(labels):
+    if not len(frames) or len(frames) != len(labels):  # an array has a truth value of its own
         raise ValueError(f"need one label for each frame, got {len(frames)} frames and {len(labels)} labels")
     shown = len(frames) // 2 if shown is None else range(len(frames))[shown]
     pictures = [compact(png_bytes(frame)) for frame in frames]

@@ -21,7 +21,8 @@ from lcs_utils.models.local_patch import LocalPatchDenoiser, cell_size
 from lcs_utils.plotting import to_uint8
 from lcs_utils.widgets.drawing import Sheet, color_of, heat, mix
 
-KEPT = 4096  # maps cached at once, a few kB each
+KEPT = 2**26  # bytes of float32 in each of the six caches; at 32 px 16,384 maps, at 128 px 1,024
+MOST = 12  # maps of a state with as many conditions as the paper asks for; one with more takes more
 
 
 class View(NamedTuple):
@@ -57,16 +58,20 @@ def cell_centers(cells: Sequence[int]) -> Float[np.ndarray, "k 2"]:
 
 
 class Maps:
-    """Images and influence maps (eqs. (9), (10)) of all nets for any `View`, each computed on first use."""
+    """Images and influence maps (eqs. (9), (10)) of all nets for any `View`, each computed on first use.
+
+    Choice: a view's seed draws its scene, by numpy's generator, and the noise on it, by torch's.
+    """
 
     def __init__(self, nets: Mapping[str, Denoiser], sigmas: Sequence[float], resolution: int):
         self.nets, self.sigmas, self.resolution = dict(nets), tuple(sigmas), resolution
-        self.scene, self.noisy = lru_cache(KEPT)(self._scene), lru_cache(KEPT)(self._noisy)
-        self.denoised, self.pixels = lru_cache(KEPT)(self._denoised), lru_cache(KEPT)(self._pixels)
-        self.conditions, self.one_condition = (
-            lru_cache(KEPT)(self._conditions),
-            lru_cache(KEPT)(self._one_condition),
-        )
+
+        def kept(compute, floats):  # per pixel
+            return lru_cache(max(1, KEPT // (4 * floats * resolution**2)))(compute)
+
+        self.scene, self.noisy = kept(self._scene, 3), kept(self._noisy, 3)
+        self.denoised, self.pixels = kept(self._denoised, 3), kept(self._pixels, 1)
+        self.conditions, self.one_condition = kept(self._conditions, MOST), kept(self._one_condition, 1)
 
     def _scene(self, cells, seed):
         """[3 h w]: one rendered object at the center of each active cell."""

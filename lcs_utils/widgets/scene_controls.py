@@ -109,7 +109,7 @@ def picture(state: SceneState, resolution: int = 256) -> UInt8[np.ndarray, "heig
 
 
 def placement(scene: Scene) -> str:
-    """Whether the objects keep CLEVR's gap and margins, in words."""
+    """Whether the circles of the objects' radii keep CLEVR's gap, and their centers its margins, in words."""
     gap = margin = math.inf
     for i, a in enumerate(scene.objects):
         for b in scene.objects[:i]:
@@ -117,7 +117,7 @@ def placement(scene: Scene) -> str:
             gap = min(gap, float(np.hypot(*d)) - SIZES[a.size] - SIZES[b.size])
             margin = min(margin, abs(float(d @ RIGHT)), abs(float(d @ BEHIND)))
     if gap < 0:
-        return "objects intersect: CLEVR would reject this scene"
+        return "the circles of two objects overlap: CLEVR would reject this scene"
     if gap < MIN_DISTANCE:
         return f"smallest gap {gap:.2f}: CLEVR asks for {MIN_DISTANCE}"
     if margin < MARGIN:
