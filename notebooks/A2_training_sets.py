@@ -81,16 +81,17 @@ stages = {net: training_sets.elsewhere_along_training(stored, net, spans) for ne
 Markdown(sentences.longer(stages))
 
 # %% [markdown]
-# **At 64 px, beside chance**: other nets, trained on up to one, two, three and six objects, asked for
-# random cells. (The net of six saw as many images, so fewer of each count.) In brackets are the same
-# pictures judged at other samples' cells. Do K, and the cells filled beyond chance, grow from line to
+# **At 64 px, beside chance**: other nets, trained on up to one, two, three, four and six objects, asked for
+# random cells. (All saw as many images, so those of more objects fewer of each count.) In brackets are the
+# same pictures judged at other samples' cells. Do K, and the cells filled beyond chance, grow from line to
 # line? Do six objects help a net that is told one of them? (Labels of three objects as a dose, beside
 # chance, are in 05.) At the paper's cells K of six objects is five: at six, still in training, all must
 # be there and nothing else. Compare nine, where one may be missing and one extra.
 
 # %%
 large = read_rows(rows_path("small"))
-up_to = {"exp1_1": "1", "exp1_1-2": "2", "exp1": "3", "exp1_1-6": "6", "exp2_1-6": "6, told one"}
+up_to = {"exp1_1": "1", "exp1_1-2": "2", "exp1": "3", "exp1_1-4": "4", "exp1_1-6": "6"}
+up_to |= {"exp2_1-6": "6, told one"}
 there = {net: seeds_of(large, net, "spread") for net in up_to}
 at_64 = {net: against_null.of_nets(large, nets, "spread") for net, nets in there.items() if nets}
 said = {f"up to {up_to[net]}": {1: of} for net, of in at_64.items()}
