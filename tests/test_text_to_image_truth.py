@@ -411,9 +411,11 @@ def test_a_reader_s_training_goes_on_and_its_weights_come_back(tmp_path, monkeyp
     found = data.Renders(images, shown, np.arange(4), there)
     monkeypatch.setattr(reader, "BATCH", 4)
     whole = reader.train(found, 16, tmp_path / "whole")
-    reader.train(found, 8, tmp_path / "stopped")  # with the learning rates of its own length
-    again = reader.train(found, 16, tmp_path / "stopped")
-    assert all(bool(value.isfinite().all()) for value in again.state_dict().values())
+    half = reader.train(found, 8, tmp_path / "stopped").state_dict()  # with the rates of its own length
+    again = reader.train(found, 16, tmp_path / "stopped").state_dict()
+    assert not any(torch.equal(half[name], again[name]) for name in again if name.endswith("weight"))
+    done = reader.train(found, 16, tmp_path / "stopped").state_dict()  # nothing is left to train
+    assert all(torch.equal(again[name], done[name]) and again[name].isfinite().all() for name in again)
     reader.save(whole, tmp_path / "reader.safetensors")
     x = torch.rand(2, 3, 64, 64) * 2 - 1
     torch.testing.assert_close(

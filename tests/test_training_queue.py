@@ -293,7 +293,9 @@ def test_every_experiment_has_its_place_in_the_queue_and_the_first_are_those_of_
         ("exp2", 2),
     } <= set(QUEUE[:10])
     assert [name for name, _ in QUEUE[-2:]] == list(ON_A_GPU)
-    assert all(preset("small").length(experiment(name)) for name, _ in QUEUE)
+    lengths = {name: preset("small").length(experiment(name)) for name, _ in QUEUE}
+    assert lengths["exp1_1-6_x3"] == 3 * lengths["exp1_1-6"] == 3 * lengths["exp1"]
+    assert lengths["exp3_r4"] == lengths["exp3"] == 4 * lengths["exp1"]  # each kind of net has one length
 
 
 def test_the_color_nets_differ_from_each_other_in_one_field():
