@@ -57,7 +57,7 @@ def _apart(doses: Falling) -> str:
     ordinals = ("first", "second", "third", "fourth")
     pairs = enumerate(pairwise(doses.above.values()))
     close = [f"the {ordinals[i]} and {ordinals[i + 1]}" for i, (a, b) in pairs if a.low <= b.high]
-    return f"intervals of {' and of '.join(close)} overlap" if close else "no intervals overlap"
+    return f"{', '.join(close)} overlap" if close else "none overlap"
 
 
 def _six_objects(large: Sequence[Row]) -> Finding:
