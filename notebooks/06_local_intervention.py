@@ -195,10 +195,8 @@ print("local nets, and Exp. 2's own told the nearest label, place beyond their t
 few = {name: rates.mean_over(old, name, "filled", [2, 3, 4]) for name in added}
 assert few["exp2/linear_cluttered"].low > few["exp2"].high
 assert few["exp1_1/linear_empty"].low > max(few["exp1_1"].high, few["exp1_1/linear_one"].high)
-shares = few["exp2/linear_cluttered"].value, few["exp2"].value
-print(
-    "Cells filled at K = 2 to 4: Exp. 2 with added scores {:.2f}, without {:.2f} (no null).".format(*shares)
-)
+more, less = few["exp2/linear_cluttered"].value, few["exp2"].value
+print(f"Cells filled at K = 2 to 4: Exp. 2 with added scores {more:.2f}, without {less:.2f} (no null).")
 
 # %% [markdown]
 # **What differs from the paper, first**: hardly any picture looks right to a vision-language model that

@@ -135,6 +135,7 @@ assert one.k == control.k == (1, 1, 1, False) and max(one.at[5].drawn.high, cont
 print("Colors above their null at K = 3; asked for five, about five are drawn; K is below the paper's.")
 said = f"{control.at[5].looks.value:.0%} of these look plausible to the counter"
 print(f"Of one object, or told one color, asked for five: noise without objects; {said}.")
+# %%
 more = [same["color_1-5, 64 px"].at[k] for k in (6, 7, 8)]
 assert all(of.success.own.value > 0.25 for of in more) and max(of.looks.value for of in more) < 0.25
 parts = (f"{of.right.own.value:.2f}, {of.success.own.value:.2f}, {of.looks.value:.2f}" for of in more)

@@ -401,6 +401,7 @@ def test_every_public_function_is_in_the_table():
         "check_scene",  # depths, pack
         "check_scenes",
         "check_placement",  # sample_scene
+        "check_antialias",  # render
         "picture_size",  # render
         "Seen",
         "check_bpy",  # asks the machine
