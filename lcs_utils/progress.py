@@ -16,6 +16,13 @@ def quiet() -> bool | None:
     return bool(os.environ.get("TQDM_DISABLE")) or None
 
 
+def hidden(shown: bool = True) -> bool:
+    """Value for tqdm's `disable` of a bar that goes to files, too: True unless `shown`, or if TQDM_DISABLE is
+    set.
+    """
+    return not shown or bool(quiet())
+
+
 def progress(items: Iterable, words: str, total: int | None = None) -> tqdm:
     """`items` with a bar called `words`, even if it goes to a file; none if TQDM_DISABLE is set."""
-    return tqdm(items, words, total, disable=bool(quiet()))
+    return tqdm(items, words, total, disable=hidden())

@@ -85,9 +85,9 @@ assert plain_gap < 1e-12
 # %% [markdown]
 # ## Every set of conditions, every noise level; and one wrong reading
 # Does the lemma hold on images? The images have a smooth random background and three conditions, each
-# painting its own square in one of three colors. The subsets depend on $J$: a pixel of $M_c$ is
-# *background* when $c$ is not active. (App. B distinguishes three cases; their formulas are lost, our text describes
-# two of them.) The upper curve lets such a pixel look only at $M_c$.
+# painting its own square in one of three colors. The subsets depend on $J$: a pixel of $M_c$ is *background*
+# when $c$ is not active. (App. B distinguishes three cases; their formulas are lost, our text describes two
+# of them.) The upper curve lets such a pixel look only at $M_c$.
 
 # %%
 cpc = squares.three_squares()

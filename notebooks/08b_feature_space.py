@@ -58,11 +58,12 @@ seed, files = 0, strips.behind(*stored)
 
 # %% [markdown]
 # ## Cosines, the paper's picture (Fig. 11)
-# Eq. (3) for eight conditions, layer by layer, for nets told places (the first test locations) and nets
-# told colors. A layer is a block's scale by its condition, the paper's MCScale. The paper averages those of
-# the encoder at 128 and 64 px; we show each layer, and below means by part of the net. The two rows at the bottom are controls: labels permuted over draws, and random vectors.
-# The paper looks for white off the diagonal. Beside each matrix is the mean off the diagonal, signed and
-# without sign. Can you tell the untrained nets?
+# Eq. (3) for eight conditions, layer by layer, for nets told places (the first test locations) and nets told
+# colors. A layer is the output of a block's conditional scale, the paper's MCScale. The paper averages those
+# of the encoder at 128 and 64 px; we show each layer, and below means by part of the net. The two rows at the
+# bottom are controls: labels permuted over draws, and random vectors. The paper looks for white off the
+# diagonal. Beside each matrix is the mean off the diagonal, signed and without sign. Can you tell the
+# untrained nets?
 
 # %%
 shown = report.labels(cosines, "64 px")

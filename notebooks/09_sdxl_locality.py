@@ -19,11 +19,11 @@
 # **Here we check this** on a small model with SDXL's architecture. It was trained on captions of renders, so
 # that objects, masks and captions are known. Net T1 was told all objects; net T2, like Exp. 2, only one of
 # them. With guidance T1 mostly draws styles and single objects as asked, including pairs that it never saw;
-# two objects it seldom draws right, and T2 never does. T1's words act at objects. Their own object gets somewhat more of
-# this than the other one (*own part*; chance is one half) when the word is deleted from the prompt, and so
-# from the pooled embedding, which has no place. It gets most when the pooled embedding keeps the word. T2's
-# words do so less in either case: conditional locality in pixels is weaker where composition fails. A map
-# like the paper's does not show this.
+# two objects it seldom draws right, and T2 never does. T1's words act at objects. Their own object gets
+# somewhat more of this than the other one (*own part*; chance is one half) when the word is deleted from the
+# prompt, and so from the pooled embedding, which has no place. It gets most when the pooled embedding keeps
+# the word. T2's words do so less in either case: conditional locality in pixels is weaker where composition
+# fails. A map like the paper's does not show this.
 #
 # `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (several gigabytes: run `hf download` first, the
 # error says with which revision; its maps take hours, or use `device="cuda"`), or a folder. SDXL itself was
@@ -93,8 +93,8 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # influence than one outside (one half knows nothing). The word leaves the prompt (*word*), or only its
 # embedding, its attention or the pooled embedding. Beside them: the other object's mask, an untrained net and
 # shuffled maps; in the table also the words of *another caption*, at this picture's objects, that is how much
-# any word is heard at any object. Where T1's values for its own and the other object's mask are close, a word is heard at
-# objects, not only at its own.
+# any word is heard at any object. Where T1's values for its own and the other object's mask are close, a word
+# is heard at objects, not only at its own.
 
 # %%
 figure = row_figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)

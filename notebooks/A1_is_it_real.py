@@ -42,11 +42,12 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 
 # %% [markdown]
 # ## At 64 px: number and places and their null, cells filled above it, and the eye
-# The rule is the paper's but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share
-# of samples that look right to the counter, which rejects strong faults (speckle, confetti, rings, fading)
-# but not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled minus the null's. Gray: how much room there is above the null,
-# since at large K a net that was asked for something else also fills many cells. Last row: objects in the
-# samples that a vision-language model counted blind, by its count and by the counter's.
+# The rule is the paper's but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share of
+# samples that look right to the counter, which rejects strong faults (speckle, confetti, rings, fading) but
+# not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled minus the
+# null's. Gray: how much room there is above the null, since at large K a net that was asked for something
+# else also fills many cells. Last row: objects in the samples that a vision-language model counted blind, by
+# its count and by the counter's.
 
 # %%
 files = strips.behind(rows_path("small"), hand_counts.COUNTS)

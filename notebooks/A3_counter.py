@@ -14,8 +14,8 @@
 #
 # The counter behind the rows of notebooks 07 and A5, of most of A2 and A6, and of the added scores in 06
 # (`data/counts/tiny/earlier_counter.csv.gz`) had learned from renders that our nets redrew, so it was
-# replaced. The first two sections are about today's
-# counter, the third about the earlier one. Under a minute on two idle cores.
+# replaced. The first two sections are about today's counter, the third about the earlier one. Under a minute
+# on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -58,10 +58,10 @@ Markdown(sentences.exact(exact))
 # ## Which faults does it name?
 # *Speckle* is colored noise inside objects, *confetti* the same reaching one to three pixels beyond them.
 # *Ringed* objects have halos, *faded* ones let the floor through, *fused* ones have grown together with a
-# neighbor. A picture with a fault is not CLEVR if the fault can be seen. Faults of one strength change some pictures
-# much and others hardly (a gray object fades into a gray floor). So we plot the share called plausible
-# against how much the fault changed some 3×3 pixels. Where does it fall below the dotted tenth? The dashed
-# line is the share for clean renders; a counter that does not look would pass that many.
+# neighbor. A picture with a fault is not CLEVR if the fault can be seen. Faults of one strength change some
+# pictures much and others hardly (a gray object fades into a gray floor). So we plot the share called
+# plausible against how much the fault changed some 3×3 pixels. Where does it fall below the dotted tenth? The
+# dashed line is the share for clean renders; a counter that does not look would pass that many.
 
 # %%
 figure, passed = counter_report.plot_faults(visible.read())

@@ -161,13 +161,18 @@ def test_a_wrong_setting_is_named(tmp_path, settings, words):
     assert failed and words in said, said[-2000:]
 
 
-def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path, monkeypatch):
-    mine = tmp_path / "mine.py"
-    mine.write_text(
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Write the file of one's own experiments and presets that every command reads."""
+    monkeypatch.setenv("LCS_EXPERIMENTS", str(tmp_path / "mine.py"))
+    return (tmp_path / "mine.py").write_text
+
+
+def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path, mine):
+    mine(
         "from dataclasses import replace\nfrom lcs_utils.presets import PRESETS\n"
         "PRESETS['mini'] = replace(PRESETS['tiny'], name='mini', images=640)\n"
     )
-    monkeypatch.setenv("LCS_EXPERIMENTS", str(mine))
     config = ["-n", "--config", "preset=mini", "nets=exp1"]
     failed, said = snakemake(tmp_path, *config)
     assert not failed and jobs(said).keys() == {
@@ -177,13 +182,11 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
 
 
-def test_a_net_s_name_may_hold_a_dot(tmp_path, monkeypatch):
-    mine = tmp_path / "mine.py"
-    mine.write_text(
+def test_a_net_s_name_may_hold_a_dot(tmp_path, mine):
+    mine(
         "from lcs_utils.experiments import EXPERIMENTS, Experiment\n"
         "EXPERIMENTS['two.1'] = Experiment('two.1', objects=(1, 2))\n"
     )
-    monkeypatch.setenv("LCS_EXPERIMENTS", str(mine))
     words = ["-n", "-p", "--config", "preset=tiny", "images=64", "nets=exp1,two.1", "notebooks=none"]
     failed, said = snakemake(tmp_path, *words)
     measured = re.findall(r"lcs_utils.training measure (\S+)", said)

@@ -29,7 +29,7 @@ from lcs_utils.clevr.render import BACKENDS, LOOK
 from lcs_utils.clevr.scenes import MAX_OBJECTS, MAX_SEED, check_placement
 from lcs_utils.clevr.shards import INDEX_STRIDE, MANIFEST, OPTIONS
 from lcs_utils.clevr.world import CLEVR, World, read_world
-from lcs_utils.progress import quiet
+from lcs_utils.progress import hidden
 
 
 def _sides(resolution):
@@ -175,9 +175,13 @@ def _fill(folder, settings, workers, part, progress) -> dict:
         if twin:
             shards.link(twin, folder / twin.name)
     total, left = (sum(stop - start for _, start, stop in jobs) for jobs in (mine, missing))
-    hidden = not progress or bool(quiet())
     with tqdm(
-        total=total, initial=total - left, unit=" images", smoothing=0.05, mininterval=1, disable=hidden
+        total=total,
+        initial=total - left,
+        unit=" images",
+        smoothing=0.05,
+        mininterval=1,
+        disable=hidden(progress),
     ) as bar:
         work = ((folder, settings, *job) for job in missing)
         for _, entry in pool.run(shards.write, work, max(min(workers, len(missing)), 1), folder):

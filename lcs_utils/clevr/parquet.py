@@ -20,7 +20,7 @@ from lcs_utils.clevr import pool
 from lcs_utils.clevr.card import card, front_matter
 from lcs_utils.clevr.dataset import read_manifest
 from lcs_utils.clevr.loading import ShardDataset, features, row
-from lcs_utils.progress import quiet
+from lcs_utils.progress import hidden
 
 SPLITS = {"train": 0.96, "validation": 0.02, "test": 0.02}
 EXPORT = "export.json"
@@ -105,8 +105,7 @@ def export(
     store.write_text(out / "README.md", text)
     todo = [job for job in jobs if not (job[0] / job[2]).exists()]
     done = len(data) - sum(len(job[3]) for job in todo)
-    hidden = not progress or bool(quiet())
-    with tqdm(total=len(data), initial=done, unit=" rows", mininterval=1, disable=hidden) as bar:
+    with tqdm(total=len(data), initial=done, unit=" rows", mininterval=1, disable=hidden(progress)) as bar:
         for written in pool.run(_write, todo, max(min(processes, len(todo)), 1), out):
             bar.update(written)
     return sizes

@@ -148,9 +148,8 @@ def additivity(sums: Sums, ks: Sequence[int], seed: int = 0) -> list[Measured]:
     """F2: R2(K) = 1 - sum |z(C) - z({}) - sum_j d_j|^2 / sum |z(C) - z({})|^2 over draws, d_j = z({j}) -
     z({}) at the same x_t.
 
-    1 in the denoiser of an exact CPC whose background, too, is independent between the M_j
-    (`lcs_alternatives.sum_of_scores`); at most 1, no lower bound. Comes with `effect`, the root mean square
-    of z(C) - z({}) over draws and features: a net that hardly responds to its conditions is additive too.
+    1 in the denoiser of a CPC whose background, too, is independent between the M_j; at most 1, no least.
+    With `effect`, the root mean square of z(C) - z({}): a net that hardly hears its conditions is additive.
     """
     found = []
     for k in check_sums(sums, ks):

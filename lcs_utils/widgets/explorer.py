@@ -46,9 +46,8 @@ class LocalityExplorer:
 
     `names`: checkpoints of a preset, such as "tiny" or "paper"; `cells` (default: the first five test
     locations) and `target` (row, column; default: in one of the default cells, whatever `cells` are) set the
-    initial state. Maps are cached, so
-    that sliding over known states only draws; the other noise levels of a state are computed between events,
-    once a browser shows it. `view` is the state, `show(view)` sets it.
+    initial state. Maps are cached, so that sliding over known states only draws; the other noise levels of a
+    state are computed between events, once a browser shows it. `view` is the state, `show(view)` sets it.
     """
 
     def __init__(
