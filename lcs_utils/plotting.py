@@ -47,6 +47,7 @@ LABEL_COLORS = {  # of nets that see the whole image, by the labels they are tol
 }
 GRAY = "#777777"  # nets of your own
 DPI = 100
+PRINTED = 6.2 / 6.75  # points of text per inch of a grid: above 6 pt where it is printed on two columns
 
 
 def color_of(net: str) -> str:
@@ -173,14 +174,18 @@ def image_grid(
     between = 0.12  # inches, from group to group
     widest = max((len(line) for label in row_labels for line in label.split("\n")), default=0)
     margin = 0.085 * widest + 0.1 if row_labels else 0.05  # inches, at font size 10
+    pictures = columns * cell + (columns // per - 1) * between + 0.05 + beside
+    small = max(8.0, PRINTED * (margin + pictures))
+    size = max(10.0, small)
+    margin *= size / 10
     top = (
-        (0.2 * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0)
+        (0.02 * size * max(label.count("\n") + 1 for label in column_labels) if column_labels else 0.0)
         + (0.3 if title else 0.0)
         + 0.05
     )
     top += 0.25 if groups else 0.0
-    below = 0.17 if captions is not None else 0.0  # inches under each row, for its captions
-    width = margin + columns * cell + (columns // per - 1) * between + 0.05 + beside
+    below = 0.021 * small if captions is not None else 0.0  # inches under each row, for its captions
+    width = margin + pictures
     height = top + len(images) * (cell + below) + 0.05
     # "none" would fall back to the style's layout
     by_hand = PlaceHolderLayoutEngine(adjust_compatible=True, colorbar_gridspec=False)
@@ -203,11 +208,11 @@ def image_grid(
                 for stroke in _strokes(cell, rings, found[0] if found else True):
                     axes.plot(x, y, ls="", **stroke)
             if captions is not None and captions[i][j]:
-                axes.set_xlabel(captions[i][j], fontsize=8, labelpad=1.5)
+                axes.set_xlabel(captions[i][j], fontsize=small, labelpad=1.5)
             if j == 0 and row_labels:
-                axes.set_ylabel(row_labels[i], rotation=0, ha="right", va="center", labelpad=4)
+                axes.set_ylabel(row_labels[i], rotation=0, ha="right", va="center", labelpad=4, fontsize=size)
             if i == 0 and column_labels:
-                axes.set_title(column_labels[j], fontsize=10, pad=3)
+                axes.set_title(column_labels[j], fontsize=size, pad=3)
     for g, heading in enumerate(groups):
         center = margin + (g + 0.5) * per * cell + g * between
         figure.text(
@@ -216,11 +221,11 @@ def image_grid(
             heading,
             ha="center",
             va="top",
-            fontsize=11,
+            fontsize=max(11, size),
         )
     if title:
         middle = 0.5 * (1 - beside / width)
-        figure.text(middle, 1 - 0.06 / height, title, ha="center", va="top", fontsize=11)
+        figure.text(middle, 1 - 0.06 / height, title, ha="center", va="top", fontsize=max(11, size))
     return figure
 
 

@@ -60,15 +60,15 @@ path = plotting.save_figure(figure, "exp1_exp2_samples", preset, shown.numbers()
 Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words in two.items()}))
 
 # %% [markdown]
-# ## As numbers, beside chance
+# ## As numbers, beside the null
 # Each of 64 samples for each K and training is asked for its own random cells, at least three apart,
 # where training scenes have objects (family `spread`). A picture is right when an object stands within a
 # cell of each asked one and there are no others. (Nets with unlabeled objects may draw as many extras as
 # Tables 1 and 2 list.) Beyond training one may be extra, and from five on one missing. At four none may
 # be missing, since more must be in place than training showed.
 #
-# Objects fill cells wherever they stand, so the dotted lines show chance: the same pictures judged at the
-# cells of other samples. *Conditions obeyed* counts objects that stand where they do because they were
+# Objects fill cells wherever they stand, so the dotted lines show the null: the same pictures judged at
+# the cells of other samples. *Conditions obeyed* counts objects that stand where they do because they were
 # asked for there (`against_null.obeyed`; at nine the cells are too close to tell). A net's K is the
 # largest up to which its share stays above the thin line at a quarter; the jump after four comes from the
 # rule. Does Exp. 2 draw more, or obey more, when told more?
@@ -158,9 +158,9 @@ ConditionSampler(denoisers, ObjectCounter.from_pretrained(), k=5, resolution=sid
 # %% [markdown]
 # ## The claim, checked
 # Beyond its training Exp. 1 is right far more often than its null and than Exp. 2, and it obeys more
-# conditions. The less a net is told at once, the fewer cells it fills above chance: all, a random number,
-# all but one, one. The intervals of the first two touch, but in the same draws of conditions and noise
-# each net fills more than the next. Dividing the condition by sqrt(k) does not bring Exp. 2 near Exp. 1.
+# conditions. The less a net is told at once, the fewer cells it fills above the null: all, a random
+# number, all but one, one. The intervals of the first two touch, but in the same draws of conditions and
+# noise each net fills more than the next. Dividing the condition by sqrt(k) does not bring Exp. 2 near Exp. 1.
 
 # %%
 one, two = (found[words] for words in names.values())

@@ -73,7 +73,7 @@ figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # ## Fig. 1: three experiments, none of which saw more than three objects
 # A dot marks an asked location. A ring marks the object that the counter finds within a cell of it, and a
 # cross means that it finds none. Below each picture is the number of objects found (fused ones count as
-# several). The curves at the right are over all samples at the paper's locations. Dotted is chance: the
+# several). The curves at the right are over all samples at the paper's locations. Dotted is the null: the
 # same net's pictures that were asked for something else. Which net leaves crosses, and from which K?
 # Cells of Exp. 3 see two cells around them; with three its K is smaller (05, A6).
 
@@ -136,7 +136,7 @@ Markdown(null_figures.markdown({words: {1: each} for words, each in changed.item
 # the curves.
 
 # %%
-ones = {"exp1_1": "Exp. 1: one object", "exp3_1": "Exp. 3: one object"}
+ones = {"exp1_1": "Exp. 1: one object", "exp3_1": "Exp. 3: one object, r = 3"}
 single = strips.strip(list(ones), range(1, 8), stored, size)
 files = strips.behind(rows_path(size), *(sheet_path(name, size) for name in ones))
 told = {words[:6]: [net] for net, words in ones.items()}
@@ -162,7 +162,7 @@ Markdown(null_figures.markdown(both, (2, 3, 4, 5)) + f"\n{tables_beyond_chance.o
 # a null.
 
 # %%
-added = {"exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, one object", "exp2": "Exp. 2"}
+added = {"exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, r = 3, one object", "exp2": "Exp. 2"}
 added["exp1_1/linear_empty"] = "added on the empty floor"
 added["exp1_1/linear_one"] = "added on one object anywhere"
 added["exp1_1/linear_cluttered"] = "added on one to three anywhere"

@@ -42,8 +42,8 @@ from lcs_utils import figures
 # %%
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
-titles = {f"exp{n}": f"Exp. {n}" for n in (1, 2, 3)}
-titles |= {f"exp{n}_1": f"Exp. {n}, one object" for n in (1, 3)}
+titles = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3, r = 3"}
+titles |= {f"{net}_1": f"{titles[net]}, one object" for net in ("exp1", "exp3")}
 used = strips.behind(*(checkpoints.kept(name, preset) for name in titles))
 little = sizes.sampled(preset)  # where the weights of all three nets are
 shown = strips.behind(*(checkpoints.kept(name, little) for name in titles))[:3]
@@ -57,7 +57,8 @@ rows = strips.behind(net_locality.path(preset), told_path(preset))
 # pixel only, once the noise is high.
 
 # %%
-twin = locality_rates.gaussian_sides(locality_rates.training_like(200))
+side = presets.preset(preset).resolution
+twin = locality_rates.gaussian_sides(locality_rates.training_like(200, side))
 Markdown(sentences_locality.gaussian(twin))
 
 # %% [markdown]
@@ -80,7 +81,7 @@ explorer
 levels = explorer.maps.sigmas
 grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.closest(levels, (0.2, 5.0)))
 titled = [net.replace(": ", "\n") for net in explorer.maps.nets]
-key = "red: the target; white square: 90 % of what it looks at; disc: share of what it hears"
+key = "red: target; white square: 90 % of its squared pixel influence; disc: a condition's share"
 figure = plotting.image_grid(grid, titled, columns, key, cell=1.63)
 path = plotting.save_figure(figure, "fig02", preset, numbers, seed, shown)
 # %%
@@ -117,8 +118,8 @@ values = {"sigmas": net_locality.SIGMAS, "gaussian": twin.denoiser, "nets": numb
 path = plotting.save_figure(figure, "locality_against_noise", preset, values, seed, used + rows)
 # %% [markdown]
 # **Among conditions**: does a net hear nearby conditions more than a net that hears all alike? For Exp. 3
-# chance is that of its window. **Among pixels**: is the square small beside the image's 32 px, and beside
-# that of the Gaussian, which has no reason to be local? The answer depends on the word "energy". We take
+# chance is that of its window. **Among pixels**: is the square small beside the image, and beside that of
+# the Gaussian, which has no reason to be local? The answer depends on the word "energy". We take
 # squared influence; the numbers in brackets use absolute values, which we used first. The
 # maps are bright at the center, and faint but wide around it.
 
@@ -207,7 +208,7 @@ at = found.locality
 assert at["exp1"].low > max(at["exp2"].high, at["exp1_1"].high, found.chance["exp1"] + 0.1) + 0.1
 assert all(at[net].low > found.chance[net] - 0.05 for net in titles) and min(rho.values()) > 0
 widest = max(side.high for net in ("exp1", "exp2") for side in curves[net]["window"].values())
-assert widest < presets.preset(preset).resolution / 2  # pixels, half of the image
+assert widest < side / 2  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12
 assert twin.denoiser == sorted(twin.denoiser) and twin.score[-1] == 1 and twin.denoiser[-1] > 15
 print("Exp. 1 hears conditions nearby more than Exp. 2 does:", at["exp1"].low > at["exp2"].high + 0.1)

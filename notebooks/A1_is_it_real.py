@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown]
-# # A1 · Is it real? What is measured, against chance and against the eye
+# # A1 · Is it real? What is measured, against its null and against the eye
 #
 # **Question**: objects fill cells wherever they stand. How much of what notebooks 05 and 06 call success
 # would a net get that does not listen, and does the counter see what an eye sees?
@@ -34,7 +34,7 @@ plotting.use_style()
 seed = STANDARD.seed  # of the stored samples
 
 # %%
-labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local net")
+labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local, r = 2")
 stored, hands = read_rows(rows_path("small")), hand_counts.read_counts()
 names = ("exp1", "exp2", "exp3_r2")
 nets = {words: seeds_of(stored, net) for words, net in zip(labels, names)}  # apart in their seed alone
@@ -45,7 +45,7 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 # The rule is the paper's but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share of
 # samples that look right to the counter, which rejects strong faults (speckle, confetti, rings, fading) but
 # not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled minus the
-# null's. Gray: how much room there is above the null, since at large K a net that was asked for something
+# null's. Thin: how much room there is above the null, since at large K a net that was asked for something
 # else also fills many cells. Last row: objects in the samples that a vision-language model counted blind, by
 # its count and by the counter's.
 
@@ -70,7 +70,7 @@ Markdown(markdown(real))
 # three cells around each, two at 64 px. What does their size cost?
 
 # %%
-nets = {words: [name] for words, name in zip(labels, ("exp1", "exp2", "exp3"))}
+nets = {words: [name] for words, name in zip((*labels[:2], "Exp. 3, local, r = 3"), ("exp1", "exp2", "exp3"))}
 tiny = is_it_real(read_rows(rows_path(preset)), nets, hands, seed)
 files = strips.behind(rows_path(preset), hand_counts.COUNTS)
 path = plotting.save_figure(plot(tiny), "is_it_real", preset, tiny.numbers(), seed, files)

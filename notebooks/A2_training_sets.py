@@ -81,11 +81,11 @@ stages = {net: training_sets.elsewhere_along_training(stored, net, spans) for ne
 Markdown(sentences.longer(stages))
 
 # %% [markdown]
-# **At 64 px, beside chance**: other nets, trained on up to one, two, three, four and six objects, asked for
+# **At 64 px, beside the null**: other nets, trained on up to one, two, three, four and six objects, asked for
 # random cells. (All saw as many images, so those of more objects fewer of each count.) In brackets are the
-# same pictures judged at other samples' cells. Do K, and the cells filled beyond chance, grow from line to
+# same pictures judged at other samples' cells. Do K, and the cells filled above the null, grow from line to
 # line? Do six objects help a net that is told one of them? (Labels of three objects as a dose, beside
-# chance, are in 05.) At the paper's cells K of six objects is five: at six, still in training, all must
+# the null, are in 05.) At the paper's cells K of six objects is five: at six, still in training, all must
 # be there and nothing else. Compare nine, where one may be missing and one extra.
 
 # %%
@@ -110,10 +110,10 @@ doses = training_sets.by_labels(stored)
 share = [experiment(of.cell.net).labeled_share for of in doses]
 names = {of.cell.net: f"{of.cell.trained_on}: {of.cell.column}" for of in doses}
 words = [f"{name}\n({part:.0%} of objects labeled)" for name, part in zip(names.values(), share)]
-title = "share, one to three more objects\nthan in training (no null)"
+title = "share, one to three more objects\nthan in training (earlier counter, no null)"
 shares = {"filled": "cells filled", "success": "samples that succeed"}
 free = "one may be missing at every K, extras not counted"
-figure = table_figures.plot_rows(doses, words, shares, title, gaps=[4], tolerant=free)
+figure = table_figures.plot_rows(doses, words, shares, title, [4], tolerant=free, shape="s")
 
 # %%
 numbers = {of.cell.net: {"labeled": part} | of._asdict() for of, part in zip(doses, share)}
@@ -147,7 +147,7 @@ Markdown(sentences.outside(stored, table))
 # in this order, and no two intervals touch (first trainings, no null). At K = 2 and 3 other trainings
 # with one label fill as many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told
 # the same share, half of the objects, so the share alone does not decide. Training on up to six objects
-# fills more than on up to two. At 64 px, above chance, three objects fill more than two, and two more
+# fills more than on up to two. At 64 px, above the null, three objects fill more than two, and two more
 # than one.
 
 # %%

@@ -89,7 +89,7 @@ patches = training_sets.two_labels([1, 2, 3, 4])  # in training none held two
 Markdown(sentences.radius(radii, preset) + "\n" + patches)
 
 # %% [markdown]
-# ## At 64 px, beside chance
+# ## At 64 px, beside the null
 # Two radii were trained at 64 px, each on as many images, r = 2 more than once (the table has all trainings,
 # the pictures the first). With three cells around each, a shorter training gave the same K (LOG.md), so its
 # radius is what is short. Which cells stay empty from K = 6 on?

@@ -33,7 +33,7 @@ def test_curves_are_the_rates_and_their_null(found):
     assert null == [at.placed.null.value for at in found["obeys"].at.values()] and max(null) < 0.3
     assert deaf[3:] == pytest.approx(null[3:], abs=0.2)  # what does not listen gets its null
     right, none = (null_figures.said(found[net].at[6].placed) for net in COLORS)
-    said = f"64 px. At K = 6 (chance) right in number and places obeys {right}, deaf {none};"
+    said = f"64 px. At K = 6 (null) right in number and places obeys {right}, deaf {none};"
     assert alt_text.given(figure).startswith(said)
     assert null_figures.in_words(found, 9) == ""  # up to seven were asked for
     words = {text.get_text() for text in by_words["objects drawn"].texts}

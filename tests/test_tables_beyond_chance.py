@@ -33,8 +33,8 @@ def test_k_stands_beside_its_null_and_a_deaf_net_has_no_more(found):
     assert obeys.own.value > some.own.value >= 3
     assert missing.own is missing.null is missing.at_papers is None
     assert [cell.column for cell in (some, missing)] == [
-        "one label, local, 3 cells",
-        "one label, local, 2 cells",
+        "one label, local, r = 3",
+        "one label, local, r = 2",
     ]
 
 
@@ -71,7 +71,7 @@ def test_figure_and_table_say_what_is_not_trained(found):
     figure = tables_beyond_chance.plot(found)
     said = [text.get_text() for text in figure.axes[0].texts]
     assert said.count("not trained") == 1
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][0] == "one label, local, 3 cells"
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][0] == "one label, local, r = 3"
     lines = tables_beyond_chance.markdown(found).splitlines()
     assert len(lines) == 2 + 3 and "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | – |" in lines
     said = tables_beyond_chance.sentence(found)

@@ -73,7 +73,7 @@ def test_rates_are_drawn_over_chance_and_told():
     assert list(drawn[0].get_ydata()) == [at.filled.above.value for at in near.values()]
     table = report.markdown(found)
     assert table.count("\n") == 2 + 2 * (len(report.REACH) + 2)
-    assert alt_text.given(figure).startswith("Labeled cells filled at 9 labels (chance). the paper's")
+    assert alt_text.given(figure).startswith("Labeled cells filled at 9 labels (null). the paper's")
 
 
 @pytest.mark.parametrize("arguments", [["--samples", "0"], ["--k", "13"]])

@@ -68,7 +68,7 @@ def plot(
     }
     if SECOND.exists():
         found["64 px, second counter"] = by_count(rows, RESOLUTION, SECOND)
-    figure, panels = plt.subplots(1, len(found), figsize=(3.7 * len(found), 3.9), sharey=True, squeeze=False)
+    figure, panels = plt.subplots(1, len(found), figsize=(3.2 * len(found), 3.7), sharey=True, squeeze=False)
     for panel, (side, kinds) in zip(panels[0], found.items(), strict=True):
         for kind, of in kinds.items():
             color, marker, line = STYLES[kind]
@@ -123,7 +123,12 @@ def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dic
             panel.axhline(found[words][CLEAN][0.0].value, color=PALETTE[color], lw=1, ls="--")
             panel.axhline(PASSING, color="0.5", lw=1, ls=":")
     panels[-1].text(
-        0.98, PASSING + 0.02, "a tenth", ha="right", fontsize=8, transform=panels[-1].get_yaxis_transform()
+        0.98,
+        PASSING + 0.02,
+        "a tenth pass",
+        ha="right",
+        fontsize=9,
+        transform=panels[-1].get_yaxis_transform(),
     )
     panels[-1].text(
         0.98,
@@ -131,10 +136,10 @@ def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dic
         "dashed: clean renders",
         ha="right",
         va="top",
-        fontsize=8,
+        fontsize=9,
         transform=panels[-1].get_yaxis_transform(),
     )
-    panels[0].set(ylabel="share called plausible", ylim=(0, 1.02), xlim=(0, None))
+    panels[0].set(ylabel="share that looks right\nto the counter", ylim=(0, 1.02), xlim=(0, None))
     words = "least change that the fault made to some 3×3 pixels (0.1: 13 of 256 gray levels)"
     figure.supxlabel(words, fontsize=10)
     lines = {words: line for line, words in zip(*panels[0].get_legend_handles_labels(), strict=True)}

@@ -77,7 +77,7 @@ class Agreement(NamedTuple):
         for i, j in np.argwhere(self.counts):
             color = "w" if self.counts[i, j] > 15 else "k"
             axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=8, color=color)
-        axes.set(xlabel="objects, by the counter", ylabel="objects, counted blind")
+        axes.set(xlabel="objects, by the counter", ylabel="objects, by eye")
         axes.set(xticks=range(wide), yticks=range(high), xlim=(-0.5, wide - 0.5), ylim=(high - 0.5, -0.5))
         axes.grid(False)
         return figure

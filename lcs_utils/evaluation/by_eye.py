@@ -36,6 +36,7 @@ LABELS = {
     "exp1_seed2, 64 px": "Exp. 1, seed 2",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
+    "exp1_1-4, 64 px": "Exp. 1 on 1–4, 64 px",
     "random_1-3, 64 px": "random number of labels, 64 px",
     "drop_one_1-3, 64 px": "one label dropped, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",

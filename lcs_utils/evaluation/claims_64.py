@@ -93,7 +93,7 @@ def falls(found: Falling) -> tuple[str, str]:
     more = ", ".join(say_interval(of) for of in found.steps)
     verdict, held = judged([a.low > b.high for a, b in pairwise(found.above.values())], "pairs")
     return (
-        f"cells filled above chance at K = {found.k}: {said}{held}; each fills more than the "
+        f"cells filled above the null at K = {found.k}: {said}{held}; each fills more than the "
         f"next in the same draws by {more}",
         verdict,
     )
@@ -205,7 +205,7 @@ def fills_more(found: Mapping[str, Found]) -> tuple[str, str]:
     """Whether the first net fills more cells above its null than the second, at twice the training's K."""
     local, whole = (of.at[BEYOND].filled.above for of in found.values())
     said = f"Exp. 3 {say_interval(local)}, Exp. 2 {say_interval(whole)}"
-    return f"cells filled above chance at K = {BEYOND}: {said}", holds_if(local.low > whole.high)
+    return f"cells filled above the null at K = {BEYOND}: {said}", holds_if(local.low > whole.high)
 
 
 def _looked_at(preset: str) -> Compared | None:
@@ -250,7 +250,7 @@ CLAIMS = (
         composes("exp3_r2", True),
     ),
     Claim(
-        "Fig. 1, Exp. 3 at 32 px: above chance, it fills more of the paper's cells than Exp. 2",
+        "Fig. 1, Exp. 3 at 32 px: above the null, it fills more of the paper's cells than Exp. 2",
         "yes",
         "A1",
         _above_chance,

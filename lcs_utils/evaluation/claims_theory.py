@@ -11,10 +11,11 @@ from torch import Tensor
 from lcs_utils.evaluation.claims import Claim, holds_if, judged
 from lcs_utils.theory.feature_space import Claim2
 from lcs_utils.theory.results import Lemma2
-from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares, swing_by
+from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares, swing_by, swing_by_starts
 from lcs_utils.theory_examples.feature_maps import Corollary
 from lcs_utils.theory_examples.noise import Slopes
 from lcs_utils.theory_examples.swing_by import ONE, TWO, TWO_SQUARED, OneLayer, Trajectories
+from lcs_utils.theory_examples.swing_by_starts import Count
 
 SEED, LEVELS = 0, 20  # as in the notebooks
 
@@ -78,6 +79,18 @@ def _swings(found: Trajectories) -> tuple[str, str]:
         f"the error's largest rise on its way down: {said}",
         holds_if(rises[ONE] == 0 and min(rises[TWO], rises[TWO_SQUARED]) > 0.02),
     )
+
+
+def _sets(found: Mapping[tuple[str, str], Count]) -> tuple[str, str]:
+    of = {name: [count for (which, _), count in found.items() if which == name] for name in "BCD"}
+    does = {
+        "B three descents": [count.descents[2] for count in of["B"]],
+        "C four": [count.descents[3] for count in of["C"]],
+        "D an error that stays": [count.stays for count in of["D"]],
+    }
+    said = ", ".join(f"{name} {one} and {two}" for name, (one, two) in does.items())
+    verdict, held = judged([max(of) > 0 for of in does.values()], "sets")
+    return f"positive starts of 100 with it, at rates a and a^2: {said}{held}", verdict
 
 
 def _order(found: Mapping[float, tuple[float, float]]) -> tuple[str, str]:
@@ -163,6 +176,14 @@ CLAIMS = (
         "11",
         lambda preset: swing_by.trajectories(),
         _swings,
+    ),
+    Claim(
+        "Swing-by, two layers, the source's settings: a start of set B descends three times, one of C four "
+        "times, and in D an error stays",
+        "yes",
+        "11",
+        lambda preset: swing_by_starts.own_settings(SEED),
+        _sets,
     ),
     Claim(
         "Swing-by, order: signal and diversity together decide which concept is learned first",

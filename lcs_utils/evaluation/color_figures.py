@@ -86,7 +86,8 @@ def strips(
     said["renders"] = {"right": right, "drawn": drawn}
     columns = [f"K = {k}\n+ {COLORS[k - 1]}" for k in ks]
     rows_said = [*(label(name).replace(", ", ",\n") for name in of), "renders of\nwhat is asked"]
-    return plotting.image_grid(images, rows_said, columns, cell=1.15, captions=captions), {
+    key = "below: asked colors that the counter finds, and all objects it finds (in noise, too)"
+    return plotting.image_grid(images, rows_said, columns, key, cell=1.2, captions=captions), {
         "K": list(ks),
         "found": said,
     }
@@ -144,7 +145,7 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     drawn.plot(ks, ks, "--", **gray)
     drawn.text(ks[-1], ks[-1], "K ", ha="right", va="bottom", color="0.35")
     success.set(title="number and colors right", ylim=(-0.03, 1.03))
-    right.set(title="share of asked objects there", ylim=(-0.03, 1.03))
+    right.set(title="asked objects that are there", ylim=(-0.03, 1.03))
     drawn.set(title="objects drawn", ylim=(0, None))
     for axes in panels:
         axes.set(xlabel="K, objects asked for", xticks=ks)

@@ -85,7 +85,7 @@ def plot_cosines(
         names = [str(name) for name in conditions[net]]
         if names != before:
             place = (x / width, 1 - 0.2 / height)
-            said = "" if before else "rows and columns: "
+            said = "" if before else "rows and columns, conditions: "
             figure.text(*place, said + ", ".join(names), fontsize=8, va="bottom")
             before = names
     bar = figure.add_axes((left / width, 0.5 / height, min(4, width - left) / width, 0.1 / height))
@@ -133,7 +133,10 @@ def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Seq
     axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
     for panel in axes:
         panel.set(xlabel="K conditions", xticks=list(ks))
-    lines, words = axes[0].get_legend_handles_labels()
+    kinds = {}  # trainings of one kind look alike and share an entry
+    for line, words in zip(*axes[0].get_legend_handles_labels(), strict=True):
+        kinds.setdefault((line.get_color(), line.get_marker(), line.get_linestyle()), (line, words))
+    lines, words = map(list, zip(*kinds.values(), strict=True))
     lines.append(plt.Line2D([], [], color="0.6", ls="", marker="o", mec="black", ms=7))
     words.append("K in training")
     figure.legend(lines, words, loc="outside lower center", ncols=6 if len(words) < 7 else 4, fontsize=9)

@@ -129,7 +129,7 @@ def _name_lines(panels: np.ndarray, families: Sequence[str]) -> None:
     rows[len(families)] = {
         FAMILIES[family]: plt.Line2D([], [], color="0.3", ls=dashes)
         for family, dashes in zip(families, ("-", "--"))
-    } | {"all there is room for, within one cell": plt.Line2D([], [], color="0.55", lw=1)}
+    } | {"thin: all there is room for, within one cell": plt.Line2D([], [], color=STYLE[1][0], lw=1)}
     for i, (axes, lines) in enumerate(zip(panels[:, -1], rows, strict=True)):
         if i == 0 or i >= len(families):
             words = [textwrap.fill(word, 24) for word in lines]
@@ -171,7 +171,7 @@ def plot(real: Real) -> Figure:
                 if label in found
                 else {}
             )
-            axes.plot(list(room), list(room.values()), color="0.55", lw=1, ls=dashes)
+            axes.plot(list(room), list(room.values()), color=STYLE[1][0], lw=1, ls=dashes)
         axes.axhline(0, color="0.4", lw=1)
         axes.set(ylim=(-0.25, 1.03), yticks=(0, 0.5, 1))
         if real.counted:
@@ -180,7 +180,7 @@ def plot(real: Real) -> Figure:
             for name, color, marker in (("eye", PALETTE["black"], "D"), ("counter", PALETTE["green"], "^")):
                 band(
                     axes,
-                    {k: getattr(of, name) for k, of in real.counted.get(label, {}).items()},
+                    {k: getattr(of, name) for k, of in real.counted.get(label, {}).items() if k},
                     color,
                     marker,
                     WHO[name],
@@ -189,12 +189,16 @@ def plot(real: Real) -> Figure:
                 axes.text(5, 1, "nobody looked", ha="center", color="0.5")
             axes.set_ylim(0, None)
         column[-1].set(xlabel="K, locations asked for", xticks=range(1, 10))
-    names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
+    names = [
+        f"share right, number\nand places, {words}"
+        for family, words in FAMILIES.items()
+        if family in real.measured
+    ]
     names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):
         axes.set_ylabel(name, fontsize=9.5)
     _name_lines(panels, list(real.measured))
-    told = "Along K, beside chance."
+    told = "Along K, beside the null."
     for family, found in real.measured.items():
         near = {label: of[1] for label, of in found.items()}
         told += f" {FAMILIES[family].capitalize()}: {null_figures.in_words(near, SAID)}"

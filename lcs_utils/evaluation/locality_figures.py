@@ -120,7 +120,7 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
             axes.scatter(0.418, at, 36, color, marker=MARKERS[color], edgecolors="white", linewidths=0.6)
     axes.set(xlim=limits[0], ylim=limits[1])
     axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
-    axes.set_ylabel("composition: cells filled, K = 4 to 6 (no null)")
+    axes.set_ylabel("composition: cells filled, K = 4 to 6 (earlier counter, no null)")
     whole = sum(trained(net, found.preset).radius is None for net in found.locality)
     said = "Locality and composition"
     filled = rho.get("cells filled")

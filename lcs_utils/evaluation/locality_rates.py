@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from lcs_utils import locality, nets
+from lcs_utils import locality, nets, presets
 from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
@@ -280,21 +280,22 @@ def plot_against_noise(
             )
     for (label, sides), ls in zip((references or {}).items(), cycle(("-", ":", "-."))):
         panels[0].plot(SIGMAS, sides, color="black", ls=ls, lw=1.2, label=label)
+    most = 0.875 * presets.preset(preset).resolution
     panels[0].set(
-        xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, 28)
+        xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, most)
     )
     panels[1].set(
         xscale="log",
         xlabel="noise σ",
         ylabel="share",
-        title="condition influence from within 2 cells",
+        title="conditional locality (2 cells)",
         ylim=(0, 1),
     )
     for net in curves:
         chance = chance_locality(trained(net, preset).radius)
         panels[1].axhline(chance, color=color_of(net), lw=1, ls=(0, (2, 3)))
     panels[1].text(
-        0.98, 0.02, "dotted: hears all alike", ha="right", transform=panels[1].transAxes, fontsize=8
+        0.98, 0.02, "dotted: hears all alike", ha="right", transform=panels[1].transAxes, fontsize=9
     )
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
     return figure

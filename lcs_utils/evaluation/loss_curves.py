@@ -92,7 +92,7 @@ def plot(curves: Mapping[str, Mapping[str, Curve]]) -> Figure:
     for axes, (preset, of) in zip(panels[0], curves.items(), strict=True):
         _panel(axes, of)
         axes.set_title(SIZES.get(preset, preset))
-    panels[0, 0].set_ylabel("weighted denoising error")
+    panels[0, 0].set_ylabel("weighted denoising error\n(Exp. 3: per patch, not comparable)")
     panels_in_words = []
     for preset, of in curves.items():
         first = {name: _smooth(of[name])[1] for name in of if not nets.parse(name).seed}

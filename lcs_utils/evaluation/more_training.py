@@ -170,11 +170,11 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     for control, words in (("render", "clean renders"), ("spoiled", "spoiled")):
         value = cleanness_of(control)
         clean.axhline(value, color="0.5", lw=1, ls="--")
-        clean.text(6e3, value - 0.03, words, fontsize=8, color="0.35", va="top")
-    local.set(title="heard from within\ntwo cells, σ ≥ 1", ylim=(-0.03, 1.05))
+        clean.text(6e3, value - 0.03, words, fontsize=9, color="0.35", va="top")
+    local.set(title="conditional locality\n(2 cells), σ ≥ 1", ylim=(-0.03, 1.05))
     local.axhline(chance_locality(None), color="0.5", lw=1, ls="--")
     local.text(
-        4.5e5, chance_locality(None) - 0.03, "hears all alike", fontsize=8, color="0.35", va="top", ha="right"
+        4.5e5, chance_locality(None) - 0.03, "hears all alike", fontsize=9, color="0.35", va="top", ha="right"
     )
     for axes in panels.flat:
         axes.set(xscale="log", xlabel="training images, thousands", xlim=(5e3, 5e5))
@@ -183,7 +183,7 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     lines, words = placed[0].get_legend_handles_labels()
     lines.append(plt.Line2D([], [], color="0.3", ls=":", marker="o", ms=3, mfc="white"))
     words.append("its null: the same pictures at another sample's cells")
-    figure.legend(lines, words, loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(lines, words, loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

@@ -14,12 +14,13 @@ from lcs_utils.checks import check_choice, check_kind
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
 from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
+from lcs_utils.plotting import MARKERS
 from lcs_utils.stats import Interval
 
 # fields of `against_null.At`, in panel order; the first two are shares with a null
 MEASURES = {
     "placed": "pictures right in number and places",
-    "filled": "asked cells that hold an object",
+    "filled": "cells filled",
     "obeyed": "conditions obeyed",
     "drawn": "objects drawn",
 }
@@ -43,16 +44,30 @@ def lines(
     for label, of in own.items():
         for part in apart(of, trained):
             value, low, high = (np.array(v) for v in zip(*part.values(), strict=True))
-            axes.plot(list(part), value, "o-", ms=4, color=colors[label])
+            axes.plot(list(part), value, MARKERS.get(colors[label], "o") + "-", ms=4, color=colors[label])
             axes.fill_between(list(part), low, high, color=colors[label], alpha=0.18, lw=0)
         ends.append((value[-1], label))
     last = max(k for of in own.values() for k in of)
     bottom, top = axes.get_ylim()
-    place = -np.inf
-    for value, label in sorted(ends) if named else ():  # names keep clear of each other
-        place = max(value, place + APART * (top - bottom))
+    ends = sorted(ends) if named else []
+    for place, (_, label) in zip(_clear([value for value, _ in ends], APART * (top - bottom)), ends):
         axes.text(last + 0.3, place, label, color=colors[label], va="center", fontsize=10)
     axes.set(xlabel="K, locations asked for", xticks=range(1, last + 1), xlim=(0.5, last + 0.4))
+
+
+def _clear(values: Sequence[float], gap: float) -> list[float]:
+    """Places for names, in order, at least `gap` from each other: where names are too close for their sorted
+    values, evenly around the mean of these.
+    """
+    groups: list[list[float]] = []
+    for value in values:
+        groups.append([value])
+        while (
+            len(groups) > 1
+            and np.mean(groups[-1]) - np.mean(groups[-2]) < gap * len(sum(groups[-2:], [])) / 2
+        ):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return [float(np.mean(of)) + gap * (i - (len(of) - 1) / 2) for of in groups for i in range(len(of))]
 
 
 def apart(of: Mapping[int, Any], trained: int) -> list[dict[int, Any]]:
@@ -125,7 +140,7 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
     panels[0, 0].text(
         max(KS) + 0.3,
         QUARTER + 0.01,
-        "K counts above",
+        "K: last point above",
         ha="right",
         fontsize=8,
         color="0.25",
@@ -133,7 +148,9 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
     )
     rule = f"all up to {trained + 1}, then all but one"  # `rules.needed`
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
-    panels[0, 1].text(0.7, 0.02, "dotted: chance", fontsize=8, color="0.35")
+    for axes, words in zip(panels[:, 0], ("share", "objects")):
+        axes.set_ylabel(words)
+    panels[0, 1].text(0.7, 0.02, "dotted: null", fontsize=8, color="0.35")
     panels[1, 0].text(0.7, 0.1, "dashed: K", fontsize=8, color="0.35")
     if title:
         figure.suptitle(title, fontsize=10)
@@ -150,7 +167,7 @@ def in_words(found: Mapping[str, Found], k: int) -> str:
         ", ".join(f"{label} {said(getattr(one, measure))}" for label, one in at.items())
         for measure in ("placed", "filled")
     )
-    return f"At K = {k} (chance) right in number and places {right}; cells filled {filled}."
+    return f"At K = {k} (null) right in number and places {right}; cells filled {filled}."
 
 
 def said(of: Beside) -> str:

@@ -27,10 +27,10 @@ def plot_rates(
         "exact": "exactly K objects",
         "within_one": "K-1 to K+1 objects",
         "at_places": "every cell filled",
-        "filled": "share of cells filled",
+        "filled": "cells filled",
         "count": "objects",
         "extras": "objects elsewhere",
-        "plausible": "plausible images",
+        "plausible": "looks right to the counter",
         "success": "samples that succeed",
         "K": "largest K",
     }
@@ -52,7 +52,7 @@ def plot_rates(
             xlabel="K, locations asked for", xticks=range(0, 13, 2)
         )
         axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
-    panels[0, 0].set_ylabel("mean (no null)")
+    panels[0, 0].set_ylabel("mean (earlier counter, no null)")
     lines, names = panels[0][0].get_legend_handles_labels()
     columns = len(names) if len(names) < 6 else 4  # no entry alone in a second line
     figure.legend(lines, names, loc="outside lower center", ncols=columns, fontsize=9)

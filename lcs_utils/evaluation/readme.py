@@ -73,7 +73,7 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
         f"Training on up to six objects (one net) against three: at {NINE} random cells, cells filled above "
-        f"chance are {six.value:.2f} against {three.value:.2f}; at the paper's locations K is "
+        f"the null are {six.value:.2f} against {three.value:.2f}; at the paper's locations K is "
         f"{listed[0].value} against {listed[1].value} (the paper's: {paper}).",
         "05 A2",
     )
@@ -131,7 +131,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"In the paper's order of labels, the share of {SIX} cells filled above chance falls: "
+            f"In the paper's order of labels, the share of {SIX} cells filled above the null falls: "
             f"{above[0]} with all labels, {above[1]} with a random number, {above[2]} with one "
             f"dropped, {above[3]} with one; {_apart(doses)}.",
             "05",

@@ -305,6 +305,6 @@ def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
     there = {label: of[k].above for label, of in curves.items() if k in of and of[k].above}
     said = ", ".join(f"{label} {say_interval(above)}" for label, above in there.items())
     return (
-        f"Cells filled above chance at K = {k}: {said}. Where these intervals overlap, cells filled do not "
+        f"Cells filled above the null at K = {k}: {said}. Where these intervals overlap, cells filled do not "
         "tell the nets apart: one may simply draw more objects. Conditions obeyed do."
     )

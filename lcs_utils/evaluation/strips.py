@@ -45,7 +45,7 @@ class Strip(NamedTuple):
             [f"K = {k}" for k in self.ks],
             "dot: location asked for; ring: the object within a cell of it; cross: no object there"
             if counted
-            else "",
+            else "dot: location asked for",
             cell,
             self.marks,
             rings=counted,
@@ -132,12 +132,12 @@ def figure_1(
     labels: Mapping[str, str],
     curves: Mapping[str, Mapping[int, Beside]],
     trained: int,
-    where: str = "",
+    where: str = "the paper's",
 ) -> Figure:
     """Figs. 1, 4: the strip, and beside it the share of cells asked for that hold an object, with its null.
 
-    `where` says where these cells are, if not those in the pictures. `labels` is {net: words}, whose part
-    before the colon is the key in `curves`; the nets saw up to `trained` objects.
+    `where` says which these cells are; in the pictures they are the paper's. `labels` is {net: words}, whose
+    part before the colon is the key in `curves`; the nets saw up to `trained` objects.
     """
     room = 3.7
     figure = shown.grid([words.replace(": ", ":\n") for words in labels.values()], cell=0.92, beside=room)
@@ -156,5 +156,5 @@ def figure_1(
         color="0.35",
         rotation=90 * (trained < 2),
     )
-    axes.set_title(f"{where} asked cells that hold\nan object (dotted: chance)".lstrip(), fontsize=10, pad=4)
+    axes.set_title(f"cells filled, {where} cells\n(dotted: null)", fontsize=10, pad=4)
     return figure

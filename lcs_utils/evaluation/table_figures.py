@@ -14,7 +14,7 @@ from lcs_utils.plotting import PALETTE
 
 OURS, PAPERS = PALETTE["blue"], PALETTE["black"]
 KEYS = (
-    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, with its 95 % interval"),
+    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours (earlier counter), 95 %"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, 8 samples by eye"),
 )
 
@@ -95,12 +95,13 @@ def plot_rows(
     gaps: Sequence[int] = (),
     line: tuple[float, str] | None = None,
     tolerant: str = "one missing or extra is allowed at every K",
+    shape: str = "o",
 ) -> Figure:
     """Trainings as rows: left K as dumbbells, right shares with intervals (Fig. 8, Table 2, App. E.3).
 
     `words` name the rows; `shares` is {field of Measured: its label}; `title` says over which K; `gaps` are
     the indices of rows that begin a new group; `line` is (K, words) for a number of the paper without a row;
-    `tolerant` says what the circles allow.
+    `tolerant` says what the hollow marks, of `shape`, allow.
     """
     heights = [i + 0.7 * sum(i >= gap for gap in gaps) for i in range(len(found))]
     each = 0.46 if any("\n" in said for said in words) else 0.36  # inches
@@ -108,7 +109,7 @@ def plot_rows(
     figure, (left, right) = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=(1.25, 1))
     for height, of in zip(heights, found, strict=True):
         dumbbell(left, height, of.cell)
-        left.plot(of.tolerant.value, height, "o", mfc="none", mec=OURS, ms=10, zorder=2)
+        left.plot(of.tolerant.value, height, shape, mfc="none", mec=OURS, ms=10, zorder=2)
     for (field, label), color, marker in zip(shares.items(), ("black", "0.55"), "os"):
         value, low, high = zip(*(getattr(of, field) for of in found), strict=True)
         right.hlines(heights, low, high, color=color, lw=2.4, alpha=0.7)
@@ -122,7 +123,7 @@ def plot_rows(
         left.axvline(line[0], color="0.4", lw=1.2, ls="--", zorder=0)
         left.text(line[0] + 0.15, heights[-1] + 0.45, line[1], fontsize=8, color="0.3", va="bottom")
     papers = any(of.cell.paper for of in found)
-    circle = {"marker": "o", "ms": 10, "lw": 0, "mfc": "none", "mec": OURS, "label": f"ours, {tolerant}"}
+    circle = {"marker": shape, "ms": 10, "lw": 0, "mfc": "none", "mec": OURS, "label": f"ours, {tolerant}"}
     handles = [*KEYS[: 1 + papers], Line2D([], [], **circle), *right.get_legend_handles_labels()[0]]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=9)
     return figure

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.judged import KS
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
@@ -27,7 +28,7 @@ NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
 NEAR = 1  # a K this close to the paper's agrees with it
 KEYS = (
-    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, random cells, 95 % (>: at least)"),
+    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, random cells, 95 % (▶: at least)"),
     Line2D([], [], marker="x", ms=7, lw=0, mew=2, color=NULL, label="its null"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, its cells, by eye"),
 )
@@ -93,7 +94,7 @@ def cells(rows: Sequence[Row], nets: Mapping[str, Paper] = NETS, seed: int = 0) 
         found.append(
             Cell(
                 net,
-                column(net) + (f", {radius} cells" if radius is not None else ""),
+                column(net) + (f", r = {radius}" if radius is not None else ""),
                 f"{low}" if low == high else f"{low}-{high}",
                 paper,
                 own.placed if own else None,
@@ -109,9 +110,11 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
     if cell.own is None:
         say_missing(axes, at, cell.paper.k, "not trained")
     else:
-        axes.hlines(at, *sorted((cell.own.value, cell.paper.k)), color="0.75", lw=1.2, zorder=1)
+        if not cell.own.capped:  # else the distance is not known
+            axes.hlines(at, *sorted((cell.own.value, cell.paper.k)), color="0.75", lw=1.2, zorder=1)
         axes.hlines(at, cell.own.low, cell.own.high, color=OURS, lw=2.4, zorder=3)
-        axes.plot(cell.own.value, at, ">" if cell.own.capped else "o", color=OURS, ms=6.5, zorder=4)
+        marker, beside = (">", 0.4) if cell.own.capped else ("o", 0)  # seen beside the paper's mark
+        axes.plot(cell.own.value + beside, at, marker, color=OURS, ms=6.5, zorder=6)
     if cell.null is not None:
         axes.plot(cell.null.value, at, "x", color=NULL, ms=6, mew=1.8, zorder=5)
     axes.plot(cell.paper.k, at, "D", mfc="white", mec=PAPERS, ms=8, zorder=2)
@@ -119,7 +122,12 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
 
 def plot(found: Sequence[Cell]) -> Figure:
     """Plot our K, its null and the paper's, one net per row, by training set; untrained nets say so."""
-    return plot_tables(found, _row, KEYS)
+    figure = plot_tables(found, _row, KEYS)
+    axes = figure.axes[0]
+    axes.axvspan(max(KS) + 0.6, MOST + 0.5, color="0.5", alpha=0.12, lw=0, zorder=0)
+    words, above = "not asked at random cells", axes.get_xaxis_transform()
+    axes.text((max(KS) + MOST + 1.1) / 2, 0.985, words, transform=above, ha="center", va="top", fontsize=8)
+    return figure
 
 
 def markdown(found: Iterable[Cell]) -> str:

@@ -59,7 +59,8 @@ def show_samples(found: Drawn) -> Figure:
     ]
     titles = [f"{k} label{'s' * (k > 1)}" for k in found.asked for _ in range(PER_COUNT)]
     rows = list(found.samples.values())
-    return plotting.image_grid(rows, list(REACH), titles, cell=1.15, marks=[places] * len(rows))
+    key = "dot: location asked for"
+    return plotting.image_grid(rows, list(REACH), titles, key, cell=1.15, marks=[places] * len(rows))
 
 
 def rates(scenes: int = 1500) -> dict[str, dict[str, Found]]:
@@ -103,10 +104,10 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
         null_figures.lines(axes, above, COLORS, named=axes is panels[1])
         axes.plot(list(more), [at.value for at in more.values()], "s", ms=9, mfc="none", color=COLORS[MORE])
         axes.set(title=TITLES[family], xlabel="labels")
-    panels[0].text(2, 0.03, "as in training", ha="center", fontsize=9)
-    panels[0].text(9.3, -0.02, "chance", ha="right", va="top", fontsize=9)
+    panels[0].text(2, 0.03, "in training", ha="center", fontsize=9)
+    panels[0].text(9.3, -0.02, "null", ha="right", va="top", fontsize=9)
     panels[1].text(9.3, 0.95, f"squares: {MORE}", ha="right", fontsize=9)
-    panels[0].set_ylabel("labeled cells filled, minus chance")
+    panels[0].set_ylabel("cells filled, minus the null")
     alt_text.attach(figure, in_words(found))
     return figure
 
@@ -119,13 +120,13 @@ def in_words(found: dict[str, dict[str, Found]]) -> str:
         + ", ".join(f"{r} {null_figures.said(of.at[k].filled)}" for r, of in each.items())
         for family, each in found.items()
     )
-    return f"Labeled cells filled at {k} labels (chance). " + "; ".join(said) + "."
+    return f"Labeled cells filled at {k} labels (null). " + "; ".join(said) + "."
 
 
 def markdown(found: dict[str, dict[str, Found]]) -> str:
     """The rates at TOLD as a Markdown table, for each family."""
     heads = " | ".join(f"{k} labels" for k in TOLD)
-    lines = [f"| filled (chance) | | {heads} |", "|---" * (2 + len(TOLD)) + "|"]
+    lines = [f"| filled (null) | | {heads} |", "|---" * (2 + len(TOLD)) + "|"]
     for family, each in found.items():
         for reach, of in each.items():
             told = " | ".join(null_figures.said(of.at[k].filled) for k in TOLD)

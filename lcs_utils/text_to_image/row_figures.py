@@ -34,11 +34,11 @@ def plot_rows(
                     at = y + 0.13 * (k - (len(drawn) - 1) / 2)
                     ax.plot([row.low, row.high], [at, at], color=HUES[k], lw=2)
                     ax.plot(row.value, at, "os^Dv"[k], color=HUES[k], ms=7, label=label if y == 0 else None)
-        ax.axvline(0.5, color="gray", lw=1, ls="--")
-        ax.set(xlim=(0, 1.04), xlabel="AUC", title=f"σ = {sigma:g}")
+        ax.axvline(0.5, color="gray", lw=1, ls="--", label="chance")
+        ax.set(xlim=(0.2, 1.04), xlabel="AUC", title=f"σ = {sigma:g}")
     axes[0].set(yticks=range(len(cases)), yticklabels=cases.values(), ylim=(len(cases) - 0.5, -0.5))
     figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels), fontsize=9
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels) + 1, fontsize=9
     )
     return figure
 
@@ -81,7 +81,7 @@ def plot_success(
         ax.set_xlabel("share of pictures")
     handles, names = axes[0, 0].get_legend_handles_labels()
     handles.append(Line2D([], [], color="gray", ls="", marker="o", mfc="white", ms=7))
-    names.append("hollow: judged by another caption")
+    names.append("hollow: null, judged by another caption")
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=9)
     return figure
 

@@ -108,9 +108,9 @@ def claim_2(sigmas: Sequence[float]) -> dict[str, feature_space.Claim2]:
 
 def plot_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure:
     """The five readings against the noise level: which of them vanish at high noise, and which do not."""
-    words = ("KL of the laws", "score gap", "score gap / score", "denoiser gap", "KL to $N_t[p]$")
+    words = ("KL of distributions", "score gap", "score gap / score", "denoiser gap", "KL to $N_t[p]$")
     hues = [plotting.PALETTE[name] for name in ("blue", "orange", "green", "vermilion", "purple")]
-    height = {"KL of the laws": 1.7, "score gap / score": 0.6, "score gap": 1.5, "KL to $N_t[p]$": 0.7}
+    height = {"KL of distributions": 1.7, "score gap / score": 0.6, "score gap": 1.5, "KL to $N_t[p]$": 0.7}
     figure, axis = plt.subplots(figsize=(6.6, 3.6))
     for name, values, color in zip(words, found, hues, strict=True):
         falls = values[-1] < 0.01 * max(values)
@@ -118,7 +118,9 @@ def plot_claim_2(sigmas: Sequence[float], found: feature_space.Claim2) -> Figure
         end = (1.2 * sigmas[-1], values[-1] * height.get(name, 1.0))
         axis.text(*end, name, color=color, va="center")
     axis.text(0.04, 0.9, "dashed: does not vanish", transform=axis.transAxes)
-    axis.set(xlabel="noise level σ", ylabel="KL (nats) or squared gap", xlim=(sigmas[0], 60 * sigmas[-1]))
+    axis.set(
+        xlabel="noise level σ", ylabel="KL (nats), squared gap or ratio", xlim=(sigmas[0], 60 * sigmas[-1])
+    )
     axis.set_ylim(1e-7, 30)
     axis.set_xticks([0.1, 1, 10, 100])
     return figure
@@ -146,6 +148,6 @@ def plot_one_map(switches: Sequence[float], found: feature_space.Transforms) -> 
     axis.text(switches[0], 1.25 * found.above[0], "one A above the switch", color=blue)
     axis.text(switches[-1], 1.25 * found.below[-1], "one A below the switch", color=red, ha="right")
     axis.text(switches[len(switches) // 2], 1.3 * found.time_dependent, "$A_t$ at all levels", ha="center")
-    axis.set(xlabel="switch at noise level σ", ylabel="nats from the law")
+    axis.set(xlabel="switch at noise level σ", ylabel="KL from the distribution (nats)")
     axis.set_ylim(0.5 * found.time_dependent, 4 * max(found.above))
     return figure

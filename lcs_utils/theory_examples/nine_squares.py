@@ -91,11 +91,13 @@ def plot_fitted(found: dict[str, list[float]]) -> Figure:
     """Nats off against the number of conditions, one line per family, labeled where it ends."""
     figure, axis = plt.subplots(figsize=(5.6, 3.2))
     axis.axvspan(0.9, 2.1, color="0.93", lw=0)
-    axis.text(1.5, 1.0, "seen in training", transform=axis.get_xaxis_transform(), ha="center", va="bottom")
+    axis.text(1.5, 1.0, "in training", transform=axis.get_xaxis_transform(), ha="center", va="bottom")
     for (name, nats), color, marker in zip(found.items(), ("blue", "vermilion", "green"), "os^", strict=True):
         axis.plot([1, 2, 3], nats, marker=marker, color=plotting.PALETTE[color])
         axis.text(3.06, nats[-1], name, color=plotting.PALETTE[color], va="center")
-    axis.set(xlabel="conditions", ylabel="nats from the truth", xticks=[1, 2, 3], xlim=(0.9, 3.7))
+    axis.set(
+        xlabel="conditions", ylabel="KL from the true distribution (nats)", xticks=[1, 2, 3], xlim=(0.9, 3.7)
+    )
     return figure
 
 

@@ -39,7 +39,7 @@ def plot_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -
     axis.plot(couplings, [lemma.divergence for lemma in lemmas], color=blue)
     axis.plot(couplings, [lemma.identity for lemma in lemmas], "k:")
     axis.text(couplings[-1], lemmas[-1].bound, "  bound of Lemma 2", color=red, va="center")
-    axis.text(couplings[-1], lemmas[-1].divergence, "  KL(truth, local)", color=blue, va="bottom")
+    axis.text(couplings[-1], lemmas[-1].divergence, "  KL(exact, local)", color=blue, va="bottom")
     axis.text(couplings[-1], lemmas[-1].divergence, "  its exact sum (dots)", va="top")
     axis.set(xlabel="coupling", ylabel="nats", xlim=(0, 1.45 * couplings[-1]), ylim=(0, None))
     return figure

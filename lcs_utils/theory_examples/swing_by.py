@@ -131,12 +131,13 @@ def plot_why(found: Trajectories) -> Figure:
         entries.text(*at, name, color=plotting.PALETTE[color])
     entries.set(xlabel="time", ylabel="entries of $W$", xlim=(0, 12))
     terms = [sb.two_layer_terms(w, found.sim.rates) for w in W]
-    why.plot(times, [t.growth[0, 1] for t in terms], color=plotting.PALETTE["blue"])
-    why.plot(times, [-t.suppression[0, 1] for t in terms], color=plotting.PALETTE["vermilion"])
-    why.text(2.1, 0.27, "growth of $w_{12}$", color=plotting.PALETTE["blue"])
-    why.text(2.4, -0.32, "suppression of $w_{12}$", color=plotting.PALETTE["vermilion"])
-    why.plot(times, [-t.noise[0, 0] for t in terms], color=plotting.PALETTE["green"])
-    why.text(1.6, 0.015, "noise on $w_{11}$", color=plotting.PALETTE["green"], va="bottom")
+    green, orange = plotting.PALETTE["green"], plotting.PALETTE["orange"]  # of w_12 and w_11, as at the left
+    why.plot(times, [t.growth[0, 1] for t in terms], color=green)
+    why.plot(times, [-t.suppression[0, 1] for t in terms], "--", color=green)
+    why.text(2.1, 0.27, "growth of $w_{12}$", color=green)
+    why.text(2.4, -0.32, "suppression of $w_{12}$ (dashed)", color=green)
+    why.plot(times, [-t.noise[0, 0] for t in terms], color=orange)
+    why.text(1.6, 0.015, "noise on $w_{11}$", color=orange, va="bottom")
     why.set(xlabel="time", ylabel="terms of $dW/dt$", xlim=(0, 6))
     return figure
 

@@ -94,7 +94,7 @@ def plot_starts(found: Starts) -> Figure:
     """Starts whose error rises, by set and rate, one panel per kind of start; the sets are named below."""
     figure, axes = plt.subplots(1, len(KINDS), figsize=(9, 3.4), sharey=True)
     for axis, kind in zip(axes, KINDS, strict=True):
-        for rate, offset, color in (("a", -0.2, "blue"), ("a^2", 0.2, "orange")):
+        for rate, offset, color in (("a", -0.2, "orange"), ("a^2", 0.2, "green")):
             bars = [found.counts[name, rate, kind].rising for name in SETS]
             label = f"rates ${rate}$"
             place = torch.arange(len(bars)) + offset

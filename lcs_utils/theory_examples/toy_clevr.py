@@ -66,7 +66,8 @@ def plot_samples(found: Samples) -> Figure:
     titles = [f"{k} label{'s' * (k > 1)}" for k in found.asked]
     names = [name.replace(": ", ":\n").replace(", ", ",\n") for name in found.pictures]
     rows = list(found.pictures.values())
-    return plotting.image_grid(rows, names, titles, cell=1.5, marks=[rings] * len(rows), rings=True)
+    key = "ring: label asked for"
+    return plotting.image_grid(rows, names, titles, key, cell=1.5, marks=[rings] * len(rows), rings=True)
 
 
 class Sweep(NamedTuple):
@@ -100,7 +101,7 @@ def plot_sweep(placed: Mapping[int, float]) -> Figure:
     axis.text(4.9, 8.6, "a label's window holds others", ha="center")
     axis.text(1.25, 6.9, "its own\nalone", ha="center")
     axis.annotate(
-        "Exp. 2", (max(placed), placed[max(placed)]), (0, 8), textcoords="offset points", ha="center"
+        "Exp. 2", (max(placed), placed[max(placed)]), (4, 8), textcoords="offset points", ha="right"
     )
     axis.set(xlabel="radius of the window (cells)", ylabel="objects at nine labels", ylim=(0, 9.6))
     axis.set(xlim=(-0.3, 7.3), xticks=list(placed))

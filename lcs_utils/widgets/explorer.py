@@ -23,7 +23,7 @@ from lcs_utils.widgets.maps import View
 from lcs_utils.widgets.watch import Watch
 
 SIGMAS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.5, 5.0, 10.0, 20.0, 40.0)
-TITLES = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3": "Exp. 3: local net"}
+TITLES = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3": "Exp. 3: local net, r = 3"}
 HELP = (
     "<div style='line-height:1.35'><b>Click</b> a pixel in any panel to move the target, a cell of the grid "
     "to add or remove a condition (keyboard: Tab to a picture, arrow keys, Enter). <b>Square</b>: holds "
