@@ -4,6 +4,7 @@ away one by one.
 
 import pytest
 import torch
+from transformers import CLIPTokenizer
 
 from lcs_utils import diffusion, locality
 from lcs_utils.text_to_image import adapter, attention, standin
@@ -66,6 +67,33 @@ def test_words_know_their_tokens(pipeline, denoiser):
         said = pipeline.tokenizer.decode([ids[i] for i in word.tokens]).strip()
         assert said == word.text
     assert words[3].tokens == (5,)  # the comma is a token of its own
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found", "later"),
+    [
+        ("a dog's ox", ["a", "dog's", "ox"], 7),  # CLIP's tokens: a, d o g, ' s, o x
+        ("'a ox', (ox)... ox", ["a", "ox", "ox", "ox"], 14),  # and "',", ")..." as one run of signs each
+    ],
+)
+def test_a_word_of_clip_s_own_tokenizer_beside_signs_knows_its_tokens(prompt, found, later):
+    """CLIP joins signs, and an apostrophe with letters, to tokens that a sign by itself does not have."""
+    signs = [chr(i) for i in range(33, 127)]
+    pieces = [
+        *signs,
+        *(f"{sign}</w>" for sign in signs),
+        *map(str, range(1000, 2000)),
+        standin.BEGIN,
+        standin.END,
+    ]
+    pipeline = standin.untrained(SMALL)
+    clip = CLIPTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], model_max_length=48)
+    pipeline.register_modules(tokenizer=clip)
+    words = adapter.PromptDenoiser(pipeline, 32, 32).words(prompt)
+    ids = clip(prompt).input_ids
+    assert [word.text for word in words] == found and words[-1].tokens[0] == later
+    for word in words:
+        assert clip.decode([ids[i] for i in word.tokens]).replace(" ", "") == word.text
 
 
 @pytest.mark.parametrize("ablate", list(adapter.ABLATIONS))

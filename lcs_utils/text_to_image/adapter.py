@@ -11,6 +11,7 @@ prompts can be stacked, and eqs. (9) and (10), additivity, own share and this pa
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,25 +100,22 @@ class PromptDenoiser:
         """
         check_kind("prompt", prompt, str, "text")
         tokenizer = self.pipeline.tokenizer
-        ids = tokenizer(prompt).input_ids
+        encoded = tokenizer(prompt, return_offsets_mapping=True)
+        ids, places = encoded.input_ids, encoded.offset_mapping  # the ends' places are empty
         if len(ids) > tokenizer.model_max_length:
             raise ValueError(
                 f"the prompt has {len(ids)} tokens, this model takes {tokenizer.model_max_length}: {prompt!r}"
             )
-        found, at = [], 1  # token 0 begins the text
+        found, known, odd = [], vocabulary(tokenizer), (tokenizer.unk_token_id, tokenizer.eos_token_id)
         for begin, end in _spans(prompt):
-            own = tokenizer(prompt[begin:end], add_special_tokens=False).input_ids
-            known = vocabulary(tokenizer)
+            own = tuple(i for i, (first, last) in enumerate(places) if first < end and last > begin)
             unknown = known and prompt[begin:end].lower() not in known
-            if unknown or not own or any(i in (tokenizer.unk_token_id, tokenizer.eos_token_id) for i in own):
+            if unknown or not own or any(ids[i] in odd for i in own):
                 listed = f"; its words are {', '.join(sorted(known))}" if known else ""
                 raise ValueError(
                     f"this model's tokenizer does not know {prompt[begin:end]!r} of {prompt!r}{listed}"
                 )
-            if ids[at : at + len(own)] != own:
-                raise ValueError(f"{prompt[begin:end]!r} of {prompt!r} is not tokenized by itself")
-            found.append(Word(prompt[begin:end], begin, end, tuple(range(at, at + len(own)))))
-            at += len(own)
+            found.append(Word(prompt[begin:end], begin, end, own))
         return [word for word in found if any(letter.isalnum() for letter in word.text)]
 
     def without_words(
@@ -201,17 +199,9 @@ def vocabulary(tokenizer: Any) -> set[str]:
 
 
 def _spans(prompt: str) -> list[tuple[int, int]]:
-    """Where words begin and end: runs of letters and digits, and every other sign by itself."""
-    found: list[tuple[int, int]] = []
-    for i, letter in enumerate(prompt):
-        if letter.isspace():
-            continue
-        joined = found and found[-1][1] == i and letter.isalnum() and prompt[i - 1].isalnum()
-        if joined:
-            found[-1] = (found[-1][0], i + 1)
-        else:
-            found.append((i, i + 1))
-    return found
+    """Where words begin and end: runs of letters and digits, with apostrophes inside, and every other sign by
+    itself."""
+    return [found.span() for found in re.finditer(r"[^\W_]+(?:['’][^\W_]+)*|\S", prompt)]
 
 
 def dominant(
