@@ -59,6 +59,19 @@ def test_euler_steps_along_it_draw_what_the_pipeline_does(pipeline, denoiser, x_
     torch.testing.assert_close(ours, theirs, atol=5e-3, rtol=1e-3)
 
 
+def test_a_half_precision_net_takes_latents_of_any_precision(denoiser, x_t):
+    """A GPU's net is half precision, latents that somebody draws or encodes are not."""
+    half = adapter.PromptDenoiser(standin.untrained(SMALL), 32, 32)
+    half.pipeline.unet.half()
+    cond, sigma = denoiser.condition(PROMPT)[None], torch.tensor([2.0])
+    whole = denoiser(x_t[None], sigma, cond)
+    for kind in (torch.float32, torch.float16):
+        for of in (cond, cond.half()):
+            found = half(x_t[None].to(kind), sigma.to(kind), of)
+            assert found.dtype == kind
+            torch.testing.assert_close(found.float(), whole, atol=3e-2, rtol=1e-2)
+
+
 def test_words_know_their_tokens(pipeline, denoiser):
     words = denoiser.words("a red cube, and a blue sphere")
     assert [word.text for word in words] == ["a", "red", "cube", "and", "a", "blue", "sphere"]

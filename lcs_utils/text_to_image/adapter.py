@@ -55,9 +55,10 @@ class PromptDenoiser:
     """denoise(latents, sigma, cond) of an SDXL-class pipeline, for `height` x `width` px (Fig. 6, App. G).
 
     `cond` [batch, tokens * (width + 1) + pooled] holds prompts as made by `condition`. D = x_t - sigma eps
-    is the scheduler's own `pred_original_sample`, without guidance; latents are the VAE's, scaled. Raises
-    TypeError for any other pipeline, ValueError for one that does not predict eps, for a size that is not a
-    multiple of the VAE's factor and, when called, for noise outside the levels of its training.
+    is the scheduler's own `pred_original_sample`, without guidance; latents are the VAE's, scaled, in any
+    precision: only the net computes in its own. Raises TypeError for any other pipeline, ValueError for one
+    that does not predict eps, for a size that is not a multiple of the VAE's factor and, when called, for
+    noise outside the levels of its training.
     """
 
     pipeline: Any
@@ -169,16 +170,17 @@ class PromptDenoiser:
             )
         embeds, attended, pooled_embeds = cond.split([tokens * across, tokens, pooled], dim=1)
         t = steps_at(sigma, self.sigmas)
+        kind = self.pipeline.unet.dtype
         size = x_t.new_tensor([self.height, self.width, 0, 0, self.height, self.width])
         s = expand(sigma.to(x_t.dtype), x_t)
         eps = self.pipeline.unet(
-            x_t / (1 + s**2).sqrt(),
-            t.to(x_t.dtype),
-            encoder_hidden_states=embeds.unflatten(1, (tokens, across)),
+            (x_t / (1 + s**2).sqrt()).to(kind),
+            t.float(),
+            encoder_hidden_states=embeds.unflatten(1, (tokens, across)).to(kind),
             encoder_attention_mask=attended,
-            added_cond_kwargs={"text_embeds": pooled_embeds, "time_ids": size.expand(len(x_t), -1)},
+            added_cond_kwargs={"text_embeds": pooled_embeds.to(kind), "time_ids": size.expand(len(x_t), -1)},
         ).sample
-        return x_t - s * eps
+        return x_t - s * eps.to(x_t.dtype)
 
 
 def _vector(
