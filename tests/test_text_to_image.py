@@ -24,6 +24,21 @@ def denoiser(pipeline):
 
 
 @pytest.fixture()
+def on_gpu(monkeypatch):
+    """As on a large GPU: `on_gpu(pipeline)` is loaded whatever is asked for; returns what was."""
+
+    def loads(pipeline):
+        calls, kind = [], adapter.StableDiffusionXLPipeline
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1e12, 1e12))
+        monkeypatch.setattr(kind, "from_pretrained", lambda _, **asked: calls.append(asked) or pipeline)
+        monkeypatch.setattr(kind, "to", lambda self, device: self)
+        return calls
+
+    return loads
+
+
+@pytest.fixture()
 def x_t(denoiser):
     return 3 * torch.randn(denoiser.latent_shape, generator=torch.Generator().manual_seed(0))
 
@@ -226,6 +241,12 @@ def test_the_hub_is_asked_for_a_pinned_revision_and_for_safetensors(asked, pipel
     assert (source, settings["revision"]) == (asked or (adapter.SDXL, adapter.SDXL_REVISION))
     assert settings["use_safetensors"] is True and settings["dtype"] == torch.float32
     assert len(adapter.SDXL_REVISION) == 40 and int(adapter.SDXL_REVISION, 16)  # a commit, not a branch
+
+
+def test_on_a_gpu_pictures_are_decoded_one_by_one(on_gpu):
+    """Two of 1024 px at once would not fit beside the weights that `check_memory` lets in."""
+    on_gpu(standin.untrained(SMALL))
+    assert adapter.load_sdxl(device="cuda").vae.use_slicing
 
 
 def test_without_a_network_the_command_is_said(monkeypatch):
