@@ -2,6 +2,9 @@
 away one by one.
 """
 
+import shlex
+from fnmatch import fnmatch
+
 import pytest
 import torch
 from transformers import CLIPTokenizer
@@ -249,13 +252,30 @@ def test_on_a_gpu_pictures_are_decoded_one_by_one(on_gpu):
     assert adapter.load_sdxl(device="cuda").vae.use_slicing
 
 
+def test_half_precision_files_of_a_folder_are_found(on_gpu, pipeline, tmp_path):
+    calls = on_gpu(standin.untrained(SMALL))
+    pipeline.save_pretrained(tmp_path / "half", variant="fp16")
+    pipeline.save_pretrained(tmp_path / "whole")
+    for name, variant in (("half", "fp16"), ("whole", None)):
+        adapter.load_sdxl(str(tmp_path / name), None, "cuda", "float16")
+        assert calls[-1]["variant"] == variant and calls[-1]["dtype"] == torch.float16
+
+
 def test_without_a_network_the_command_is_said(monkeypatch):
     def unreached(*args, **settings):
         raise OSError("connection error")
 
     monkeypatch.setattr(adapter.StableDiffusionXLPipeline, "from_pretrained", unreached)
-    with pytest.raises(OSError, match=f"`hf download {adapter.SDXL} --revision {adapter.SDXL_REVISION}`"):
+    with pytest.raises(OSError) as error:
         adapter.load_sdxl()
+    told = shlex.split(str(error.value).split("`")[1])
+    assert told[:5] == ["hf", "download", adapter.SDXL, "--revision", adapter.SDXL_REVISION]
+    there = [f"{part}/model{end}" for part in ("text_encoder", "unet") for end in (".safetensors", ".onnx")]
+    there += ["model_index.json", "tokenizer/merges.txt", "unet/model.fp16.safetensors", "sd_xl.safetensors"]
+    kept = [name for name in there if any(fnmatch(name, pattern) for pattern in told[6::2])]
+    assert kept == [there[0], there[2], "model_index.json", "tokenizer/merges.txt"]
+    with pytest.raises(OSError, match="`hf download somebody/sdxl`"):
+        adapter.load_sdxl("somebody/sdxl", None)
 
 
 def test_a_gpu_that_is_too_small_is_refused_with_what_fits(pipeline, monkeypatch):

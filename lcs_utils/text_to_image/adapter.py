@@ -250,7 +250,8 @@ def load_sdxl(
         raise ValueError(f"device {device!r} was asked for and this machine has none; 'cpu' works, slowly")
     if Path(source).is_dir():
         check_parts(Path(source))
-    variant = "fp16" if dtype == "float16" and source == SDXL else None
+    half = source == SDXL or any(Path(source).glob("unet/*.fp16.safetensors"))
+    variant = "fp16" if dtype == "float16" and half else None
     if quiet():
         logging.disable_progress_bar()
     try:
@@ -262,6 +263,9 @@ def load_sdxl(
             raise
         offline = os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")  # as our own runs set it
         pinned = f" --revision {revision}" if revision else ""
+        if source == SDXL:  # whose hub page holds each part in five formats
+            weights = "*.fp16.safetensors" if variant else "*l.safetensors"  # diffusion_pytorch_model, model
+            pinned += "".join(f" --include '{kept}'" for kept in ("*.json", "*.txt", f"*/{weights}"))
         why = "was not asked (HF_HUB_OFFLINE is set)" if offline else "was not reached"
         raise OSError(
             f"{source!r} is neither a folder here nor in the hub's cache, and the hub {why}; where "
