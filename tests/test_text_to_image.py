@@ -2,8 +2,12 @@
 away one by one.
 """
 
+import shlex
+from fnmatch import fnmatch
+
 import pytest
 import torch
+from transformers import CLIPTokenizer
 
 from lcs_utils import diffusion, locality
 from lcs_utils.text_to_image import adapter, attention, standin
@@ -20,6 +24,21 @@ def pipeline():
 @pytest.fixture(scope="module")
 def denoiser(pipeline):
     return adapter.PromptDenoiser(pipeline, 32, 32)
+
+
+@pytest.fixture()
+def on_gpu(monkeypatch):
+    """As on a large GPU: `on_gpu(pipeline)` is loaded whatever is asked for; returns what was."""
+
+    def loads(pipeline):
+        calls, kind = [], adapter.StableDiffusionXLPipeline
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1e12, 1e12))
+        monkeypatch.setattr(kind, "from_pretrained", lambda _, **asked: calls.append(asked) or pipeline)
+        monkeypatch.setattr(kind, "to", lambda self, device: self)
+        return calls
+
+    return loads
 
 
 @pytest.fixture()
@@ -58,6 +77,19 @@ def test_euler_steps_along_it_draw_what_the_pipeline_does(pipeline, denoiser, x_
     torch.testing.assert_close(ours, theirs, atol=5e-3, rtol=1e-3)
 
 
+def test_a_half_precision_net_takes_latents_of_any_precision(denoiser, x_t):
+    """A GPU's net is half precision, latents that somebody draws or encodes are not."""
+    half = adapter.PromptDenoiser(standin.untrained(SMALL), 32, 32)
+    half.pipeline.unet.half()
+    cond, sigma = denoiser.condition(PROMPT)[None], torch.tensor([2.0])
+    whole = denoiser(x_t[None], sigma, cond)
+    for kind in (torch.float32, torch.float16):
+        for of in (cond, cond.half()):
+            found = half(x_t[None].to(kind), sigma.to(kind), of)
+            assert found.dtype == kind
+            torch.testing.assert_close(found.float(), whole, atol=3e-2, rtol=1e-2)
+
+
 def test_words_know_their_tokens(pipeline, denoiser):
     words = denoiser.words("a red cube, and a blue sphere")
     assert [word.text for word in words] == ["a", "red", "cube", "and", "a", "blue", "sphere"]
@@ -66,6 +98,33 @@ def test_words_know_their_tokens(pipeline, denoiser):
         said = pipeline.tokenizer.decode([ids[i] for i in word.tokens]).strip()
         assert said == word.text
     assert words[3].tokens == (5,)  # the comma is a token of its own
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found", "later"),
+    [
+        ("a dog's ox", ["a", "dog's", "ox"], 7),  # CLIP's tokens: a, d o g, ' s, o x
+        ("'a ox', (ox)... ox", ["a", "ox", "ox", "ox"], 14),  # and "',", ")..." as one run of signs each
+    ],
+)
+def test_a_word_of_clip_s_own_tokenizer_beside_signs_knows_its_tokens(prompt, found, later):
+    """CLIP joins signs, and an apostrophe with letters, to tokens that a sign by itself does not have."""
+    signs = [chr(i) for i in range(33, 127)]
+    pieces = [
+        *signs,
+        *(f"{sign}</w>" for sign in signs),
+        *map(str, range(1000, 2000)),
+        standin.BEGIN,
+        standin.END,
+    ]
+    pipeline = standin.untrained(SMALL)
+    clip = CLIPTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], model_max_length=48)
+    pipeline.register_modules(tokenizer=clip)
+    words = adapter.PromptDenoiser(pipeline, 32, 32).words(prompt)
+    ids = clip(prompt).input_ids
+    assert [word.text for word in words] == found and words[-1].tokens[0] == later
+    for word in words:
+        assert clip.decode([ids[i] for i in word.tokens]).replace(" ", "") == word.text
 
 
 @pytest.mark.parametrize("ablate", list(adapter.ABLATIONS))
@@ -187,13 +246,36 @@ def test_the_hub_is_asked_for_a_pinned_revision_and_for_safetensors(asked, pipel
     assert len(adapter.SDXL_REVISION) == 40 and int(adapter.SDXL_REVISION, 16)  # a commit, not a branch
 
 
+def test_on_a_gpu_pictures_are_decoded_one_by_one(on_gpu):
+    """Two of 1024 px at once would not fit beside the weights that `check_memory` lets in."""
+    on_gpu(standin.untrained(SMALL))
+    assert adapter.load_sdxl(device="cuda").vae.use_slicing
+
+
+def test_half_precision_files_of_a_folder_are_found(on_gpu, pipeline, tmp_path):
+    calls = on_gpu(standin.untrained(SMALL))
+    pipeline.save_pretrained(tmp_path / "half", variant="fp16")
+    pipeline.save_pretrained(tmp_path / "whole")
+    for name, variant in (("half", "fp16"), ("whole", None)):
+        adapter.load_sdxl(str(tmp_path / name), None, "cuda", "float16")
+        assert calls[-1]["variant"] == variant and calls[-1]["dtype"] == torch.float16
+
+
 def test_without_a_network_the_command_is_said(monkeypatch):
     def unreached(*args, **settings):
         raise OSError("connection error")
 
     monkeypatch.setattr(adapter.StableDiffusionXLPipeline, "from_pretrained", unreached)
-    with pytest.raises(OSError, match=f"`hf download {adapter.SDXL} --revision {adapter.SDXL_REVISION}`"):
+    with pytest.raises(OSError) as error:
         adapter.load_sdxl()
+    told = shlex.split(str(error.value).split("`")[1])
+    assert told[:5] == ["hf", "download", adapter.SDXL, "--revision", adapter.SDXL_REVISION]
+    there = [f"{part}/model{end}" for part in ("text_encoder", "unet") for end in (".safetensors", ".onnx")]
+    there += ["model_index.json", "tokenizer/merges.txt", "unet/model.fp16.safetensors", "sd_xl.safetensors"]
+    kept = [name for name in there if any(fnmatch(name, pattern) for pattern in told[6::2])]
+    assert kept == [there[0], there[2], "model_index.json", "tokenizer/merges.txt"]
+    with pytest.raises(OSError, match="`hf download somebody/sdxl`"):
+        adapter.load_sdxl("somebody/sdxl", None)
 
 
 def test_a_gpu_that_is_too_small_is_refused_with_what_fits(pipeline, monkeypatch):

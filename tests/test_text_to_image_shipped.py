@@ -129,6 +129,22 @@ def test_a_folder_that_says_its_side_is_asked_as_sdxl(folder, tmp_path):
     assert study == replace(prompts.FULL, side=128) and denoiser.latent_shape == (6, 64, 64)
 
 
+def test_on_a_gpu_a_folder_of_sdxl_is_half_precision_and_ours_is_not(folder, tmp_path, monkeypatch):
+    """As SDXL from the hub is: a notebook cannot ask for it."""
+    place, asked = shutil.copytree(folder, tmp_path / "large"), []
+    config = json.loads((place / "unet" / "config.json").read_text())
+    (place / "unet" / "config.json").write_text(json.dumps(config | {"sample_size": 64}))
+
+    def load_sdxl(source, revision, device="cpu", dtype="float32", real=prompts.load_sdxl):
+        asked.append((device, dtype))
+        return real(source, revision)
+
+    monkeypatch.setattr(prompts, "load_sdxl", load_sdxl)
+    for model, device in ((place, "cuda"), (place, "cpu"), (folder, "cuda")):
+        prompts.load(str(model), device)
+    assert asked == [("cuda", "float16"), ("cpu", "float32"), ("cuda", "float32")]
+
+
 def test_blocks_of_kinds_are_told_from_none():
     """Maps that are a kind's own are alike within it and orthogonal between kinds."""
     singles, kinds_there = prompts.SMALL.singles, ("shape", "color", "style")

@@ -11,6 +11,7 @@ prompts can be stacked, and eqs. (9) and (10), additivity, own share and this pa
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +55,10 @@ class PromptDenoiser:
     """denoise(latents, sigma, cond) of an SDXL-class pipeline, for `height` x `width` px (Fig. 6, App. G).
 
     `cond` [batch, tokens * (width + 1) + pooled] holds prompts as made by `condition`. D = x_t - sigma eps
-    is the scheduler's own `pred_original_sample`, without guidance; latents are the VAE's, scaled. Raises
-    TypeError for any other pipeline, ValueError for one that does not predict eps, for a size that is not a
-    multiple of the VAE's factor and, when called, for noise outside the levels of its training.
+    is the scheduler's own `pred_original_sample`, without guidance; latents are the VAE's, scaled, in any
+    precision: only the net computes in its own. Raises TypeError for any other pipeline, ValueError for one
+    that does not predict eps, for a size that is not a multiple of the VAE's factor and, when called, for
+    noise outside the levels of its training.
     """
 
     pipeline: Any
@@ -99,25 +101,22 @@ class PromptDenoiser:
         """
         check_kind("prompt", prompt, str, "text")
         tokenizer = self.pipeline.tokenizer
-        ids = tokenizer(prompt).input_ids
+        encoded = tokenizer(prompt, return_offsets_mapping=True)
+        ids, places = encoded.input_ids, encoded.offset_mapping  # the ends' places are empty
         if len(ids) > tokenizer.model_max_length:
             raise ValueError(
                 f"the prompt has {len(ids)} tokens, this model takes {tokenizer.model_max_length}: {prompt!r}"
             )
-        found, at = [], 1  # token 0 begins the text
+        found, known, odd = [], vocabulary(tokenizer), (tokenizer.unk_token_id, tokenizer.eos_token_id)
         for begin, end in _spans(prompt):
-            own = tokenizer(prompt[begin:end], add_special_tokens=False).input_ids
-            known = vocabulary(tokenizer)
+            own = tuple(i for i, (first, last) in enumerate(places) if first < end and last > begin)
             unknown = known and prompt[begin:end].lower() not in known
-            if unknown or not own or any(i in (tokenizer.unk_token_id, tokenizer.eos_token_id) for i in own):
+            if unknown or not own or any(ids[i] in odd for i in own):
                 listed = f"; its words are {', '.join(sorted(known))}" if known else ""
                 raise ValueError(
                     f"this model's tokenizer does not know {prompt[begin:end]!r} of {prompt!r}{listed}"
                 )
-            if ids[at : at + len(own)] != own:
-                raise ValueError(f"{prompt[begin:end]!r} of {prompt!r} is not tokenized by itself")
-            found.append(Word(prompt[begin:end], begin, end, tuple(range(at, at + len(own)))))
-            at += len(own)
+            found.append(Word(prompt[begin:end], begin, end, own))
         return [word for word in found if any(letter.isalnum() for letter in word.text)]
 
     def without_words(
@@ -171,16 +170,17 @@ class PromptDenoiser:
             )
         embeds, attended, pooled_embeds = cond.split([tokens * across, tokens, pooled], dim=1)
         t = steps_at(sigma, self.sigmas)
+        kind = self.pipeline.unet.dtype
         size = x_t.new_tensor([self.height, self.width, 0, 0, self.height, self.width])
         s = expand(sigma.to(x_t.dtype), x_t)
         eps = self.pipeline.unet(
-            x_t / (1 + s**2).sqrt(),
-            t.to(x_t.dtype),
-            encoder_hidden_states=embeds.unflatten(1, (tokens, across)),
+            (x_t / (1 + s**2).sqrt()).to(kind),
+            t.float(),
+            encoder_hidden_states=embeds.unflatten(1, (tokens, across)).to(kind),
             encoder_attention_mask=attended,
-            added_cond_kwargs={"text_embeds": pooled_embeds, "time_ids": size.expand(len(x_t), -1)},
+            added_cond_kwargs={"text_embeds": pooled_embeds.to(kind), "time_ids": size.expand(len(x_t), -1)},
         ).sample
-        return x_t - s * eps
+        return x_t - s * eps.to(x_t.dtype)
 
 
 def _vector(
@@ -201,17 +201,9 @@ def vocabulary(tokenizer: Any) -> set[str]:
 
 
 def _spans(prompt: str) -> list[tuple[int, int]]:
-    """Where words begin and end: runs of letters and digits, and every other sign by itself."""
-    found: list[tuple[int, int]] = []
-    for i, letter in enumerate(prompt):
-        if letter.isspace():
-            continue
-        joined = found and found[-1][1] == i and letter.isalnum() and prompt[i - 1].isalnum()
-        if joined:
-            found[-1] = (found[-1][0], i + 1)
-        else:
-            found.append((i, i + 1))
-    return found
+    """Where words begin and end: runs of letters and digits, with apostrophes inside, and every other sign by
+    itself."""
+    return [found.span() for found in re.finditer(r"[^\W_]+(?:['’][^\W_]+)*|\S", prompt)]
 
 
 def dominant(
@@ -258,7 +250,8 @@ def load_sdxl(
         raise ValueError(f"device {device!r} was asked for and this machine has none; 'cpu' works, slowly")
     if Path(source).is_dir():
         check_parts(Path(source))
-    variant = "fp16" if dtype == "float16" and source == SDXL else None
+    half = source == SDXL or any(Path(source).glob("unet/*.fp16.safetensors"))
+    variant = "fp16" if dtype == "float16" and half else None
     if quiet():
         logging.disable_progress_bar()
     try:
@@ -270,6 +263,9 @@ def load_sdxl(
             raise
         offline = os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")  # as our own runs set it
         pinned = f" --revision {revision}" if revision else ""
+        if source == SDXL:  # whose hub page holds each part in five formats
+            weights = "*.fp16.safetensors" if variant else "*l.safetensors"  # diffusion_pytorch_model, model
+            pinned += "".join(f" --include '{kept}'" for kept in ("*.json", "*.txt", f"*/{weights}"))
         why = "was not asked (HF_HUB_OFFLINE is set)" if offline else "was not reached"
         raise OSError(
             f"{source!r} is neither a folder here nor in the hub's cache, and the hub {why}; where "
@@ -278,6 +274,8 @@ def load_sdxl(
     if device != "cpu":
         check_memory(pipeline, device)
     pipeline.set_progress_bar_config(disable=quiet())
+    if device != "cpu":
+        pipeline.vae.enable_slicing()  # one by one: two pictures of 1024 px in float32 take 6.4 GB at once
     return pipeline.to(device)
 
 

@@ -1,6 +1,7 @@
 """The paper's prompts for SDXL, captions for the small model, and what a net attends to and where words act
 while it draws them (Figs. 6, 7, 13, App. G)."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor
 from lcs_utils import locality, paths
 from lcs_utils.checks import check_count, check_counts
 from lcs_utils.diffusion import score
-from lcs_utils.text_to_image.adapter import SDXL, SDXL_REVISION, PromptDenoiser, load_sdxl
+from lcs_utils.text_to_image.adapter import SDXL, SDXL_REVISION, PromptDenoiser, check_parts, load_sdxl
 from lcs_utils.text_to_image.attention import PARTS, attention_maps
 
 # Choice: words that Fig. 6 skips. The paper's own list is `common words like "a", "the", etc.`
@@ -116,13 +117,15 @@ SMALL = Study(
 
 def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
     """A model and its prompts: "standin", shipped and loaded in seconds; SDXL itself, downloaded once at a
-    pinned revision (5 GB in half precision, 10 GB otherwise; a GPU of 12 GB, or hours); or a folder.
+    pinned revision (7 GB in half precision, 14 GB otherwise; a GPU of 16 GB, or hours for notebook 09 and
+    days for 10); or a folder.
 
-    A folder whose U-net has a `sample_size` gets SDXL's prompts, at that side; another the stand-in's.
-    Raises FileNotFoundError with the command that makes the stand-in, ValueError as `load_sdxl`.
+    A folder whose U-net has a `sample_size` gets SDXL's prompts, at that side, and like SDXL half precision
+    on a GPU; another the stand-in's. Raises FileNotFoundError with the command that makes the stand-in,
+    ValueError as `load_sdxl`.
     """
+    dtype = "float16" if device != "cpu" else "float32"
     if model == SDXL:
-        dtype = "float16" if device != "cpu" else "float32"
         return PromptDenoiser(load_sdxl(SDXL, SDXL_REVISION, device, dtype), FULL.side, FULL.side), FULL
     folder = FOLDER if model == "standin" else Path(model)
     if not (folder / "model_index.json").exists():
@@ -130,8 +133,9 @@ def load(model: str, device: str = "cpu") -> tuple[PromptDenoiser, Study]:
             f"{model!r} is neither 'standin', {SDXL!r} nor a folder with a model_index.json; "
             "`python -m lcs_utils.text_to_image.ship` writes the stand-in"
         )
-    pipeline = load_sdxl(str(folder), None, device)
-    latents = pipeline.unet.config.sample_size  # None for ours
+    check_parts(folder)
+    latents = json.loads((folder / "unet" / "config.json").read_text()).get("sample_size")  # None for ours
+    pipeline = load_sdxl(str(folder), None, device, dtype if latents else "float32")
     study = replace(FULL, side=latents * pipeline.vae_scale_factor) if latents else SMALL
     return PromptDenoiser(pipeline, study.side, study.side), study
 
