@@ -25,10 +25,11 @@
 # the word. T2's words do so less in either case: conditional locality in pixels is weaker where composition
 # fails. A map like the paper's does not show this.
 #
-# `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (several gigabytes: run `hf download` first, the
-# error says with which revision; its maps take hours, or use `device="cuda"`), or a folder. SDXL itself was
-# not run here: the tables made from stored rows are of the small model whatever `model` is. To make the rows:
-# `python -m lcs_utils.text_to_image.study`. Under a minute on two idle cores.
+# `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (7 GB in half precision, 14 GB on a CPU: run the
+# `hf download` that the error names; its pictures and maps take hours on a CPU, or use `device="cuda"` with
+# 16 GB), or a folder. SDXL itself was not run here: the tables made from stored rows are of the small model
+# whatever `model` is. To make the rows: `python -m lcs_utils.text_to_image.study`. Under a minute on two idle
+# cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -53,7 +54,7 @@ rows, files = truth.read(), report.files(model)
 
 # %%
 figure, said = report.plot_samples(denoiser, study, seed)
-alt = alt_texts.ALT["text_to_image_samples"]
+alt = alt_texts.said("text_to_image_samples", model)
 path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
@@ -84,7 +85,7 @@ settings = study.at, study.steps, study.guidance
 found = [prompts.words_heard(denoiser, text, *settings, seed) for text in study.scenes]
 figure = figures.plot_words(denoiser, study.scenes, found)
 said = figures.words_numbers(study.scenes, found)
-alt = alt_texts.ALT["fig06"]
+alt = alt_texts.said("fig06", model)
 path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 
 # %% [markdown]

@@ -35,7 +35,7 @@ WORKING = 1.8  # memory, times the weights, of a checkpointed U-net pass and gra
 # pooled embedding; the others change one thing each.
 ABLATIONS = {
     "word": "the prompt is encoded without the word",
-    "embedding": "the embeddings of its tokens are those of padding at the same places",
+    "embedding": "the embeddings of its tokens are those of the empty prompt at the same places",
     "attention": "no image place attends to its tokens",
     "pooled": "only the pooled embedding is that of the prompt without the word",
 }

@@ -65,3 +65,8 @@ ALT = {
         "it for styles and below it for two objects, T2 about it, an untrained net above it."
     ),
 }
+
+
+def said(figure: str, model: str) -> str:
+    """The text of a figure of our small model; "" for another model, whose pictures it does not describe."""
+    return ALT[figure] if model == "standin" else ""

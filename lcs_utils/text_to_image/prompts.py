@@ -225,32 +225,40 @@ def attended(
     For a word of several tokens the last one is used, for "" its end token, as in the paper. Choice: maps
     are taken without guidance, though guidance draws the samples; the paper does not say.
     """
-    found: Attended = {}
-    for prompt in asked:
-        spans = [word.tokens[-1] for word in denoiser.words(prompt.text) if word.text == prompt.word]
-        if prompt.word and not spans:
-            raise ValueError(f"{prompt.word!r} is not a word of {prompt.text!r}")
-        token, sums = (spans or [1])[0], {}
+    tokens = [_token(denoiser, prompt) for prompt in asked]
+    sums: dict[tuple[float, str], dict[int, Tensor]] = {}
+    for text in dict.fromkeys(prompt.text for prompt in asked):  # sampled once for all its words
+        mine = [i for i, prompt in enumerate(asked) if prompt.text == text]
         for first in range(0, samples, study.at_once):
             number = min(study.at_once, samples - first)
-            for moment in sampling(denoiser, prompt.text, steps, study.guidance, number, seed + first):
+            for moment in sampling(denoiser, text, steps, study.guidance, number, seed + first):
                 if moment.step in at:
-                    for layer, maps in looked_at(denoiser, moment, prompt.text, token).items():
-                        key = moment.sigma, layer
-                        sums[key] = sums.get(key, 0) + maps.sum(0) / samples
-        for key, value in sums.items():
-            found.setdefault(key, []).append(value)
-        progress(prompt.short)
-    return found
+                    seen = looked_at(denoiser, moment, text, [tokens[i] for i in mine])
+                    for layer, maps in seen.items():
+                        of = sums.setdefault((moment.sigma, layer), {})
+                        for i, one in zip(mine, maps.unbind(1), strict=True):
+                            of[i] = of.get(i, 0) + one.sum(0) / samples
+        for i in mine:
+            progress(asked[i].short)
+    return {key: [of[i] for i in range(len(asked))] for key, of in sums.items()}
+
+
+def _token(denoiser: PromptDenoiser, prompt: Prompt) -> int:
+    spans = [word.tokens[-1] for word in denoiser.words(prompt.text) if word.text == prompt.word]
+    if prompt.word and not spans:
+        raise ValueError(f"{prompt.word!r} is not a word of {prompt.text!r}")
+    return (spans or [1])[0]
 
 
 @torch.no_grad()
-def looked_at(denoiser: PromptDenoiser, moment: Moment, text: str, token: int) -> dict[str, Tensor]:
-    """{layer: attention [batch height width] to one token} at a state, without guidance."""
+def looked_at(
+    denoiser: PromptDenoiser, moment: Moment, text: str, tokens: Sequence[int]
+) -> dict[str, Tensor]:
+    """{layer: attention [batch tokens height width] to some tokens} at a state, without guidance."""
     cond = denoiser.condition(text).expand(len(moment.x_t), -1)
-    with attention_maps(denoiser.pipeline.unet, [token], PARTS) as maps:
+    with attention_maps(denoiser.pipeline.unet, tokens, PARTS) as maps:
         denoiser(moment.x_t, moment.x_t.new_full((len(cond),), moment.sigma), cond)
-    return {layer: of[0][:, 0].float().cpu() for layer, of in maps.items()}
+    return {layer: of[0].float().cpu() for layer, of in maps.items()}
 
 
 def asked(study: Study) -> list[Prompt]:
