@@ -79,7 +79,8 @@ if SIZE.batch % max(GPUS, 1):
 PARTS = number("parts", 32 if PAPER else 1, 1)
 RENDER_THREADS = number("render_threads", 2 if TRIAL else 8, 1)
 MAX_RUNTIME = number("max_runtime", 1440, 10)
-HOURS = {"tiny": 1.5, "small": 6, "paper": 90}.get(PRESET, 1)  # of one net on one device, with room
+# of one net on one device, with room; how long one of a preset of one's own takes is not known
+HOURS = {"tiny": 1.5, "small": 6, "paper": 90}.get(PRESET, 1 if TRIAL else MAX_RUNTIME / 60)
 
 QUEUED = [experiment(name).net(seed) for name, seed in QUEUE]
 ALONG = ("exp1_seed1", "exp2_seed1")  # nets kept along their training
@@ -126,8 +127,11 @@ def done(kind, name):
 
 
 def minutes(name):
-    """How long training a net takes, from its estimate and the GPUs that share it."""
-    return math.ceil(60 * HOURS * of_net(name)[0].times / max(GPUS, 1)) + 15
+    """How long training a net takes, from its estimate, the pixels of two patches of an image where these are more
+    than the image's, and the GPUs that share it."""
+    exp = of_net(name)[0]
+    patches = 1 if exp.radius is None else 2 * (SIZE.side(exp) / SIZE.resolution) ** 2
+    return math.ceil(60 * HOURS * exp.times * max(patches, 1) / max(GPUS, 1)) + 15
 
 
 def trained_on(name):
@@ -295,5 +299,5 @@ for NAME in NOTEBOOKS:
             threads="export OMP_NUM_THREADS={0} MKL_NUM_THREADS={0} NUMBA_NUM_THREADS={0} && ".format(8) if PAPER else "",
             tell="" if SHIPPED else " --tell-claims",
         threads: 8 if PAPER else 1
-        resources: nodes=1, mem_mb=16000 if PAPER else 6000, runtime=min(720, MAX_RUNTIME) if PAPER else 60
+        resources: nodes=1, mem_mb=16000 if PAPER else 6000, runtime=min(720 if PAPER else 60, MAX_RUNTIME)
         shell: "{params.threads}" + f"{PYTHON} -m lcs_utils.notebooks run {NAME} -p preset {PRESET}" + "{params.tell}"
