@@ -135,8 +135,9 @@ def minutes(name):
 
 
 def trained_on(name):
-    """The folder of scenes of a net, by its largest object count."""
-    return max(scene_counts(of_net(name)[0]))
+    """The folder of scenes of a net, by its lowest and largest object counts."""
+    counts = scene_counts(of_net(name)[0])
+    return f"{counts[0]}-{counts[-1]}"
 
 
 def is_trained(name):
@@ -152,13 +153,13 @@ def also_read(name):
     return sorted({*curves, *(paths.ROOT / "docs" / page for page in pages)})
 
 
-FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # largest count: an experiment that needs it
+FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # counts: an experiment that needs them
 RETRIES = 2 + max(math.ceil(minutes(name) / MAX_RUNTIME) for name in ALL_NETS)
 
 
 wildcard_constraints:
     net="[^/]+",
-    most="[0-9]+",
+    counts="[0-9]+-[0-9]+",
     part="[0-9]+",
 
 
@@ -192,7 +193,7 @@ rule color:
 
 
 rule render:
-    input: [done("render", most) for most in sorted({trained_on(name) for name in NETS})]
+    input: [done("render", counts) for counts in sorted({trained_on(name) for name in NETS})]
 
 
 rule measure:
@@ -203,8 +204,8 @@ rule measure:
 # Parts are jobs of their own that render every n-th shard into one folder; the rule that waits for them records and checks
 # the checksums, once for all trainings.
 rule render_part:
-    output: touch(done("render_part", "{most}_{part}"))
-    params: experiment=lambda wildcards: FOLDERS[int(wildcards.most)]
+    output: touch(done("render_part", "{counts}_{part}"))
+    params: experiment=lambda wildcards: FOLDERS[wildcards.counts]
     threads: RENDER_THREADS
     retries: 2
     resources: nodes=1, mem_mb=lambda wildcards, threads: 1500 * threads + 2000, runtime=min(480, MAX_RUNTIME)
@@ -212,9 +213,9 @@ rule render_part:
 
 
 rule render_scenes:
-    input: lambda wildcards: [done("render_part", f"{wildcards.most}_{part}") for part in range(1, PARTS + 1)] if PARTS > 1 else []
-    output: touch(done("render", "{most}"))
-    params: experiment=lambda wildcards: FOLDERS[int(wildcards.most)]
+    input: lambda wildcards: [done("render_part", f"{wildcards.counts}_{part}") for part in range(1, PARTS + 1)] if PARTS > 1 else []
+    output: touch(done("render", "{counts}"))
+    params: experiment=lambda wildcards: FOLDERS[wildcards.counts]
     threads: RENDER_THREADS
     retries: 2
     resources: nodes=1, mem_mb=lambda wildcards, threads: 1500 * threads + 2000, runtime=min(480, MAX_RUNTIME)

@@ -211,6 +211,19 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
 
 
+def test_scenes_of_other_numbers_of_objects_are_rendered_before_a_net_is_trained(tmp_path, mine):
+    """0-3 objects lie in another folder than 1-3, though both have at most three."""
+    mine(
+        "from lcs_utils.experiments import EXPERIMENTS, Experiment\n"
+        "EXPERIMENTS['some'] = Experiment('some', objects=(0, 3))\n"
+    )
+    settings = ["preset=tiny", "images=64", "nets=exp1,some", "notebooks=none", "parts=2"]
+    failed, said = snakemake(tmp_path, "-n", "-p", "--config", *settings)
+    rendered = re.findall(r"lcs_utils.training scenes (\w+) --preset tiny_64 --workers", said)
+    assert not failed and sorted(rendered) == ["exp1", "some"], said[-2000:]
+    assert jobs(said)["render_part"] == 4
+
+
 def test_a_net_s_name_may_hold_a_dot(tmp_path, mine):
     mine(
         "from lcs_utils.experiments import EXPERIMENTS, Experiment\n"
