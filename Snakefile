@@ -79,7 +79,8 @@ if SIZE.batch % max(GPUS, 1):
 PARTS = number("parts", 32 if PAPER else 1, 1)
 RENDER_THREADS = number("render_threads", 2 if TRIAL else 8, 1)
 MAX_RUNTIME = number("max_runtime", 1440, 10)
-HOURS = {"tiny": 1.5, "small": 6, "paper": 90}.get(PRESET, 1)  # of one net on one device, with room
+# of one net on one device, with room; how long one of a preset of one's own takes is not known
+HOURS = {"tiny": 1.5, "small": 6, "paper": 90}.get(PRESET, 1 if TRIAL else MAX_RUNTIME / 60)
 
 QUEUED = [experiment(name).net(seed) for name, seed in QUEUE]
 ALONG = ("exp1_seed1", "exp2_seed1")  # nets kept along their training
@@ -126,13 +127,17 @@ def done(kind, name):
 
 
 def minutes(name):
-    """How long training a net takes, from its estimate and the GPUs that share it."""
-    return math.ceil(60 * HOURS * of_net(name)[0].times / max(GPUS, 1)) + 15
+    """How long training a net takes, from its estimate, the pixels of two patches of an image where these are more
+    than the image's, and the GPUs that share it."""
+    exp = of_net(name)[0]
+    patches = 1 if exp.radius is None else 2 * (SIZE.side(exp) / SIZE.resolution) ** 2
+    return math.ceil(60 * HOURS * exp.times * max(patches, 1) / max(GPUS, 1)) + 15
 
 
 def trained_on(name):
-    """The folder of scenes of a net, by its largest object count."""
-    return max(scene_counts(of_net(name)[0]))
+    """The folder of scenes of a net, by its lowest and largest object counts."""
+    counts = scene_counts(of_net(name)[0])
+    return f"{counts[0]}-{counts[-1]}"
 
 
 def is_trained(name):
@@ -148,13 +153,13 @@ def also_read(name):
     return sorted({*curves, *(paths.ROOT / "docs" / page for page in pages)})
 
 
-FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # largest count: an experiment that needs it
+FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # counts: an experiment that needs them
 RETRIES = 2 + max(math.ceil(minutes(name) / MAX_RUNTIME) for name in ALL_NETS)
 
 
 wildcard_constraints:
     net="[^/]+",
-    most="[0-9]+",
+    counts="[0-9]+-[0-9]+",
     part="[0-9]+",
 
 
@@ -188,7 +193,7 @@ rule color:
 
 
 rule render:
-    input: [done("render", most) for most in sorted({trained_on(name) for name in NETS})]
+    input: [done("render", counts) for counts in sorted({trained_on(name) for name in NETS})]
 
 
 rule measure:
@@ -199,8 +204,8 @@ rule measure:
 # Parts are jobs of their own that render every n-th shard into one folder; the rule that waits for them records and checks
 # the checksums, once for all trainings.
 rule render_part:
-    output: touch(done("render_part", "{most}_{part}"))
-    params: experiment=lambda wildcards: FOLDERS[int(wildcards.most)]
+    output: touch(done("render_part", "{counts}_{part}"))
+    params: experiment=lambda wildcards: FOLDERS[wildcards.counts]
     threads: RENDER_THREADS
     retries: 2
     resources: nodes=1, mem_mb=lambda wildcards, threads: 1500 * threads + 2000, runtime=min(480, MAX_RUNTIME)
@@ -208,9 +213,9 @@ rule render_part:
 
 
 rule render_scenes:
-    input: lambda wildcards: [done("render_part", f"{wildcards.most}_{part}") for part in range(1, PARTS + 1)] if PARTS > 1 else []
-    output: touch(done("render", "{most}"))
-    params: experiment=lambda wildcards: FOLDERS[int(wildcards.most)]
+    input: lambda wildcards: [done("render_part", f"{wildcards.counts}_{part}") for part in range(1, PARTS + 1)] if PARTS > 1 else []
+    output: touch(done("render", "{counts}"))
+    params: experiment=lambda wildcards: FOLDERS[wildcards.counts]
     threads: RENDER_THREADS
     retries: 2
     resources: nodes=1, mem_mb=lambda wildcards, threads: 1500 * threads + 2000, runtime=min(480, MAX_RUNTIME)
@@ -295,5 +300,5 @@ for NAME in NOTEBOOKS:
             threads="export OMP_NUM_THREADS={0} MKL_NUM_THREADS={0} NUMBA_NUM_THREADS={0} && ".format(8) if PAPER else "",
             tell="" if SHIPPED else " --tell-claims",
         threads: 8 if PAPER else 1
-        resources: nodes=1, mem_mb=16000 if PAPER else 6000, runtime=min(720, MAX_RUNTIME) if PAPER else 60
+        resources: nodes=1, mem_mb=16000 if PAPER else 6000, runtime=min(720 if PAPER else 60, MAX_RUNTIME)
         shell: "{params.threads}" + f"{PYTHON} -m lcs_utils.notebooks run {NAME} -p preset {PRESET}" + "{params.tell}"

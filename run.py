@@ -167,8 +167,8 @@ def run(python, arguments, **variables):
     search = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", "")])
     inherited = {**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(search), **variables}
-    if inherited.get("LCS_EXPERIMENTS"):  # as the caller's folder has it
-        inherited["LCS_EXPERIMENTS"] = os.path.abspath(inherited["LCS_EXPERIMENTS"])
+    for name in filter(inherited.get, ("LCS_EXPERIMENTS", "LCS_ROOT", "LCS_RUNS")):  # in the caller's folder
+        inherited[name] = os.path.abspath(inherited[name])
     if ENVIRONMENT in Path(python).parents:  # a font list of its own, unspoiled by others
         inherited.setdefault("MPLCONFIGDIR", str(ENVIRONMENT / "matplotlib"))
     if not os.access(os.path.expanduser("~"), os.W_OK):

@@ -69,6 +69,9 @@ class Experiment:
                     f"{self.name}: a net of crops has no labels, no radius, and objects to cut, got {self}"
                 )
         if self.sigmas is not None:
+            check_kind(f"{self.name}: sigmas", self.sigmas, tuple, "(lowest, highest)")  # as rows are read
+            if len(self.sigmas) != 2:
+                raise ValueError(f"{self.name}: sigmas are (lowest, highest), got {self.sigmas}")
             low, high = self.sigmas
             check_number(f"{self.name}: the highest of sigmas", high, 0, above=True)
             check_number(f"{self.name}: the lowest of sigmas", low, 0, high, above=True)

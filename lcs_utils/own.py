@@ -7,14 +7,15 @@ from pathlib import Path
 
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXPERIMENTS
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import PRESETS, is_trial
 
 
 def load() -> None:
     """Run the file that LCS_EXPERIMENTS names, which adds experiments, label policies and presets.
 
     The processes that this one starts, in whatever folder, run the same file. Raises FileNotFoundError if
-    there is none, ValueError if it replaces one of ours or gives an experiment or preset two names.
+    there is none, ValueError if it replaces one of ours, gives an experiment or preset two names, or a preset
+    the name of a trial.
     """
     path = Path(os.environ["LCS_EXPERIMENTS"]).resolve()
     if not path.is_file() or path.suffix != ".py":
@@ -31,3 +32,5 @@ def load() -> None:
         for name, value in table.items():
             if name != value.name:
                 raise ValueError(f"{path}: {words}[{name!r}] is called {value.name!r}; one name, please")
+    for name in filter(is_trial, PRESETS):  # `presets.preset` would give the trial, with its narrow nets
+        raise ValueError(f"{path}: {name!r} names a trial of {name.rpartition('_')[0]}; choose another name")

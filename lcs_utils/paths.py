@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+# absolute, so that processes started in other folders, as notebooks' kernels are, mean the same place
+for _name in filter(os.environ.get, ("LCS_ROOT", "LCS_RUNS")):
+    os.environ[_name] = os.path.abspath(os.environ[_name])
+
 # LCS_ROOT: where data/ and runs/ are, if not here
 ROOT = Path(os.environ.get("LCS_ROOT") or Path(__file__).parent.parent).resolve()
 NOTEBOOKS = ROOT / "notebooks"

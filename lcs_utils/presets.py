@@ -4,8 +4,11 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 
 from lcs_utils.checks import check_count, check_kind, check_number, check_text
+from lcs_utils.clevr.grid import GRID_SIZE
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
+
+PIXELS = 2**20  # of patches larger than the image that go through the net together: as 64 images of 128 px
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,24 @@ class Preset:
                 )
             return CROP_NET | (TRIAL_NET if is_trial(self.name) else {})
         return self.net if exp.radius is None else self.patch_net
+
+    def side(self, exp: Experiment) -> int:
+        """Side in px of what an experiment's net sees at once: the image, a patch with its surroundings
+        (App. E.3), or a crop.
+        """
+        check_kind("exp", exp, Experiment, "an Experiment")
+        if exp.crop is not None:
+            return exp.crop
+        cells = GRID_SIZE if exp.radius is None else 2 * exp.radius + 1
+        return cells * self.resolution // GRID_SIZE
+
+    def together(self, exp: Experiment) -> int:
+        """How many images or patches go through the net together: `at_once`, fewer of patches larger than the
+        image if, folded as the net sees them, they hold more than PIXELS.
+        """
+        side = self.side(exp)
+        seen = (side // self.config(exp).get("unshuffle", 1)) ** 2
+        return self.at_once if side <= self.resolution else min(self.at_once, max(PIXELS // seen, 1))
 
 
 PATCH_NET = {
@@ -127,7 +148,7 @@ PRESETS = {
             learning_rate=0.012,
             per_count=500_000,
             sigma_data=0.5,
-            at_once=64,  # 36 GiB of activations of the whole-image net, 7 of the patch net
+            at_once=64,  # 36 GiB of activations of the whole-image net, 7 of the patch net with r = 3
         ),
     )
 }

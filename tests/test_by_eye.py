@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from lcs_utils import nets, paths
 from lcs_utils.counter import shipped
 from lcs_utils.evaluation import by_eye, controls, counting, length_generalization
 from lcs_utils.evaluation import hand_counts as hc
@@ -94,6 +95,14 @@ def test_the_second_counters_rows_are_of_what_was_looked_at():
     }
     looked = by_eye.compare(hc.read_counts(), stored=second)
     assert {"clean renders", "spoiled renders", "Exp. 1, 64 px"} <= set(looked.seen)
+
+
+def test_a_counter_that_is_not_trained_is_named_with_its_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    with pytest.raises(
+        nets.CheckpointError, match="no counter in .*counter128; train it: .*--resolution 128"
+    ):
+        counting.counter_hash(128)
 
 
 def test_another_counters_rows_need_a_file_of_their_own(capsys):

@@ -198,11 +198,17 @@ def test_names():
 
 
 def test_locality_is_measured_in_float32_whatever_the_net_was_trained_in(monkeypatch):
-    """Half precision is coarse beside the small differences of low noise."""
+    """Half precision is coarse beside the small differences of low noise, and so is TF32, a GPU's default."""
     assert changes.denoiser("exp1")[0].net.config.dtype_inside == "bfloat16"
-    seen = []
+    seen, cudnn = [], torch.backends.cudnn
     monkeypatch.setattr(net_locality, "read", lambda preset: [])
-    monkeypatch.setattr(net_locality, "net_rows", lambda net, denoise, *_, **__: seen.append(denoise) or [])
+
+    def rows(net, denoise, *_, **__):
+        seen.append((denoise.net.config.dtype_inside, cudnn.allow_tf32, cudnn.enabled))
+        return []
+
+    monkeypatch.setattr(net_locality, "net_rows", rows)
     monkeypatch.setattr(net_locality, "write", lambda *_: None)
+    before = cudnn.allow_tf32
     net_locality.measure("exp1")
-    assert seen[0].net.config.dtype_inside == "float32"
+    assert seen == [("float32", False, True)] and cudnn.allow_tf32 is before

@@ -257,11 +257,21 @@ def test_an_old_python_starts_one_that_serves(monkeypatch):
     ast.parse((paths.ROOT / "run.py").read_text(), feature_version=(3, 7))
 
 
-def test_the_file_of_experiments_is_that_of_the_folder_where_the_command_was_given(tmp_path, monkeypatch):
+@pytest.mark.parametrize("variable", ["LCS_EXPERIMENTS", "LCS_ROOT", "LCS_RUNS"])
+def test_a_path_is_meant_from_the_folder_where_the_command_was_given(variable, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LCS_EXPERIMENTS", "mine.py")
-    told = f"import os, sys; sys.exit(os.environ['LCS_EXPERIMENTS'] != {str(tmp_path / 'mine.py')!r})"
+    monkeypatch.setenv(variable, "mine.py")
+    told = f"import os, sys; sys.exit(os.environ[{variable!r}] != {str(tmp_path / 'mine.py')!r})"
     assert run.run(sys.executable, ["-S", "-c", told]) == 0
+
+
+def test_what_a_process_starts_in_another_folder_keeps_its_files_in_the_same_place(tmp_path):
+    """As the kernels of notebooks, which run in notebooks/."""
+    ask = "from lcs_utils import paths; print(paths.RUNS)"
+    start = f"{ask}; import subprocess, sys; subprocess.run([sys.executable, '-c', {ask!r}], cwd='/')"
+    env = os.environ | {"LCS_RUNS": "out", "PYTHONPATH": str(paths.ROOT)}
+    said = subprocess.check_output([sys.executable, "-uc", start], cwd=tmp_path, env=env, text=True)
+    assert said.split() == [str(tmp_path / "out")] * 2
 
 
 def test_a_command_that_is_interrupted_ends_by_itself(tmp_path):

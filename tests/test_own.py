@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -79,6 +79,10 @@ def test_commands_know_them(folder):
             PRESET + 'PRESETS["tiny"] = replace(PRESETS["tiny"], images=640)',
             "changes tiny; give yours names of",
         ),
+        (
+            PRESET + 'PRESETS["tiny_640"] = replace(PRESETS["tiny"], name="tiny_640", images=640)',
+            "'tiny_640' names a trial of tiny; choose another name",
+        ),
         (MINE.replace("two_1-4", "two 1-4"), "an experiment's name"),
     ],
 )
@@ -95,10 +99,21 @@ def test_what_is_no_python_file_is_named(folder, tmp_path, name):
     assert status and errors.endswith(f"must name a Python file (.py), got {tmp_path / name}\n")
 
 
-def test_a_table_is_no_name_for_an_experiment(folder):
-    (folder / "mine.py").write_text(MINE.replace("two_1-4", "radius"))
-    status, _, errors = python(folder, "-m", "lcs_utils.training", "radius", "--images", "1")
-    assert status == 2 and "radius is the name of a table of nets" in errors
+@pytest.mark.parametrize(("name", "kind"), [("radius", "a table of nets"), ("errors", "a command")])
+def test_a_table_or_a_command_is_no_name_for_an_experiment(folder, name, kind):
+    (folder / "mine.py").write_text(MINE.replace("two_1-4", name))
+    status, _, errors = python(folder, "-m", "lcs_utils.training", name, "--images", "1")
+    assert status == 2 and f"{name} is the name of {kind}" in errors
+
+
+def test_noise_levels_are_written_as_rows_give_them_back():
+    """A list was trained on, and then its net was refused as one of another experiment."""
+    mine = Experiment("mine", labels="none", sigmas=(0.01, 0.5))
+    row = json.loads(json.dumps({"experiment": "mine", "preset": "tiny", **asdict(mine)}))
+    check_made(row, mine)
+    for sigmas, error in (([0.01, 0.5], TypeError), ((0.01,), ValueError), (0.5, TypeError)):
+        with pytest.raises(error, match=r"mine: sigmas .*\(lowest, highest\), got"):
+            replace(mine, sigmas=sigmas)
 
 
 def test_a_net_is_not_judged_by_another_definition_of_its_name():

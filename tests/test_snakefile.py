@@ -3,6 +3,7 @@ for.
 """
 
 import gzip
+import math
 import os
 import re
 import shlex
@@ -46,6 +47,13 @@ def jobs(said):
     return {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, flags=re.M)}
 
 
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Write the file of one's own experiments and presets that every command reads."""
+    monkeypatch.setenv("LCS_EXPERIMENTS", str(tmp_path / "mine.py"))
+    return (tmp_path / "mine.py").write_text
+
+
 def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     failed, said = snakemake(
         tmp_path,
@@ -77,6 +85,34 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     for wanted in ("gpu=8", "nodes=1", "runtime=600"):  # 90 hours on 8 GPUs: in two jobs of ten hours
         assert wanted in asked["train_net"], asked["train_net"]
     assert all("nodes=1" in asked[name] for name in ("render_scenes", "measure_net", "train_counter"))
+
+
+def test_a_job_asks_for_the_time_of_its_patches_and_for_no_more_than_it_may(tmp_path, mine):
+    """Two patches of r = 15 hold 7.5 times the pixels of their image, and training takes as much longer."""
+    mine(
+        "from dataclasses import replace\nfrom lcs_utils.presets import PRESETS\n"
+        "PRESETS['mini'] = replace(PRESETS['tiny'], name='mini')\n"
+    )
+
+    def runtimes(*settings):
+        failed, said = snakemake(tmp_path, "-n", "--resources", "gpu=8", "--config", *settings)
+        assert not failed, said[-2000:]
+        some = r"(?:    .*\n)*?    "  # lines of one job
+        job = rf"^rule (\w+):\n{some}wildcards: net=(\w+)\n{some}resources: .*runtime=(\d+)"
+        return re.findall(job, said, flags=re.M)
+
+    paper = ("preset=paper", "nets=exp1,exp3,exp3_r15", "notebooks=none", "max_runtime=100000")
+    trained = {net: int(time) for rule, net, time in runtimes(*paper) if rule == "train_net"}
+    assert trained == {
+        "exp1": 60 * 90 + 15,
+        "exp3": 60 * 90 + 15,
+        "exp3_r15": math.ceil(60 * 90 * 2 * (248 / 128) ** 2) + 15,
+    }
+    ours = runtimes("preset=mini", "nets=exp1", "notebooks=none", "max_runtime=600")
+    assert ("train_net", "exp1", "600") in ours  # not known, so all it may ask for
+    failed, said = snakemake(tmp_path, "-n", "--config", "preset=tiny", "notebooks=A1", "max_runtime=30")
+    asked = re.findall(r"runtime=(\d+)", said)
+    assert not failed and asked and max(map(int, asked)) <= 30
 
 
 def test_a_folder_s_name_may_hold_a_space(tmp_path):
@@ -161,13 +197,6 @@ def test_a_wrong_setting_is_named(tmp_path, settings, words):
     assert failed and words in said, said[-2000:]
 
 
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """Write the file of one's own experiments and presets that every command reads."""
-    monkeypatch.setenv("LCS_EXPERIMENTS", str(tmp_path / "mine.py"))
-    return (tmp_path / "mine.py").write_text
-
-
 def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path, mine):
     mine(
         "from dataclasses import replace\nfrom lcs_utils.presets import PRESETS\n"
@@ -180,6 +209,19 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     }
     failed, said = snakemake(tmp_path, *config, "notebooks=A1")
     assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
+
+
+def test_scenes_of_other_numbers_of_objects_are_rendered_before_a_net_is_trained(tmp_path, mine):
+    """0-3 objects lie in another folder than 1-3, though both have at most three."""
+    mine(
+        "from lcs_utils.experiments import EXPERIMENTS, Experiment\n"
+        "EXPERIMENTS['some'] = Experiment('some', objects=(0, 3))\n"
+    )
+    settings = ["preset=tiny", "images=64", "nets=exp1,some", "notebooks=none", "parts=2"]
+    failed, said = snakemake(tmp_path, "-n", "-p", "--config", *settings)
+    rendered = re.findall(r"lcs_utils.training scenes (\w+) --preset tiny_64 --workers", said)
+    assert not failed and sorted(rendered) == ["exp1", "some"], said[-2000:]
+    assert jobs(said)["render_part"] == 4
 
 
 def test_a_net_s_name_may_hold_a_dot(tmp_path, mine):

@@ -14,7 +14,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from lcs_utils import checkpoints, nets, paths, store
+from lcs_utils import checkpoints, nets, paths, presets, store
 from lcs_utils.clevr.labels import LABEL_POLICIES, LabelPolicy
 from lcs_utils.clevr.loading import load
 from lcs_utils.experiments import EXP1, EXP2, EXP3, EXPERIMENTS, Experiment, experiment
@@ -311,6 +311,21 @@ def test_a_batch_in_pieces_is_the_same_step(exp):
     assert [len(x) for x, _, _ in found] == [3] * (len(batch.x0) // 3) + [len(batch.x0) % 3]
     assert torch.equal(torch.cat([part.cond for _, _, part in found]), batch.cond)
     assert all((part.valid is None) == (exp is EXP1) for _, _, part in found)
+
+
+def test_patches_larger_than_the_image_go_through_the_net_in_fewer_at_once(monkeypatch):
+    """64 patches of r = 15 at 128 px would take 150 GiB, more than any GPU of the kind has."""
+    paper, names = preset("paper"), ("exp1", "exp3", "exp3_r5", "exp3_r15")
+    assert [paper.side(experiment(name)) for name in names] == [128, 56, 88, 248]
+    assert [paper.together(experiment(name)) for name in names] == [64, 64, 64, 17]
+    for size in (preset("tiny"), preset("small")):  # nets that were trained keep their bytes
+        assert {size.together(exp) for exp in EXPERIMENTS.values()} == {size.at_once}
+    asked, gradients = [], loop.gradients
+    monkeypatch.setattr(loop, "gradients", lambda *given: asked.append(given[-1]) or gradients(*given))
+    monkeypatch.setattr(presets, "PIXELS", 5 * 31**2)
+    for exp in (EXP1, experiment("exp3_r15")):
+        train(exp, replace(TINY, at_once=16, patch_images=TINY.batch), steps=1)
+    assert asked == [16, 5]
 
 
 def test_processes_that_cannot_share_a_batch_are_refused(monkeypatch):

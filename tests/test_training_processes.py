@@ -182,6 +182,7 @@ def test_many_readers_give_the_images_asked_for():
         ),
         (["exp1", "--num-processes", "3"], {}, "a batch of 64 cannot be shared evenly by 3 processes"),
         (["exp1", "--num-processes", "0"], {}, "--num-processes must be at least 1, got 0"),
+        (["exp1", "--threads", "-1"], {}, "--threads must be >= 1, got -1"),
         (["exp9", "--num-processes", "2"], {}, "unknown experiment 'exp9'"),
         (["exp1", "--preset", "tiny_3"], {}, "a trial of 3 images is less than one batch of 64"),
     ],

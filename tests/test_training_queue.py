@@ -268,7 +268,7 @@ def test_time_is_up_inside_work_that_does_not_look_at_the_clock(queue, monkeypat
 
 
 def test_the_command_line(queue, capsys):
-    for words in (["--hours", "0"], ["--images", "3"], ["--preset", "huge"]):
+    for words in (["--hours", "0"], ["--images", "3"], ["--preset", "huge"], ["--threads", "-1"]):
         with pytest.raises(SystemExit) as stop:
             command.main(["queue", *words])
         assert stop.value.code == 2
@@ -276,6 +276,7 @@ def test_the_command_line(queue, capsys):
     assert (
         "need --hours > 0 and at least one batch" in said
         and "got 0 hours" in said
+        and "--threads must be >= 1, got -1" in said
         and "(" not in said.split("got ")[1]
     )
     command.main(["queue", "--preset", "tiny", "--dry-run"])

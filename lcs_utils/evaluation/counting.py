@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from lcs_utils import nets, store
+from lcs_utils import nets, paths, store
 from lcs_utils.checks import check_tensor
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.counter import loading, shipped
@@ -61,10 +61,14 @@ def count_rows(
 
 def counter_hash(resolution: int = 32, folder: str | Path | None = None) -> str:
     """First 12 digits of the SHA-256 of a resolution's counter, or of the one in `folder`; rows of another
-    counter are stale.
+    counter are stale. Raises CheckpointError, with the command that trains it, if there is none.
     """
     where = shipped.folder(resolution) if folder is None else Path(folder)
-    return store.sha256(where / nets.WEIGHTS.partition("/")[2])[:12]
+    weights = where / nets.WEIGHTS.partition("/")[2]
+    if not weights.exists():
+        train = f"python -m lcs_utils.counter --resolution {max(resolution, shipped.RESOLUTION)}"
+        raise nets.CheckpointError(f"no counter in {paths.shown(where)}; train it: {train}")
+    return store.sha256(weights)[:12]
 
 
 def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter", told: bool = True) -> None:

@@ -150,13 +150,10 @@ def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
     if len(mine) >= IMAGES * len(SIGMAS) and not any(math.isnan(row.window_1) for row in mine):
         return
     images, color = test_scenes(K, IMAGES, resolution), trained(net, preset).condition == "color"
-    rows = list(
-        tqdm(
-            net_rows(net, denoise, images, weights, device=device, color=color),
-            desc=net,
-            total=IMAGES * len(SIGMAS),
-        )
-    )
+    # on a GPU, torch convolves float32 in TF32 by default, which is as coarse as float16
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        made = net_rows(net, denoise, images, weights, device=device, color=color)
+        rows = list(tqdm(made, desc=net, total=IMAGES * len(SIGMAS)))
     with store.exclusive(path(preset)):
         write([row for row in read(preset) if row.net != net] + rows, preset)
 

@@ -28,6 +28,7 @@ from accelerate.state import PartialState
 from accelerate.utils import broadcast_object_list
 
 from lcs_utils import nets, store
+from lcs_utils.checks import check_count
 from lcs_utils.experiments import (
     COLOR,
     CONTROLS,
@@ -46,13 +47,15 @@ from lcs_utils.training.rendered import cores
 from lcs_utils.training.state import about, check_made, check_same
 
 BE_SILENT = 5.0  # seconds in which only the first process reports an error
+MODULES = {"queue": "queue", "errors": "errors", "scenes": "measures", "measure": "measures"}  # of commands
 TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
 
 
 def chosen(name: str) -> tuple[Experiment, ...]:
     """The experiments of a name or of a table (Tables 1, 2). Raises ValueError listing the allowed names."""
-    if name in TABLES and name in EXPERIMENTS:
-        raise ValueError(f"{name} is the name of a table of nets; give your experiment another")
+    if name in EXPERIMENTS and name in (*TABLES, *MODULES):
+        kind = "a table of nets" if name in TABLES else "a command"
+        raise ValueError(f"{name} is the name of {kind}; give your experiment another")
     try:
         return TABLES.get(name) or (experiment(name),)
     except ValueError as error:
@@ -160,10 +163,8 @@ def check_launch(
 
 def main(arguments=None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
-    modules = {"queue": "queue", "errors": "errors", "scenes": "measures"}
-    modules["measure"] = modules["scenes"]
-    if words[:1] and words[0] in modules:
-        module = f"lcs_utils.training.{modules[words[0]]}"
+    if words[:1] and words[0] in MODULES and words[0] not in EXPERIMENTS:
+        module = f"lcs_utils.training.{MODULES[words[0]]}"
         own = words if words[0] in ("scenes", "measure") else words[1:]
         return importlib.import_module(module).main(own)  # here, since they build on this module
     parser = argparse.ArgumentParser(
@@ -205,6 +206,8 @@ def main(arguments=None) -> None:
 
     try:
         exps, size = chosen(args.experiment), preset(args.preset)
+        if args.threads is not None:
+            check_count("--threads", args.threads, 1)
         if args.images is not None and args.images < size.batch:
             raise ValueError(f"--images {args.images} is less than one batch of {size.batch}")
         if args.images is not None:

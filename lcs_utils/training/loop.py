@@ -4,6 +4,7 @@ through accelerate. `run` saves and resumes it, `command` is its command line.
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from accelerate import Accelerator
@@ -42,7 +43,7 @@ def training_loop(
         )
     objective = accelerator.prepare(state.objective)
     exponent, total = ema_exponent(SIGMA_REL) + 1, size.length(exp)
-    share = size.batch // accelerator.num_processes
+    share, size = size.batch // accelerator.num_processes, replace(size, at_once=size.together(exp))
     steps = max(math.ceil((total - int(state.seen[0])) / size.batch), 0)
     replay, tried = None, False
     for batch, sigma, x_t in draws(data, exp, share, steps, state.generator, noisy):

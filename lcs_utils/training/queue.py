@@ -4,9 +4,10 @@
     python -m lcs_utils.training queue --dry-run
 
 A net is finished when it has seen the images asked for and its row, loss curve and card, counts, locality and
-feature rows and sample sheet are in data/, ready to commit. Start one process per core or GPU: they share the
-queue and never wait for each other. Small nets do not fill a GPU: after `nvidia-cuda-mps-control -d` several
-processes share one.
+feature rows and sample sheet are in data/, ready to commit. Start one process per core, or per GPU with its
+own CUDA_VISIBLE_DEVICES, without which all take the first: they share the queue and wait for each other only
+while scenes are rendered. Small nets do not fill a GPU: after `nvidia-cuda-mps-control -d` several processes
+share one.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from typing import NamedTuple
 import torch
 
 from lcs_utils import nets, store
+from lcs_utils.checks import check_count
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path
 from lcs_utils.experiments import Experiment, experiment
 from lcs_utils.presets import PRESETS, Preset, preset
@@ -240,6 +242,8 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     try:
         size = preset(args.preset)
+        if args.threads is not None:
+            check_count("--threads", args.threads, 1)
         size = replace(
             size, images=args.images or size.images, patch_images=args.patch_images or size.patch_images
         )
@@ -250,7 +254,8 @@ def main(arguments=None) -> None:
             )
         if int(os.environ.get("WORLD_SIZE", 1)) > 1:
             raise ValueError(
-                "the queue trains in one process; start it once for each GPU instead of through accelerate"
+                "the queue trains in one process; start it once for each GPU, with its own "
+                "CUDA_VISIBLE_DEVICES, instead of through accelerate"
             )
     except ValueError as error:
         parser.error(str(error))
