@@ -20,6 +20,7 @@ from lcs_utils.text_to_image.prompt_cosines import cosines, layers_of, minus_bas
 from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt
 
 NONE = "#E8E8E8"
+DOTS = {"marker": ".", "ms": 2.2, "mew": 0, "ls": "", "color": "0.2"}  # where others dominate with a word
 PALE = 0.55  # share of white in the color of a word that dominates with others
 Baselined = dict[str, dict[str, dict[str, float]]]
 Parted = dict[str, Baselined]
@@ -48,9 +49,15 @@ def plot_words(
             labels = [[_label(of) for of in line] for line in dominant(moment.maps)]
             seen.update(*labels)
             ax.imshow([[shades[label] for label in line] for line in labels])
+            dots = [(x, y) for y, line in enumerate(labels) for x, label in enumerate(line) if _shared(label)]
+            ax.plot(*zip(*dots), **DOTS) if dots else None  # pale colors are near the gray of "none"
             ax.set_title(f"σ = {moment.sigma:.2g}", fontsize=11)
         row[0].set_title(textwrap.fill(prompt, 24), fontsize=9)
-        handles = [Patch(color=shade, label=label) for label, shade in shades.items() if label in seen]
+        handles = [
+            Patch(fc=shade, label=label, hatch="..." if _shared(label) else "", ec=DOTS["color"], lw=0)
+            for label, shade in shades.items()
+            if label in seen
+        ]
         row[-1].legend(handles=handles, loc="center left", fontsize=10)
     return figure
 
@@ -63,6 +70,10 @@ def word_colors(words: Sequence[str]) -> dict[str, Any]:
     more = ("orange", "purple", "sky", "green", "blue", "vermilion", "yellow")
     free = ["black", *(PALETTE[name] for name in more)]
     return own | {word: free[i % len(free)] for i, word in enumerate(rest)}
+
+
+def _shared(label: str) -> bool:
+    return label.endswith(" + others")
 
 
 def _label(words: Sequence[str]) -> str:
