@@ -109,7 +109,7 @@ def _color_ks(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     there = {net: name for net in COLOR_PAPER if (name := _largest(found, net))}
     said = ", ".join(f"{name}: {say(found[name].k)}" for name in there.values())
     missing = [net for net in COLOR_PAPER if net not in there]
-    near = [abs(found[name].k.value - COLOR_PAPER[net]) <= 1 for net, name in there.items()]
+    near = [color_rates.near(found[name], COLOR_PAPER[net]) for net, name in there.items()]
     verdict = NO if not all(near) else OPEN if missing else YES
     return said + (f"; not trained: {', '.join(missing)}" if missing else ""), verdict
 
