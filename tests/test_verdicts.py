@@ -15,6 +15,7 @@ from lcs_utils.evaluation import (
     claims_64,
     locality_figures,
     middle,
+    net_locality,
     notebook_claims,
     rate_figures,
     row_claims,
@@ -537,3 +538,28 @@ def test_a_k_without_its_null_decides_nothing():
     assert verdict == claims_64.OPEN and "null –" in words
     held = found["exp1"]._replace(k=k._replace(placed_null=rules.LargestK(0, 0, 1, False)))
     assert claims_64.composes("exp1", beyond=True)({"exp1": held})[1] == claims_64.YES
+
+
+def test_a_net_that_draws_nothing_does_not_stay_within_its_training():
+    for lowest, verdict in ((0, claims_64.NO), (1, claims_64.YES)):
+        k = rules.LargestK(lowest, lowest, 2, False)
+        found = against_null.Found({}, against_null.Ks(*(k, rules.LargestK(0, 0, 0, False)) * 2))
+        assert claims_64.composes("exp2", beyond=False)({"exp2": found})[1] == verdict
+
+
+def test_a_blank_picture_holds_no_object_that_nobody_asked_for():
+    drawn = made("exp2", 9)
+    blank = [row._replace(count=0, placed=0) for row in drawn]
+    for of in tables.ranges("exp2"):
+        for rows, verdict in ((drawn, verdicts.YES), (blank, verdicts.OPEN)):
+            assert claims_64.within("exp2", of)(rows)[1] == verdict
+            assert row_claims.in_range(rows, "exp2", of).verdict == verdict
+
+
+def test_nearby_conditions_are_heard_more_than_by_a_net_that_hears_all_alike():
+    def row(net, image, share):
+        return net_locality.LocalityRow(net, "0" * 12, 5, image, 2.0, 9.0, share, share, 1.0)
+
+    for near, verdict in ((0.2, verdicts.NO), (0.6, verdicts.YES)):  # chance is .24
+        rows = {net: [row(net, i, of) for i in range(3)] for net, of in (("exp1", near), ("exp2", 0.1))}
+        assert notebook_claims._hears(rows)[1] == verdict

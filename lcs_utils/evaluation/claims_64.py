@@ -14,7 +14,7 @@ from lcs_utils.evaluation import against_null, by_eye, hand_counts, sizes, table
 from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.by_eye import Compared
 from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Claim, holds_if, judged, say_interval
-from lcs_utils.evaluation.row_claims import OUTSIDE
+from lcs_utils.evaluation.row_claims import OUTSIDE, draws
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.tables import Range, ranges, say
 from lcs_utils.evaluation.tables_beyond_chance import Cell
@@ -54,7 +54,9 @@ def _at_64(preset: str) -> dict[str, Found] | None:
 
 
 def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[str, str]]:
-    """Judge whether K on random cells exceeds training and null; not `beyond`: stays within training."""
+    """Judge whether K on random cells exceeds training and null; not `beyond`: the net draws one object where
+    it is asked for, and K stays within training.
+    """
 
     def judge(found: Mapping[str, Found]) -> tuple[str, str]:
         most, k = trained(net).objects[1], found[net].k
@@ -62,7 +64,8 @@ def composes(net: str, beyond: bool) -> Callable[[Mapping[str, Found]], tuple[st
         if k.placed_null is None:
             return said, OPEN  # no number without its null
         above = k.placed.low > max(most, k.placed_null.high)
-        return said.replace("= ≥", "≥"), holds_if(above if beyond else k.placed.high <= most)
+        stays = k.placed.low >= 1 and k.placed.high <= most  # a net that draws nothing shows nothing
+        return said.replace("= ≥", "≥"), holds_if(above if beyond else stays)
 
     return judge
 
@@ -111,7 +114,8 @@ def _listed(preset: str) -> tuple[Row, ...] | None:
 def within(net: str, of: Range) -> Callable[[Sequence[Row]], tuple[str, str]]:
     """Judge whether all but a share OUTSIDE of the net's samples have as many objects as the paper saw.
 
-    Of pictures asked for nothing the null is the same net's, asked for as many as it was trained on.
+    Of pictures asked for nothing the null is the same net's, asked for as many as it was trained on. Untested
+    if a training draws nothing (`draws`): it has no extra objects either.
     """
     most = trained(net).objects[1]
 
@@ -125,6 +129,8 @@ def within(net: str, of: Range) -> Callable[[Sequence[Row]], tuple[str, str]]:
         trainings = [one for one in seeds_of(rows, net) if len(seen(one, of.ks))]
         if not trainings:
             return "not measured", OPEN
+        if not all(draws(rows, one) for one in trainings):
+            return "it draws hardly anything", OPEN
         values = [seen(one, of.ks) for one in trainings]
         verdict, held = judged([share <= OUTSIDE for share in outside(values)])
         every = np.concatenate(values)

@@ -52,6 +52,11 @@ class ColorFound(NamedTuple):
     k_null: LargestK | None
 
 
+def near(of: ColorFound, paper: int) -> bool:
+    """Whether K is above its null, so that a net must draw something, and within one of the paper's."""
+    return of.k.value > (of.k_null.value if of.k_null else 0) and abs(of.k.value - paper) <= 1
+
+
 def judged(row: ColorRow, asked: str) -> ColorRow:
     """The row's image judged at other colors."""
     return row._replace(asked=asked, placed=int(np.minimum(decode(row.found), decode(asked)).sum()))
