@@ -165,8 +165,8 @@ by_noise = locality_rates.by_noise(counted, whole, preset)
 Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_locality.every_net(found, points))
 
 # %% [markdown]
-# There are few points. The rank correlation is an illustration, and mostly separates nets told all labels
-# from nets told one. Some are off the line: Exp. 1 with normalized labels (labels of one size, A5) is
+# There are few points, and the rank correlation is an illustration. It also holds among nets told all
+# labels, hardly among those told one. Some are off the line: Exp. 1 with normalized labels (labels of one size, A5) is
 # about as local as Exp. 1 and fills fewer cells, so this number alone does not decide. Cells filled have
 # no null here. With K, which also asks for the number of objects, the correlation is lower, and among
 # nets told all labels its sign depends on the rule.

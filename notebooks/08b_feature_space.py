@@ -20,18 +20,16 @@
 # $\sigma$ = 2 unless stated), and puts the untrained net below Exp. 1 in every part. *Own share* is
 # defined below.
 #
-# **Over trained nets all three rank the nets as conditions obeyed do**, additivity and own share more
-# closely than cosines. All three also rank them as K does, cosines no less closely than the others. That
-# one ranks better is not shown. With untrained nets included, cosines of encoder and decoder say nothing.
-# The rank correlation with K then stays above zero only for the denoiser's own cosines. That with
-# conditions obeyed stays above zero for additivity and, barely, own share, with second trainings counted
-# as nets of their own. The nets are few and related: of two sizes, and of the same scenes.
+# **Over trained nets additivity and own share rank the nets as conditions obeyed do**, if other trainings,
+# sizes and samplings of one net count as one kind; cosines of encoder and decoder do not. As K does, only
+# cosines rank them, and barely. That one ranks better is not shown. With untrained nets included, none of
+# the three is above zero, whichever is the outcome. The kinds are few, and all are of the same scenes.
 #
 # Each measure stands beside one untrained net of each size and kind of condition, and beside permuted
-# labels, rotated or random vectors; only the size of the effect has no control of its own. Nothing is
-# sampled here. The rows in `data/counts/tiny` and `data/counts/small` were written by
-# `python -m lcs_utils.evaluation.net_features NET` and `feature_matrices NET`. Under a minute on two idle
-# cores.
+# labels, rotated or random vectors; only the size of the effect has no control of its own. All rests on
+# 16 draws of noise, half of them for directions; nothing is sampled here. The rows in `data/counts/tiny`
+# and `data/counts/small` were written by `python -m lcs_utils.evaluation.net_features NET` and
+# `feature_matrices NET`. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -123,8 +121,9 @@ said = report.numbers(rows, nets + large, "own_share", net_features.REMOVALS)
 path = plotting.save_figure(figure, "feature_own_share", preset, said, seed, files)
 
 # %% [markdown]
-# All of it in one table, controls in brackets. Where own share or additivity is no better than with
-# permuted labels, a net says nothing about single conditions.
+# All of it in one table, controls in brackets. Where own share is no better than with permuted labels, a
+# net says nothing about single conditions. For additivity these are an easy control, mostly far below
+# zero: below zero the sum of the answers to each is worse than no answer.
 
 # %%
 Markdown(report.markdown(rows, nets + large))
@@ -163,8 +162,8 @@ path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 # which was nearly the same for most of them (`LOG.md`, "Held against K alone"). So what is found with
 # them has to be tested on other nets. Of the nets trained since, four were measured: Exp. 1 and 2 again,
 # a random number of labels, and one label dropped. Third trainings and nets of up to two and six objects
-# were not. With these four, cosines too rank the nets as K does, as well as any measure. Additivity and
-# own share order the four as conditions obeyed do; cosines put the random number before Exp. 1.
+# were not. With these four, cosines rank the nets as K does, and barely. Additivity and own share order
+# the four as conditions obeyed do; cosines put the random number before Exp. 1.
 
 # %%
 measured = {row.net for row in rows}
@@ -230,8 +229,8 @@ for size in ("", ", 64 px"):
         assert ours.low > bare.high, f"{part}{size}: an untrained net is as additive as Exp. 1"
 # %%
 trained, both = (of["share of six obeyed"] for of in tables)
-assert min(trained[words].low for words in (cosine, three, four)) > 0
-assert min(both[words].low for words in (three, four)) > 0 > both[cosine].low
+assert min(trained[words].low for words in (three, four)) > 0 > trained[cosine].low
+assert max(both[words].low for words in (cosine, three, four)) < 0
 later = [f"{net}, 64 px" for net in ("exp1_seed1", "random_1-3", "drop_one_1-3", "exp2_seed1")]
 for each in (outcomes["share of six obeyed"], values[three], values[four]):
     assert sorted(later, key=each.get, reverse=True) == later
@@ -239,8 +238,8 @@ assert values[cosine][later[1]] > values[cosine][later[0]]
 better = [trained[f"{one}, less {other}"] for one, other in pairs]
 assert all(feature_ranks.side(of) == "zero within" for of in better)
 by_k, every_k = (of["K"] for of in tables)
-assert min(by_k[words].low for words in (cosine, three, four)) > 0 and by_k[cosine].value >= by_k[three].value
-assert every_k[cosine_of_d].low > 0 > max(every_k[words].low for words in (cosine, three, four))
+assert by_k[cosine].low > 0 > max(by_k[three].low, by_k[four].low)
+assert max(every_k[words].low for words in (cosine, three, four, cosine_of_d)) < 0
 # %%
 sides = {
     net: {of.part: of.side for of in report.cosines_by_part(rows, net, twin)} for net, twin in twins.items()

@@ -40,6 +40,13 @@ def test_draws_are_rank_correlations_of_nets_drawn_anew():
     assert np.isnan(few).any() and np.isfinite(few[0])  # some draws hold one net only
 
 
+def test_other_trainings_and_sizes_of_a_net_say_nothing_new():
+    again = ("", "_seed1", "/unit", ", 64 px")
+    alike = [{f"{net}{name}": v for net, v in of.items() for name in again} for of in (MIXED, K)]
+    found, once = feature_ranks.against_k(*alike), feature_ranks.against_k(MIXED, K)
+    assert found == once._replace(nets=4 * once.nets) and once.kinds == once.nets == 8
+
+
 def test_two_measures_are_subtracted_in_the_same_draws():
     better = feature_ranks.beyond(GOOD, MIXED, K)
     assert better.low > 0 and feature_ranks.side(better) == "above zero"
@@ -47,7 +54,7 @@ def test_two_measures_are_subtracted_in_the_same_draws():
     assert worse[:3] == pytest.approx((-better.value, -better.high, -better.low))
     assert feature_ranks.side(worse) == "below zero"
     alike = feature_ranks.beyond(GOOD, {net: 2 * v for net, v in GOOD.items()}, K)
-    assert alike == Correlation(0, 0, 0, 8) and feature_ranks.side(alike) == "zero within"
+    assert alike == Correlation(0, 0, 0, 8, 8) and feature_ranks.side(alike) == "zero within"
     with pytest.raises(ValueError, match="of the same nets"):
         feature_ranks.beyond(GOOD, MIXED | {"net9": 1.0}, K)
 
@@ -60,7 +67,7 @@ def test_the_table_says_how_many_nets_and_where_each_interval_lies():
         apart = feature_ranks.differences(values, {"K": K}, [("adds", "cosine")], untrained=which)
         each.append({"K": of["K"] | apart["K"]})
     table = feature_ranks.markdown(*each)
-    assert "K, 8 trained nets | K, 9 nets, 1 untrained |" in table
+    assert "K, 8 trained nets, 8 kinds | K, 9 nets, 1 untrained, 9 kinds |" in table
     (line,) = (line for line in table.splitlines() if line.startswith("| adds, less cosine |"))
     assert line.count("[") == 2 and "above zero" in line
     (line,) = (line for line in table.splitlines() if line.startswith("| cosine |"))

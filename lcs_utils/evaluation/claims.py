@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from lcs_utils.stats import Interval
 
 YES, PARTLY, NO, OPEN = "reproduced", "partly", "not reproduced", "untested"
+UNDECIDED = "undecided"  # measured, but the interval allows either
+KINDS = (YES, PARTLY, NO, UNDECIDED, OPEN)
 
 
 class Verdict(NamedTuple):

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 
 from jaxtyping import Float
 from torch import Tensor
@@ -79,6 +80,11 @@ def _swings(found: Trajectories) -> tuple[str, str]:
         f"the error's largest rise on its way down: {said}",
         holds_if(rises[ONE] == 0 and min(rises[TWO], rises[TWO_SQUARED]) > 0.02),
     )
+
+
+@cache
+def _own_settings() -> dict[tuple[str, str], Count]:
+    return swing_by_starts.own_settings(SEED)
 
 
 def _sets(found: Mapping[tuple[str, str], Count]) -> tuple[str, str]:
@@ -182,7 +188,7 @@ CLAIMS = (
         "times, and in D an error stays",
         "yes",
         "11",
-        lambda preset: swing_by_starts.own_settings(SEED),
+        lambda preset: _own_settings(),
         _sets,
     ),
     Claim(

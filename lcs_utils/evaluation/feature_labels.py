@@ -46,6 +46,11 @@ def _first(net: str) -> tuple[str, int]:
     return (named, seed) if seed and images is None else (net, 0)
 
 
+def kind(net: str) -> str:
+    """What a net is but for its size, its training seed and changes at sampling, which share its weights."""
+    return parts(_first(bare(net))[0])[0]
+
+
 def known(nets: Iterable[str]) -> list[str]:
     """The nets of NAMES in order, each followed by its other trainings among `nets`, then your own nets; all
     without sizes.

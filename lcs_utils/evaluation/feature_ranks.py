@@ -1,15 +1,17 @@
 """F7: does a measure of features rank the nets as their K does, or as the conditions that they obey?
 
-Intervals are bootstraps over nets, the same draws for every measure, so that two can be subtracted.
+Intervals are bootstraps over kinds of nets (`feature_labels.kind`), the same draws for every measure, so that
+two can be subtracted.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.evaluation.feature_labels import kind
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.stats import LEVEL, RESAMPLES, rank_correlation
 
@@ -19,13 +21,14 @@ TRAINED, ALL = False, True  # whether untrained nets are among those that are ra
 
 class Correlation(NamedTuple):
     """Spearman's rank correlation over `nets` nets, or a difference of two, and its 95 % bootstrap interval,
-    nets drawn with replacement.
+    their `kinds` drawn with replacement.
     """
 
     value: float
     low: float
     high: float
     nets: int
+    kinds: int
 
 
 def ranked(values: Mapping[str, float], k: Mapping[str, float], untrained: bool = TRAINED) -> list[str]:
@@ -37,39 +40,51 @@ def ranked(values: Mapping[str, float], k: Mapping[str, float], untrained: bool 
     return [net for net in values if untrained or net in trained]
 
 
-def _ranks(values: Float[np.ndarray, "draws nets"]) -> Float[np.ndarray, "draws nets"]:
-    """Ranks within each draw, ties at their mean rank, minus the mean rank."""
-    above = values[:, :, None] > values[:, None]
-    same = values[:, :, None] == values[:, None]
-    return above.sum(2) + same.sum(2) / 2 - values.shape[1] / 2
+def _ranks(
+    values: Float[np.ndarray, "nets"], times: Int[np.ndarray, "draws nets"]
+) -> Float[np.ndarray, "draws nets"]:
+    """Ranks in draws that hold each net so many times, ties at their mean rank, minus the mean rank."""
+    below = (values[None] < values[:, None]) + (values[None] == values[:, None]) / 2
+    return times @ below.T - times.sum(1, keepdims=True) / 2
 
 
 def drawn(
     values: Mapping[str, float], k: Mapping[str, float], seed: int = 0, untrained: bool = TRAINED
 ) -> Float[np.ndarray, "resamples+1"]:
-    """The rank correlation over all nets, then over each bootstrap draw of them; nan where a draw does not
-    vary. Raises ValueError as `ranked` and `rank_correlation`.
+    """The rank correlation over all nets, then over each bootstrap draw of their kinds, with all nets of a
+    kind; nan where a draw does not vary. Raises ValueError as `ranked` and `rank_correlation`.
     """
     nets = ranked(values, k, untrained)
     of = np.array([[values[net] for net in nets], [k.get(net, OBEYED) for net in nets]], float)
-    value, rng = rank_correlation(*of.tolist()), np.random.default_rng(seed)
-    which = np.stack([rng.integers(len(nets), size=len(nets)) for _ in range(RESAMPLES)])
-    a, b = (_ranks(each[which]) for each in of)
-    size = np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    found = np.divide((a * b).sum(1), size, out=np.full(RESAMPLES, np.nan), where=size > 0)
+    value, rng, members = rank_correlation(*of.tolist()), np.random.default_rng(seed), _members(nets)
+    kinds = len(members)
+    times = (
+        np.stack([np.bincount(rng.integers(kinds, size=kinds), minlength=kinds) for _ in range(RESAMPLES)])
+        @ members
+    )
+    a, b = (_ranks(each, times) for each in of)
+    size = np.sqrt((times * a**2).sum(1) * (times * b**2).sum(1))
+    found = np.divide((times * a * b).sum(1), size, out=np.full(RESAMPLES, np.nan), where=size > 0)
     return np.array([value, *found])
 
 
-def _correlation(draws: Float[np.ndarray, "resamples+1"], nets: int) -> Correlation:
+def _members(nets: Sequence[str]) -> Bool[np.ndarray, "kinds nets"]:
+    """For each kind, which nets are of it: trainings, sizes and changed samplings of one net are alike."""
+    kinds = [kind(net) for net in nets]
+    return np.array([[of == one for of in kinds] for one in dict.fromkeys(kinds)])
+
+
+def _correlation(draws: Float[np.ndarray, "resamples+1"], nets: Sequence[str]) -> Correlation:
     low, high = np.nanquantile(draws[1:], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Correlation(*(round(float(v), 3) for v in (draws[0], low, high)), nets)
+    rounded = (round(float(v), 3) for v in (draws[0], low, high))
+    return Correlation(*rounded, len(nets), len(_members(nets)))
 
 
 def against_k(
     values: Mapping[str, float], k: Mapping[str, float], seed: int = 0, untrained: bool = TRAINED
 ) -> Correlation:
     """F7: the rank correlation over nets of a measure and K, or conditions obeyed. Raises as `drawn`."""
-    return _correlation(drawn(values, k, seed, untrained), len(ranked(values, k, untrained)))
+    return _correlation(drawn(values, k, seed, untrained), ranked(values, k, untrained))
 
 
 def beyond(
@@ -86,7 +101,7 @@ def beyond(
     if list(values) != list(others):
         raise ValueError(f"both measures must be of the same nets, got {list(values)} and {list(others)}")
     apart = drawn(values, k, seed, untrained) - drawn(others, k, seed, untrained)
-    return _correlation(apart, len(ranked(values, k, untrained)))
+    return _correlation(apart, ranked(values, k, untrained))
 
 
 def known(
@@ -148,11 +163,10 @@ def markdown(
     columns = [(outcome, of[outcome], how) for outcome in trained for of, how in ((trained, 0), (every, 1))]
     heads = []
     for outcome, of, how in columns:
-        nets = next(iter(of.values())).nets
-        added = nets - next(iter(trained[outcome].values())).nets
-        heads.append(
-            f"{outcome}, {nets} nets, {added} untrained" if how else f"{outcome}, {nets} trained nets"
-        )
+        first = next(iter(of.values()))
+        added = first.nets - next(iter(trained[outcome].values())).nets
+        nets = f"nets, {added} untrained" if how else "trained nets"
+        heads.append(f"{outcome}, {first.nets} {nets}, {first.kinds} kinds")
     lines = [f"| rank correlation with | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for words in next(iter(trained.values())):
         cells = [f"{say_interval(of[words])}, {side(of[words])}" for _, of, _ in columns]

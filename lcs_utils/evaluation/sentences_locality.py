@@ -69,6 +69,16 @@ def fades(
     return table(head, lines)
 
 
+def told_alike(found: AgainstK, labels: str) -> tuple[float, int]:
+    """Rank correlation of locality with cells filled over the nets that see the whole image and were trained
+    with these labels, and how many they are. Raises ValueError as `rank_correlation`.
+    """
+    of = {net: trained(net, found.preset) for net in found.locality}
+    alike = [net for net, exp in of.items() if exp.radius is None and exp.labels == labels]
+    values = ([share[net].value for net in alike] for share in (found.locality, found.filled))
+    return rank_correlation(*values), len(alike)
+
+
 def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, float]) -> str:
     """Rank correlations of locality, by rule and by noise, over the nets that see the whole image."""
     exps = {net: trained(net, found.preset) for net in found.locality}
@@ -82,13 +92,16 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     }
     among = ", ".join(f"{value:.2f} ({rule})" for rule, value in by_rule.items())
     noise = ", ".join(f"{value:.2f} at σ = {sigma:g}" for sigma, value in by_noise.items())
+    each = ((words, *told_alike(found, words)) for words in ("all", "one"))
+    told = ", ".join(f"{value:.2f} ({number} nets told {words})" for words, value, number in each)
     few = [net for net in whole if exps[net].objects[1] < BEYOND[0]]
     beyond = rank_correlation([found.locality[n].value for n in few], [found.filled[n].value for n in few])
     return (
         f"{rules}\nFor the {len(few)} nets trained on up to three objects, for which K = 4 to 6 is beyond "
         f"training, the correlation with cells filled is {beyond:.2f}. For all nets, by the noise level at "
-        f"which locality is measured: {noise}. For the {len(alike)} nets trained with all labels and up to "
-        f"three objects or more, the correlation with K is {among}.\n"
+        f"which locality is measured: {noise}. Of nets told alike, with cells filled: {told}. For the "
+        f"{len(alike)} nets trained with all labels and up to three objects or more, the correlation with K "
+        f"is {among}.\n"
     )
 
 

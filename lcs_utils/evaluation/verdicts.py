@@ -14,7 +14,7 @@ from pathlib import Path
 from lcs_utils import nets, paths, store
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.evaluation import against_null, changes, claims_64, sizes
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Verdict, say_interval
+from lcs_utils.evaluation.claims import KINDS, UNDECIDED, Verdict, say_interval
 from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.row_claims import OUTSIDE, command_of, verdicts
@@ -171,7 +171,11 @@ def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str
 
 def counted(found: Sequence[Verdict]) -> str:
     """`16 reproduced, 8 partly, ...`."""
-    return ", ".join(f"{sum(v.verdict == name for v in found)} {name}" for name in (YES, PARTLY, NO, OPEN))
+    return ", ".join(
+        f"{sum(v.verdict == name for v in found)} {name}"
+        for name in KINDS
+        if name != UNDECIDED or any(v.verdict == name for v in found)
+    )
 
 
 def claim_lines(found: Sequence[Verdict], preset: str) -> list[str]:
@@ -204,18 +208,20 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         *section(
             "Exact, of 64 px nets, or beside a null",
             "Today's counter judges what nets draw, by number and places and however the pictures look "
-            "(looks have a line of their own). K is the largest number of locations up to which more than a "
-            "quarter of the samples are right. The null is the same net's pictures that were asked for "
+            "(looks have a line of their own). K is the largest number of locations up to which more than "
+            "a quarter of the samples are right. The null is the same net's pictures that were asked for "
             "something else. *Reproduced* means, for Fig. 1, that K is above the number of objects in "
-            "training and above its null (for Exp. 2: not above the number in training); for the tables, "
-            "that K is above its null and within one of the paper's (where more than nine are needed, random "
-            f"cells decide nothing); for numbers of objects, that at most {OUTSIDE:.0%} of the samples lie "
-            "outside the paper's range, at its own locations. We read its ranges in parentheses as objects "
-            "that nobody asked for, and those of Table 2's second half, whose caption is lost, as objects "
-            "drawn when none is asked for. *Partly* means at one of the two sets of cells, random and the "
-            "paper's. Numbers in brackets are 95 % bootstrap intervals over noise, at random "
-            "cells also over conditions, and, unless stated otherwise, over trainings where a net was "
-            "trained more than once.",
+            "training and above its null (for Exp. 2: at least one, and not above the number in "
+            "training); for the tables, that K is above its null and within one of the paper's (where "
+            "more than nine are needed, random cells decide nothing); for numbers of objects, that at "
+            f"most {OUTSIDE:.0%} of the samples lie outside the paper's range, at its own locations: "
+            "*undecided* where the exact 95 % interval of their share allows more and less, untested if a "
+            "net draws hardly anything. We read its ranges in parentheses as objects that nobody asked "
+            "for, and those of Table 2's second half, whose caption is lost, as objects drawn when none "
+            "is asked for. *Partly* means at one of the two sets of cells, random and the paper's. "
+            "Numbers in brackets are 95 % bootstrap intervals over noise, at random cells also over "
+            "conditions, and, unless stated otherwise, over trainings where a net was trained more than "
+            "once.",
             CLAIM_HEAD,
             claim_lines(beside, preset),
         ),
