@@ -17,8 +17,8 @@
 # an empty floor is near to many, a copy to one. Held-out renders, which no net saw, show what is usual.
 # Planted copies, training images that Exp. 1's net redraws from a little noise with its own grain, show where
 # copies lie: with one object mostly above one half, since the grain hides them. The rows are in
-# `data/counts/memorization.csv`; training images are rendered again from their number. Half a minute on an
-# idle core.
+# `data/counts/memorization.csv`; training images are rendered again from their number. (Exp. 1 and 2 saw an
+# earlier renderer's, hardly different: A5.) Half a minute on an idle core.
 
 # %% tags=["parameters"]
 preset: str = "tiny"

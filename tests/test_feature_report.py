@@ -136,7 +136,9 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     values = feature_report.measures_of(rows, k)
     assert values["one minus mean absolute cosine"] == {"exp1": 0.8, "exp2": 0.7, "untrained": 0.9}
     both = {"K": k, "share of six obeyed": {"exp1": 0.8, "exp2": 0.1}}
-    ranks = {outcome: {words: feature_ranks.Correlation(1, 1, 1, 2) for words in values} for outcome in both}
+    ranks = {
+        outcome: {words: feature_ranks.Correlation(1, 1, 1, 2, 2) for words in values} for outcome in both
+    }
     assert len(feature_figures.plot_against_outcomes(values, both, ranks, ranks).axes) == 6
     three = {"additivity": {"exp1": 0.9, "exp2": -1.0, "mine": 0.5, "unknown": 0.0, "untrained": 0.4}}
     ranks = feature_ranks.correlations(three, {"K": {"exp1": 7, "exp2": 1, "mine": 4}})

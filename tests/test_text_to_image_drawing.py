@@ -81,8 +81,27 @@ def test_samples_at_once_or_one_by_one_have_the_same_mean(at_once, denoiser, mon
     study = replace(prompts.SMALL, at_once=at_once)
     found = prompts.attended(denoiser, ASKED[:1], study, (1,), 2, samples=3)
     each = [
-        prompts.looked_at(denoiser, Moment(1, 2.0, 2 * noise[i : i + 1]), ASKED[0].text, 3) for i in range(3)
+        prompts.looked_at(denoiser, Moment(1, 2.0, 2 * noise[i : i + 1]), ASKED[0].text, [3])
+        for i in range(3)
     ]
     for (_, layer), (maps,) in found.items():
-        torch.testing.assert_close(maps, sum(of[layer][0] for of in each) / 3)
+        torch.testing.assert_close(maps, sum(of[layer][0, 0] for of in each) / 3)
         assert float((each[0][layer] - each[1][layer]).abs().max()) > 1e-5
+
+
+def test_a_text_is_sampled_once_for_all_its_words(denoiser, monkeypatch):
+    drawn = []
+
+    def sampling(denoiser, text, *args, real=prompts.sampling):
+        drawn.append(text)
+        yield from real(denoiser, text, *args)
+
+    monkeypatch.setattr(prompts, "sampling", sampling)
+    words = dict.fromkeys(word.text for word in denoiser.words(ASKED[0].text))
+    both = [ASKED[0]._replace(word=word) for word in list(words)[:2]]
+    study = replace(prompts.SMALL, at_once=1)
+    at_once = prompts.attended(denoiser, [both[0], ASKED[1], both[1]], study, (1,), 2, samples=1)
+    assert drawn == [ASKED[0].text, ASKED[1].text]
+    for i, prompt in ((0, both[0]), (1, ASKED[1]), (2, both[1])):
+        alone = prompts.attended(denoiser, [prompt], study, (1,), 2, samples=1)
+        assert all(torch.equal(of[i], alone[key][0]) for key, of in at_once.items())

@@ -85,7 +85,7 @@ def plot_cosines(
         names = [str(name) for name in conditions[net]]
         if names != before:
             place = (x / width, 1 - 0.2 / height)
-            said = "" if before else "rows and columns, conditions: "
+            said = "" if before else "conditions: "
             figure.text(*place, said + ", ".join(names), fontsize=8, va="bottom")
             before = names
     bar = figure.add_axes((left / width, 0.5 / height, min(4, width - left) / width, 0.1 / height))
