@@ -129,7 +129,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     local = against_k(old, whole, preset)
     ranks, (of_all, told_all), (of_one, told_one) = (
         local.rank_correlations(),
-        *(sentences_locality.told_alike(local, labels) for labels in ("all", "one")),
+        *(sentences_locality.told_alike(local, labels) for labels in ("all", "single")),
     )
     return [
         Finding(held["exp1"], f"Exp. 1 (all labels) composes: {k['exp1']}.", "05 A7"),
@@ -193,7 +193,7 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     old, large = read_rows(told_path(preset)), read_rows(rows_path("small"))
     before = verdicts(old, told(preset))
     judged = Counter(v.verdict for v in of_nets_and_exact(decided(preset))[0])
-    lines = ", ".join(f"{judged[kind]} {kind}" for kind in KINDS)
+    lines = ", ".join(f"{judged[kind]} {kind}" for kind in KINDS).replace("not reproduced", "not")
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
     found = [
         f"- **{titles[of.kind]}.** {of.words} ({', '.join(of.notebook.split())})"

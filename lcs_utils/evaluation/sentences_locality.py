@@ -92,7 +92,7 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
     }
     among = ", ".join(f"{value:.2f} ({rule})" for rule, value in by_rule.items())
     noise = ", ".join(f"{value:.2f} at σ = {sigma:g}" for sigma, value in by_noise.items())
-    each = ((words, *told_alike(found, words)) for words in ("all", "one"))
+    each = ((words, *told_alike(found, labels)) for labels, words in (("all", "all"), ("single", "one")))
     told = ", ".join(f"{value:.2f} ({number} nets told {words})" for words, value, number in each)
     few = [net for net in whole if exps[net].objects[1] < BEYOND[0]]
     beyond = rank_correlation([found.locality[n].value for n in few], [found.filled[n].value for n in few])
