@@ -133,7 +133,7 @@ def plot_faults(rows: Sequence[Passed]) -> tuple[Figure, dict[str, dict[str, dic
     panels[-1].text(
         0.98,
         0.94,
-        "dashed: clean renders",
+        "dashed: renders",
         ha="right",
         va="top",
         fontsize=9,

@@ -189,11 +189,7 @@ def plot(real: Real) -> Figure:
                 axes.text(5, 1, "nobody looked", ha="center", color="0.5")
             axes.set_ylim(0, None)
         column[-1].set(xlabel="K, locations asked for", xticks=range(1, 10))
-    names = [
-        f"share right, number\nand places, {words}"
-        for family, words in FAMILIES.items()
-        if family in real.measured
-    ]
+    names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
     names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):
         axes.set_ylabel(name, fontsize=9.5)

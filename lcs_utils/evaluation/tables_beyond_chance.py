@@ -125,7 +125,7 @@ def plot(found: Sequence[Cell]) -> Figure:
     figure = plot_tables(found, _row, KEYS)
     axes = figure.axes[0]
     axes.axvspan(max(KS) + 0.6, MOST + 0.5, color="0.5", alpha=0.12, lw=0, zorder=0)
-    words, above = "not asked at random cells", axes.get_xaxis_transform()
+    words, above = "not asked at\nrandom cells", axes.get_xaxis_transform()
     axes.text((max(KS) + MOST + 1.1) / 2, 0.985, words, transform=above, ha="center", va="top", fontsize=8)
     return figure
 
