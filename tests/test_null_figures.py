@@ -55,3 +55,11 @@ def test_the_table_says_k_and_rates_beside_their_null(found):
     assert deaf.startswith("| deaf, within one cell | 0 [")
     alone = found["obeys"]._replace(at={k: at for k, at in found["obeys"].at.items() if k < 4})
     assert null_figures.markdown({"short": {1: alone}}).splitlines()[2].endswith("/ – / – |")
+
+
+def test_names_are_clear_of_each_other_around_their_ends():
+    assert null_figures._clear([0.1, 0.5], 0.2) == [0.1, 0.5]
+    assert null_figures._clear([0.4, 0.4, 0.5], 0.3) == pytest.approx(
+        [0.43333 - 0.3, 0.43333, 0.43333 + 0.3], abs=1e-4
+    )
+    assert null_figures._clear([], 0.1) == []

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.text import Text
 
 from lcs_utils import alt_text, notebooks, paths, plotting, provenance, store
 from lcs_utils.scene_figures import plot_centers
@@ -289,3 +290,16 @@ def test_what_holds_nothing_else_stands_in_one_line(tmp_path):
     store.write_json(tmp_path / "tall.json", value)
     assert json.loads((tmp_path / "tall.json").read_text()) == value != text
     assert len(text.splitlines()) < len((tmp_path / "tall.json").read_text().splitlines())
+
+
+@pytest.mark.parametrize("columns", [2, 9, 14])
+def test_text_of_a_grid_prints_above_six_points_on_two_columns(columns):
+    row = [np.zeros((3, 8, 8))] * columns
+    figure = plotting.image_grid(
+        [row], ["a row\nlabel"], [f"K = {k}" for k in range(columns)], "title", captions=[["said"] * columns]
+    )
+    texts = [text for text in figure.findobj(Text) if text.get_text()]
+    width = figure.get_size_inches()[0]
+    assert len(texts) == 2 * columns + 2
+    assert min(text.get_fontsize() for text in texts) * min(1, 6.75 / width) > 6
+    plt.close(figure)
