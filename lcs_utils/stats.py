@@ -100,17 +100,23 @@ def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool =
 
 def weights(conditions: Sequence[str], seed: int) -> Float[np.ndarray, "draws samples"]:
     """How often each sample counts: in row 0 once each, then in RESAMPLES bootstrap draws of conditions, and
-    of samples within each.
+    of samples within each. Read-only.
     """
+    return _weights(tuple(conditions), seed)
+
+
+@lru_cache(maxsize=64)  # nets asked for the same conditions have the same draws
+def _weights(conditions: tuple[str, ...], seed: int) -> Float[np.ndarray, "draws samples"]:
     n, rng = len(conditions), np.random.default_rng(seed)
     groups = [np.flatnonzero([c == name for c in conditions]) for name in dict.fromkeys(conditions)]
     drawn = np.ones((1 + RESAMPLES, n))
     if len(groups) in (1, n):  # one condition for all, or one for each sample: either way samples are drawn
         drawn[1:] = rng.multinomial(n, np.full(n, 1 / n), RESAMPLES)
-        return drawn
-    picked = rng.multinomial(len(groups), np.full(len(groups), 1 / len(groups)), RESAMPLES)
-    for group, often in zip(groups, picked.T, strict=True):
-        drawn[1:, group] = rng.multinomial(often * len(group), np.full(len(group), 1 / len(group)))
+    else:
+        picked = rng.multinomial(len(groups), np.full(len(groups), 1 / len(groups)), RESAMPLES)
+        for group, often in zip(groups, picked.T, strict=True):
+            drawn[1:, group] = rng.multinomial(often * len(group), np.full(len(group), 1 / len(group)))
+    drawn.flags.writeable = False
     return drawn
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lcs_utils import paths
+from lcs_utils import paths, store
 from lcs_utils.clevr.conditions import GRID_SIZE, location_grid
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, MATERIALS, SHAPES, scene_at
@@ -441,6 +441,28 @@ def test_a_counter_for_small_images_is_not_trained_in_the_shipped_ones_place(cap
         "--resolution must be at least 64, got 32: smaller images are enlarged to 64 px"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize("option", ["threads", "width", "blocks"])
+def test_options_that_count_from_one_are_refused_before_any_work(tmp_path, capsys, option):
+    with pytest.raises(SystemExit):
+        counter_command.main([f"--{option}", "0", "--output", str(tmp_path)])
+    assert f"--{option} must be >= 1, got 0" in capsys.readouterr().err
+
+
+def test_two_trainings_of_one_counter_take_turns(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+
+    def held(state, data, steps, by_count, path):
+        with pytest.raises(BlockingIOError), store.exclusive(path, wait=False):
+            pass
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(counter_command, "training_data", lambda scenes, side: [])
+    monkeypatch.setattr(counter_command, "as_data", list)
+    monkeypatch.setattr(counter_command, "run", held)
+    with pytest.raises(KeyboardInterrupt):
+        counter_command.main(["--images", "32", "--width", "4", "--output", str(tmp_path / "new")])
 
 
 def test_the_second_counters_card_and_command_are_of_its_own_folder():

@@ -139,6 +139,9 @@ def test_what_cannot_be_measured_is_refused_before_work(monkeypatch, tmp_path, c
     with pytest.raises(SystemExit, match="1"):
         main(["--objects", "1"])
     assert capsys.readouterr().err.startswith("error: no-such-python cannot be run")
+    with pytest.raises(SystemExit, match="2"):
+        main(["--threads", "0"])
+    assert "--threads must be >= 1, got 0" in capsys.readouterr().err
 
 
 def test_the_report_by_count_draws_what_is_stored():

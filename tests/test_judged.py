@@ -24,7 +24,7 @@ def test_conditions_alone_vary_the_null_as_much_as_their_number_says():
     effects = np.random.default_rng(0).standard_normal(N)
     null, values, own = pairs(effects)
     drawn = weights([row.asked for row in own], 1)
-    found = over_pairs(null, values, own, drawn, drawn)
+    found = over_pairs(null, own, drawn, drawn)(values)
     expected = effects.std() / np.sqrt(N)
     assert found[0] == pytest.approx(effects.mean()) and found[1:].std() == pytest.approx(expected, rel=0.25)
     pictures = drawn_mean(by_picture(null, values), drawn)  # the negative case: as if conditions were fixed
@@ -36,7 +36,7 @@ def test_at_one_condition_for_all_pictures_alone_vary():
     null = [SimpleNamespace(sample=row.sample, asked="all") for row in null]
     own = [SimpleNamespace(sample=i, asked="all") for i in range(5)]
     pictures = weights([f"{i}" for i in range(N)], 2)
-    found = over_pairs(null, values, own, weights(["all"] * 5, 3), pictures)
+    found = over_pairs(null, own, weights(["all"] * 5, 3), pictures)(values)
     assert np.allclose(found, drawn_mean(by_picture(null, values), pictures))
 
 
@@ -44,7 +44,7 @@ def test_a_draw_without_a_pair_is_no_nan():
     null = [SimpleNamespace(sample=0, asked="b"), SimpleNamespace(sample=1, asked="a")]
     own = [SimpleNamespace(sample=0, asked="a"), SimpleNamespace(sample=1, asked="b")]
     drawn = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
-    assert over_pairs(null, np.array([1.0, 0.0]), own, drawn, drawn).tolist() == [0.5, 1.0, 0.0]
+    assert over_pairs(null, own, drawn, drawn)(np.array([1.0, 0.0])).tolist() == [0.5, 1.0, 0.0]
 
 
 def test_steps_are_of_the_same_draws():

@@ -78,6 +78,18 @@ def test_figure_and_table_say_what_is_not_trained(found):
     assert said.startswith("3 of 4 entries have a net trained at 64 px, 3 nets;")
 
 
+def test_a_gap_to_the_papers_k_is_drawn_where_its_length_is_known(found):
+    known, asked = found[1], found[0]._replace(paper=Paper(12))
+
+    def gaps(*cells):
+        lines = tables_beyond_chance.plot(cells).axes[0].collections
+        gray = [of for of in lines if of.get_colors()[0][0] == pytest.approx(0.75)]
+        return [sorted(of.get_segments()[0][:, 0]) for of in gray]
+
+    far = known._replace(paper=Paper(7))
+    assert gaps(far, asked) == gaps(far) == [[far.own.value, 7]] and asked.own.capped
+
+
 def test_two_radii_stand_beside_one_entry_of_the_papers(found):
     obeys = found[0]
     both = [obeys._replace(net=net) for net in ("exp3", "exp3_r2")]

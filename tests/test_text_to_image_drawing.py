@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_standin import TINY
 
-from lcs_utils.text_to_image import adapter, data, prompts, standin, success
+from lcs_utils.text_to_image import adapter, data, figures, prompts, standin, success
 from lcs_utils.text_to_image.prompts import Moment, Prompt
 
 ASKED = [Prompt("cube", "a gray cube", "cube"), Prompt("empty", "", "")]
@@ -87,6 +87,21 @@ def test_samples_at_once_or_one_by_one_have_the_same_mean(at_once, denoiser, mon
     for (_, layer), (maps,) in found.items():
         torch.testing.assert_close(maps, sum(of[layer][0, 0] for of in each) / 3)
         assert float((each[0][layer] - each[1][layer]).abs().max()) > 1e-5
+
+
+def test_words_that_share_a_place_are_dotted_there(denoiser):
+    """Of three words the second is as strong as the first at one place, the third nowhere."""
+    strong, weak = torch.full((3, 4), 8.0), torch.full((3, 4), 1.0)
+    second = weak.clone()
+    second[2, 1] = 8.0
+    of = prompts.Heard(1.0, {"red": strong, "cube": second, "cylinder": weak})
+    latents = torch.zeros(denoiser.latent_shape)
+    alone = prompts.Heard(2.0, {"red": strong, "cube": weak, "cylinder": weak})
+    row = figures.plot_words(denoiser, ["a red cube"], [(latents, [of, alone])]).axes
+    assert [line.get_xydata().tolist() for line in row[1].lines] == [[[1, 2]]] and not row[2].lines
+    told = [text.get_text() for text in row[-1].get_legend().get_texts()]
+    assert told == ["red", "red + others"]
+    assert [patch.get_hatch() for patch in row[-1].get_legend().get_patches()] == ["", "..."]
 
 
 def test_a_text_is_sampled_once_for_all_its_words(denoiser, monkeypatch):

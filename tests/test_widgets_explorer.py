@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lcs_utils import widgets
+from lcs_utils import figures, widgets
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import expand
 from lcs_utils.models.local_patch import LocalPatchDenoiser
@@ -44,6 +44,13 @@ def spread(x, sigma, cond):
 @pytest.fixture(scope="module")
 def both():
     return maps.Maps({"A: local": local, "B: spread": spread}, (0.1, 1.0, 10.0), 32)
+
+
+def test_each_column_of_fig_10_says_how_strong_its_brightest_influence_is(both):
+    figure, _ = figures.fig10(both, maps.View(1, (2, 3), CELLS), (0, 2))
+    titles = [axes.get_title() for axes in figure.axes if "most" in axes.get_title()]
+    strongest = ("0.87", "0.17")  # a half and a tenth in each of three channels
+    assert titles == [f"σ = {sigma}\n(most {most})" for most in strongest for sigma in (0.1, 10)]
 
 
 def panels(both, view):

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from lcs_utils import checkpoints, paths, store
+from lcs_utils.checks import check_count
 from lcs_utils.counter.card import export
 from lcs_utils.counter.net import COMMAND, RESOLUTION, ObjectCounter, folder, verify
 from lcs_utils.counter.scenes import training_data
@@ -56,10 +57,12 @@ def main(arguments=None) -> None:
         )
     if args.images < BATCH or args.scenes < BATCH or args.held_out < 2:
         parser.error(f"--images and --scenes must be at least {BATCH} and --held-out at least 2")
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(args.seed)
     try:
+        for name in ("threads", "width", "blocks"):
+            check_count(f"--{name}", getattr(args, name), 1)
         checkpoints.check_device(args.device)
+        torch.set_num_threads(args.threads)
+        torch.manual_seed(args.seed)
         net = ObjectCounter(args.resolution, args.width, args.blocks)
         if args.begin_with:
             begin_with(net, ObjectCounter.from_pretrained(args.begin_with))
@@ -71,14 +74,15 @@ def main(arguments=None) -> None:
     name = f"counter{args.resolution}_width{args.width}_seed{args.seed}{begun}"
     state_path = paths.RUNS / "training" / name / "state.pt"
     first = state_path.with_name("first.json")  # the command behind the counter that this one may replace
-    if state_path.exists():
-        state.load(state_path)
-    elif args.begin_with:
-        before = verify(args.begin_with)
-        store.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
-    steps = args.images // BATCH
-    if state.seen[0] < steps:
-        run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
+    with store.exclusive(state_path):  # two trainings of the same counter take turns
+        if state_path.exists():
+            state.load(state_path)
+        elif args.begin_with:
+            before = verify(args.begin_with)
+            store.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
+        steps = args.images // BATCH
+        if state.seen[0] < steps:
+            run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
     images = int(state.seen[0]) * BATCH
     command = (
         f"{COMMAND} --resolution {args.resolution} --scenes {args.scenes} --images {images} --width "

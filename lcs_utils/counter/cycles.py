@@ -17,6 +17,7 @@ import torch
 from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
+from lcs_utils.checks import check_count
 from lcs_utils.clevr.blender import check_bpy, render_cycles
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.render import LOOK
@@ -223,8 +224,8 @@ def main(arguments=None) -> None:
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of Blender and of the counters")
     args = parser.parse_args(arguments)
-    torch.set_num_threads(args.threads)
     try:
+        torch.set_num_threads(check_count("--threads", args.threads, 1))
         count_cycles(args.per_count, args.objects, threads=args.threads)
     except (ValueError, CheckpointError) as error:
         parser.error(str(error))

@@ -19,10 +19,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
-from lcs_utils.evaluation.judged import KS, Judged, by_picture, judge, over_pairs
+from lcs_utils.evaluation.judged import KS, Judged, judge, over_pairs, over_pictures
 from lcs_utils.evaluation.placement import TOLERANCES
-from lcs_utils.evaluation.rates import measures
-from lcs_utils.evaluation.rows import Row, of_net
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
@@ -103,7 +102,7 @@ def obeyed(
     def features(null, conditions, often, pictures):
         near = np.array([placement.near(row, row.asked, tolerance) for row in null], float)
         same = [placement.overlap(asked[row.sample], row.asked, tolerance) / row.k for row in null]
-        return (over_pairs(null, of, conditions, often, pictures) for of in (near, np.array(same)))
+        return map(over_pairs(null, conditions, often, pictures), (near, np.array(same)))
 
     near_own = np.array([placement.near(row, row.asked, tolerance) for row in judged.own], float)
     if judged.paired:
@@ -133,12 +132,11 @@ def obeyed(
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
     exp = trained(net, rows[0].preset)
-    found = measures(list(rows), exp)
     by_rule = {name: [rule.succeeds(row, exp) for row in rows] for name, rule in RULES.items()}
     return {name: np.array(yes, float) for name, yes in by_rule.items()} | {
-        "filled": found["filled"],
-        "looks": found["plausible"],
-        "drawn": found["count"],
+        "filled": np.array([row.placed / row.k for row in rows]),
+        "looks": np.array([row.plausibility >= PLAUSIBLE for row in rows], float),
+        "drawn": np.array([row.count for row in rows], float),
     }
 
 
@@ -163,16 +161,12 @@ def draws(
     ):
         # incomplete if some image has no condition that differs
         complete = len({row.sample for row in of}) == how.shape[1]
-        for name, values in _values(of, net).items() if of and complete else ():
-            found[name][kind] = (
-                over_pairs(of, values, judged.own, drawn, how)
-                if kind == "null"
-                else drawn_mean(by_picture(of, values), how)
-            )
+        if of and complete:
+            mean = over_pairs(of, judged.own, drawn, how) if kind == "null" else over_pictures(of, how)
+            for name, values in _values(of, net).items():
+                found[name][kind] = mean(values)
     if judged.others:
-        found["others"]["own"] = drawn_mean(
-            by_picture(judged.others, _values(judged.others, net)["filled"]), drawn
-        )
+        found["others"]["own"] = over_pictures(judged.others, drawn)(_values(judged.others, net)["filled"])
     heard = obeyed(judged, tolerance, drawn, seed + k + 2000)
     found["obeyed"] |= {} if heard is None else {"own": heard}
     found["samples"] = {"own": np.array([len(judged.own)])}

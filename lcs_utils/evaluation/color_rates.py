@@ -93,8 +93,9 @@ def _draws(own: Sequence[ColorRow], pictures: Sequence[ColorRow], seed: int) -> 
     null = asked_otherwise(own, pictures)
     if null and len({row.sample for row in null}) == len(pictures):
         how = drawn if pictures is own else weights([row.asked for row in pictures], seed + 1000)
+        mean = over_pairs(null, own, drawn, how)
         for name, values in _shares(null).items():
-            found[name]["null"] = over_pairs(null, values, own, drawn, how)
+            found[name]["null"] = mean(values)
     return found
 
 

@@ -1,6 +1,6 @@
 """A net's rows judged at their own conditions and, as a null, its pictures of other conditions (App. E.2)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.rows import Row, of_net
+from lcs_utils.stats import drawn_mean
 
 # whose pictures serve as the null, in order of preference; orders share most of their cells and come last
 NULL_FAMILIES = ("spread", "crowded", "orders")
@@ -68,13 +69,12 @@ def judge(rows: Sequence[Row], net: str, k: int, family: str, tolerance: int) ->
 
 def over_pairs(
     null: Sequence[Any],
-    values: Float[np.ndarray, "rows"],
     own: Sequence[Any],
     drawn: Float[np.ndarray, "draws conditions"],
     pictures: Float[np.ndarray, "draws pictures"],
-) -> Float[np.ndarray, "draws"]:
-    """The null's mean in each draw, weighting pictures by `pictures` and the conditions they are judged at by
-    `drawn`.
+) -> Callable[[Float[np.ndarray, "rows"]], Float[np.ndarray, "draws"]]:
+    """A function from values of the null's rows to their mean in each draw, weighting pictures by `pictures`
+    and the conditions they are judged at by `drawn`.
 
     `drawn` counts the conditions of `own`. Weighting pictures alone would ignore the variation from the
     choice of conditions. A draw without any pair weights all conditions equally.
@@ -82,14 +82,28 @@ def over_pairs(
     samples, picture = np.unique([row.sample for row in null], return_inverse=True)
     asked = list(dict.fromkeys(row.asked for row in own))
     place = {condition: i for i, condition in enumerate(asked)}
-    often = np.stack([drawn[:, [row.asked == one for row in own]].mean(1) for one in asked], axis=1)
+    often = drawn  # one sample for each condition
+    if len(asked) < len(own):
+        often = np.stack([drawn[:, [row.asked == one for row in own]].mean(1) for one in asked], axis=1)
     at = (picture, np.array([place[row.asked] for row in null]))
     share = 1 / np.bincount(picture)[picture]  # each picture weighs the same
-    total, weight = (np.zeros((len(samples), len(asked))) for _ in range(2))
-    np.add.at(total, at, values * share)
-    np.add.at(weight, at, share)
-    often = np.where(((pictures @ weight) * often).sum(1, keepdims=True) > 0, often, 1)
-    return ((pictures @ total) * often).sum(1) / ((pictures @ weight) * often).sum(1)
+
+    def table(values):
+        found = np.zeros((len(samples), len(asked)))
+        np.add.at(found, at, values * share)
+        return pictures @ found
+
+    weight = table(1.0)
+    often = np.where((weight * often).sum(1, keepdims=True) > 0, often, 1)
+    total = (weight * often).sum(1)
+    return lambda values: (table(values) * often).sum(1) / total
+
+
+def over_pictures(
+    rows: Sequence[Any], pictures: Float[np.ndarray, "draws pictures"]
+) -> Callable[[Float[np.ndarray, "rows"]], Float[np.ndarray, "draws"]]:
+    """A function from values of rows to their mean in each draw, each picture weighing the same."""
+    return lambda values: drawn_mean(by_picture(rows, values), pictures)
 
 
 def by_picture(rows: Sequence[Row], values: Float[np.ndarray, "rows"]) -> Float[np.ndarray, "pictures"]:

@@ -12,6 +12,7 @@ cell asked for itself.
 
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -116,8 +117,8 @@ def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = 
     found = []
     for i, picture in enumerate(pictures):
         start = i % max(len(conditions), 1) + (len(conditions) > 1)
-        others = [asked for asked in conditions[start:] + conditions[:start] if differ(asked, picture.asked)]
-        found += [picture._replace(asked=asked, family=rows[0].family) for asked in others[:times]]
+        others = (asked for asked in conditions[start:] + conditions[:start] if differ(asked, picture.asked))
+        found += [picture._replace(asked=asked, family=rows[0].family) for asked in islice(others, times)]
     return found
 
 
@@ -154,7 +155,7 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
         own = _read(row.asked)[2]
         pool = (_never_asked(row.k, (row.sample + i) % POOL) for i in range(POOL))
         others = (other for other in pool if own.isdisjoint(_read(other)[2]))
-        found += [judged(row, other, tolerance) for other, _ in zip(others, range(times))]
+        found += [judged(row, other, tolerance) for other in islice(others, times)]
     return found
 
 
@@ -176,10 +177,8 @@ def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
     return found
 
 
+@lru_cache(maxsize=500_000)
 def _within(asked: str, points: str, tolerance: int) -> int:
-    for text in (asked, points):
-        check_kind("points", text, str, "text")
-    check_count("tolerance", tolerance)
     close = apart(_read(asked)[1], _read(points)[1]) <= tolerance
     return int(close.any(0).sum()) if close.size else 0
 
@@ -187,11 +186,14 @@ def _within(asked: str, points: str, tolerance: int) -> int:
 def near(row: Row, asked: str, tolerance: int) -> int:
     """The number of the row's objects that are within `tolerance` cells of any of the locations `asked`."""
     check_kind("row", row, Row, "a Row")
-    return _within(asked, row.centers, tolerance)
+    return overlap(row.centers, asked, tolerance)
 
 
 def overlap(a: str, b: str, tolerance: int) -> int:
     """The number of locations of `a` within `tolerance` cells of any of `b`: objects at all of `a` would be
     near `b`.
     """
+    for text in (a, b):
+        check_kind("locations", text, str, "text")
+    check_count("tolerance", tolerance)
     return _within(b, a, tolerance)

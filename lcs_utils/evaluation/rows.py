@@ -60,6 +60,8 @@ class Row(NamedTuple):
 
 def check_row(name: str, row: Row) -> Row:
     """A row of locations or of colors, which are judged alike. Raises TypeError for anything else."""
+    if type(row) is Row:  # almost always; the rest takes time
+        return row
     fields = ("net", "k", "sample", "count", "placed", "plausibility", "family")
     if not isinstance(row, tuple) or not all(hasattr(row, field) for field in fields):
         raise TypeError(f"{name} must be a Row, got {shown(row)}")

@@ -11,6 +11,7 @@ import argparse
 import torch
 
 from lcs_utils import nets, paths
+from lcs_utils.checks import check_count
 from lcs_utils.clevr.card import parse_counts, parse_part
 from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
 from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
@@ -89,8 +90,8 @@ def main(arguments=None) -> None:
             return
         if args.samples is not None and args.samples < 1:
             raise ValueError(f"--samples must be at least 1, got {args.samples}")
-        if args.threads:
-            torch.set_num_threads(args.threads)
+        if args.threads is not None:
+            torch.set_num_threads(check_count("--threads", args.threads, 1))
         for net in args.nets:
             measure_net(net, size, args.locations, args.samples)
     except (ValueError, RuntimeError, OSError, nets.CheckpointError) as error:
