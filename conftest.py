@@ -7,8 +7,32 @@ import tempfile
 import typing
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from jaxtyping import AbstractArray, AnnotationError, install_import_hook
+
+
+def arrays_of(signature):
+    """{name: its annotations that are arrays} of a function's arguments, and of "return"."""
+    hints = {p.name: p.annotation for p in signature.parameters.values()} | {
+        "return": signature.return_annotation
+    }
+    options = {name: typing.get_args(hint) or (hint,) for name, hint in hints.items()}
+    return {
+        name: [o for o in hints if inspect.isclass(o) and issubclass(o, AbstractArray)]
+        for name, hints in options.items()
+    }
+
+
+def decorator(*args, jaxtyped=jaxtyping.jaxtyped, **kwargs):
+    """jaxtyping's decorator, for what has an array: it takes longer than most functions that have none."""
+
+    def decorate(of):
+        if inspect.isfunction(of) and not any(arrays_of(inspect.signature(of)).values()):
+            return of
+        return jaxtyped(*args, **kwargs)(of)
+
+    return decorate
 
 
 def check_shapes(function):
@@ -19,14 +43,7 @@ def check_shapes(function):
     input.
     """
     signature = inspect.signature(function)
-    hints = {p.name: p.annotation for p in signature.parameters.values()} | {
-        "return": signature.return_annotation
-    }
-    options = {name: typing.get_args(hint) or (hint,) for name, hint in hints.items()}
-    arrays = {
-        name: [o for o in hints if inspect.isclass(o) and issubclass(o, AbstractArray)]
-        for name, hints in options.items()
-    }
+    arrays = arrays_of(signature)
     if signature.return_annotation is typing.Any or not any(arrays.values()):
         return function
 
@@ -66,6 +83,7 @@ CHECKED = [
     "plotting",
 ]
 os.environ.pop("LCS_EXPERIMENTS", None)  # tests ask for the paper's experiments and no others
+jaxtyping.jaxtyped = decorator  # the hook puts it before every function
 install_import_hook([f"lcs_utils.{module}" for module in CHECKED], "conftest.check_shapes")
 
 from lcs_utils import notebooks  # noqa: E402  after the hook
