@@ -232,11 +232,7 @@ def test(python, options, rest):
     # conftest.py orders the files: what takes longest first.
     several = ["--numprocesses", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
     several += ["--no-loadscope-reorder"]
-    parts = (  # tests read what the notebooks wrote; a browser and its kernels need the machine
-        ["notebooks", *several],
-        ["tests", "--ignore", "tests/browser", *several],
-        ["tests/browser"],
-    )
+    parts = ["notebooks", *several], ["tests", *several]  # tests read what the notebooks wrote
     with tempfile.TemporaryDirectory(prefix="figures") as rebuilt:
         # all figures must then exist; a selection (-k) makes only some
         whole = {} if rest else {"LCS_WHOLE": "1"}
