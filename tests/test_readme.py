@@ -11,7 +11,7 @@ import pytest
 import run
 from lcs_utils import nets, notebook_values, notebooks, paths
 from lcs_utils.evaluation import readme
-from lcs_utils.evaluation.rows import read_rows, rows_path, told_path
+from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
 from lcs_utils.training.command import chosen
 
@@ -114,33 +114,33 @@ def test_its_numbers_are_those_of_the_rows():
 
 
 def test_a_changed_row_changes_a_finding():
-    large, old = read_rows(rows_path("small")), read_rows(told_path())
-    said = {finding.words for finding in readme.findings(large, old)}
+    large = read_rows(rows_path("small"))
+    said = {finding.words for finding in readme.findings(large)}
     spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in large]
     # a training that was asked for the paper's list alone is no training at random cells
     spoiled = [row for row in spoiled if (row.net, row.family) != ("exp1_seed1", "spread")]
-    changed = said - {finding.words for finding in readme.findings(spoiled, old)}
+    changed = said - {finding.words for finding in readme.findings(spoiled)}
     assert any(words.startswith("Exp. 1 (all labels) composes") for words in changed)
     assert not any("Exp. 2 (one label)" in words for words in changed)
-    kinds = [finding.kind for finding in readme.findings(spoiled, old)[:3]]
+    kinds = [finding.kind for finding in readme.findings(spoiled)[:3]]
     # a net that draws nothing does not compose; of the doses' three steps its own is lost
     assert kinds == ["does not", "holds", "partly"]
 
 
 def test_doses_that_fill_nothing_are_in_no_order():
-    large, old = read_rows(rows_path("small")), read_rows(told_path())
+    large = read_rows(rows_path("small"))
     more_labels = ("exp1", "random_1-3", "drop_one_1-3")
     spoiled = [
         row._replace(count=0, placed=0, centers="") if row.net in more_labels else row for row in large
     ]
-    doses = next(of for of in readme.findings(spoiled, old) if "paper's order of labels" in of.words)
+    doses = next(of for of in readme.findings(spoiled) if "paper's order of labels" in of.words)
     assert doses.kind == "does not"
 
 
 def test_six_objects_that_add_nothing_do_not_help():
-    large, old = read_rows(rows_path("small")), read_rows(told_path())
+    large = read_rows(rows_path("small"))
     spoiled = [row for row in large if row.net != "exp1_1-6"]
     spoiled += [row._replace(net="exp1_1-6") for row in spoiled if row.net == "exp1"]  # Exp. 1's own pictures
-    said = {name: readme.findings(rows, old) for name, rows in (("six", large), ("three", spoiled))}
+    said = {name: readme.findings(rows) for name, rows in (("six", large), ("three", spoiled))}
     six, three = (next(f for f in of if f.words.startswith("Training on up to six")) for of in said.values())
     assert (six.kind, three.kind) == ("partly", "does not")

@@ -184,11 +184,11 @@ def test_a_page_that_cannot_be_built_is_an_error_in_words(tmp_path, monkeypatch,
 
 def test_tables_that_a_figure_rests_on_are_copied_as_they_are(tmp_path, monkeypatch):
     monkeypatch.setattr(front, "write", lambda folder: store.write_text(folder / "index.md", "# A"))
-    figure = paths.FIGURES / "tiny" / "locality_against_k.json"
+    figure = paths.FIGURES / "tiny" / "locality_above_null.json"
     site.write_sources(tmp_path, [], [figure])
     files = [file for file in json.loads(figure.read_text())["provenance"]["checkpoints"] if ".csv" in file]
     assert any(file.endswith(".csv.gz") for file in files)
-    said = (tmp_path / "figures" / "tiny" / "locality_against_k.md").read_text()
+    said = (tmp_path / "figures" / "tiny" / "locality_above_null.md").read_text()
     for file in files:
         assert (tmp_path / file).read_bytes() == (paths.ROOT / file).read_bytes()
         assert f"](path:../../{file})" in said

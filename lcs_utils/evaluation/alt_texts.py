@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from lcs_utils.evaluation.against_null import Beside
+from lcs_utils.evaluation.feature_ranks import Correlation
+from lcs_utils.evaluation.locality_above_null import AboveNull, K
 from lcs_utils.evaluation.locality_rates import AgainstK
 from lcs_utils.evaluation.sentences import listed
 from lcs_utils.evaluation.tables import Cell
@@ -36,8 +38,18 @@ def shares(found: Sequence[Measured]) -> str:
     return f"K, ours and the paper's, and shares of {len(found)} trainings. Cells filled: {'; '.join(said)}."
 
 
-def thesis(found: AgainstK, rho: Mapping[str, float]) -> str:
+def thesis(found: AboveNull, rank: Correlation) -> str:
     """Locality against composition in words."""
+    most = max(found.above, key=lambda net: found.above[net].value)
+    return (
+        f"{rank.nets} trainings at 64 px by how locally they hear conditions at high noise and by the share "
+        f"of {K} random cells that they fill above the null, at most {found.above[most].value:.2f}; the rank "
+        f"correlation is {rank.value:.2f} [{rank.low:.2f}, {rank.high:.2f}]."
+    )
+
+
+def thesis_without_null(found: AgainstK, rho: Mapping[str, float]) -> str:
+    """The same of one preset's nets, cells filled without a null."""
     return (
         f"{len(found.locality)} nets by how locally they hear conditions at high noise and how many cells "
         "they fill at K = 4 to 6; over those that see the whole image the rank correlation is "

@@ -7,10 +7,14 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from lcs_utils.evaluation.feature_ranks import Correlation
+from lcs_utils.evaluation.locality_above_null import AboveNull, K
 from lcs_utils.evaluation.locality_rates import AgainstK, chance_locality
+from lcs_utils.evaluation.rows import rows_path, told_path
 from lcs_utils.experiments import LONGER, NORMALIZED, RADIUS, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.nets import parts, trained
 from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS, MARKERS
+from lcs_utils.stats import Interval
 
 COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
     "Exp. 1: all labels": EXPERIMENT_COLORS["exp1"],
@@ -58,14 +62,15 @@ def point_style(net: str) -> Point:
 def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars, limits) -> None:
     """Write each point's words beside it, where they cover no point, no error bar and no other words.
 
-    `bars` are the ends of the error bars along x."""
+    `bars` are the ends of the error bars along x and along y.
+    """
     (x0, x1), (y0, y1) = limits
     across, up = 72 * SIZE[0] * 0.88 / (x1 - x0), 72 * SIZE[1] * 0.76 / (y1 - y0)  # points for one unit
     at = [((x - x0) * across, (y - y0) * up) for x, y, _ in points]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at]
-    taken += [
-        ((low - x0) * across, y - 2, (high - x0) * across, y + 2) for (_, y), (low, high) in zip(at, bars)
-    ]
+    for (x, y), (of_x, of_y) in zip(at, bars):
+        taken.append(((of_x.low - x0) * across, y - 2, (of_x.high - x0) * across, y + 2))
+        taken.append((x - 2, (of_y.low - y0) * up, x + 2, (of_y.high - y0) * up))
     for (x, y), (px, py, point) in sorted(zip(at, points), key=lambda pair: -pair[0][1]):
         wide = 0.56 * FONT * len(point.words)
         places = [(7, 0), (-7 - wide, 0), (-wide / 2, 10), (-wide / 2, -10)]
@@ -84,8 +89,67 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
             taken.append((x + dx, y + dy - FONT / 2, x + dx + wide, y + dy + FONT / 2))
 
 
+def _draw(axes: Axes, locality: Mapping[str, Interval], shares: Mapping[str, Interval], limits, legend):
+    """A named point per net, and at `legend` what colors mean."""
+    points = []
+    for net, share in locality.items():
+        point, filled = point_style(net), shares[net]
+        across = [[share.value - share.low], [share.high - share.value]]
+        up = [[filled.value - filled.low], [filled.high - filled.value]]
+        size = 5 if point.color == SEED else 7
+        style = {"color": point.color, "marker": point.marker, "ms": size, "mec": "white", "mew": 0.6}
+        axes.errorbar(share.value, filled.value, up, across, elinewidth=1, **style)
+        points.append((share.value, filled.value, point))
+    _name_points(axes, points, [(share, shares[net]) for net, share in locality.items()], limits)
+    used = {point.kind for *_, point in points}
+    lines = [(kind, color) for kind, color in COLOR_OF.items() if kind in used]
+    if any(point.color == SEED for *_, point in points):
+        lines.append(("gray: the same from other seeds", "0.45"))
+    lines.append(("names: objects in a training image", "0.25"))
+    left, top = legend
+    for i, (words, color) in enumerate(lines):
+        at = top - 0.051 * (limits[1][1] - limits[1][0]) * i
+        axes.text(left, at, words, color=color, fontsize=9.5, va="center")
+        if words in COLOR_OF:
+            axes.scatter(
+                left - 0.012, at, 36, color, marker=MARKERS[color], edgecolors="white", linewidths=0.6
+            )
+    axes.set(xlim=limits[0], ylim=limits[1])
+    axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
+
+
+def _chance(axes: Axes, chance: float, low: float) -> None:
+    whole = chance == chance_locality(None)
+    words = "hears all alike" if whole else "hears all in its window alike"
+    shade = "0.5" if whole else COLOR_OF["Exp. 3: one label, local net"]
+    axes.axvline(chance, color=shade, lw=1, ls="--", zorder=0)
+    axes.text(chance + 0.006, low, words, rotation=90, va="bottom", fontsize=8, color=shade)
+
+
+def plot_above_null(found: AboveNull, rank: Correlation) -> Figure:
+    """Cells filled above the null at six random cells against conditional locality at high noise, one point
+    per training at 64 px: the thesis. `rank`, its correlation, is in the title.
+    """
+    figure, axes = plt.subplots(figsize=SIZE)
+    shares = [share.high for share in found.locality.values()]
+    highest = max(share.high for share in found.above.values())
+    limits = ((0.19, max(0.76, max(shares) + 0.03)), (-0.06, max(0.52, highest + 0.04)))
+    _chance(axes, chance_locality(None), 0.2)
+    axes.axhline(0, color="0.5", lw=1, ls="--", zorder=0)
+    axes.text(limits[0][1] - 0.005, 0.006, "null", ha="right", va="bottom", fontsize=8, color="0.5")
+    _draw(axes, found.locality, found.above, limits, (0.56, 0.19))
+    axes.set_ylabel(f"composition: share of {K} random cells filled, above the null")
+    axes.set_title(
+        f"Locality and composition at 64 px:\nrank correlation {rank.value:.2f} [{rank.low:.2f}, "
+        f"{rank.high:.2f}] over {rank.nets} trainings that see the whole image",
+        fontsize=10,
+    )
+    return figure
+
+
 def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
-    """Cells filled at K = 4 to 6 against conditional locality at high noise, one point per net: the thesis.
+    """Cells filled at K = 4 to 6 against conditional locality at high noise, one point per net, without a
+    null.
 
     `rho`, the rank correlations over nets that see the whole image (`rank_correlations`), are in the title.
     Any net can be drawn; one that is not ours gets a neutral marker and its name.
@@ -93,34 +157,11 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     figure, axes = plt.subplots(figsize=SIZE)
     shares = [share.value for share in found.locality.values()]
     limits = ((min(0.2, min(shares) - 0.05), max(0.88, max(shares) + 0.05)), (0, 1.02))
-    points = []
-    for net, share in found.locality.items():
-        point, filled = point_style(net), found.filled[net]
-        across = [[share.value - share.low], [share.high - share.value]]
-        up = [[filled.value - filled.low], [filled.high - filled.value]]
-        size = 5 if point.color == SEED else 7
-        style = {"color": point.color, "marker": point.marker, "ms": size, "mec": "white", "mew": 0.6}
-        axes.errorbar(share.value, filled.value, up, across, elinewidth=1, **style)
-        points.append((share.value, filled.value, point))
     for chance in sorted(set(found.chance.values())):
-        words = "hears all alike" if chance == chance_locality(None) else "hears all in its window alike"
-        shade = "0.5" if chance == chance_locality(None) else COLOR_OF["Exp. 3: one label, local net"]
-        axes.axvline(chance, color=shade, lw=1, ls="--", zorder=0)
-        axes.text(chance + 0.006, 0.02, words, rotation=90, va="bottom", fontsize=8, color=shade)
-    _name_points(axes, points, [(share.low, share.high) for share in found.locality.values()], limits)
-    used = {point.kind for *_, point in points}
-    lines = [(kind, color) for kind, color in COLOR_OF.items() if kind in used]
-    if any(point.color == SEED for *_, point in points):
-        lines.append(("gray: the same from other seeds", "0.45"))
-    lines.append(("names: objects in a training image", "0.25"))
-    for i, (words, color) in enumerate(lines):
-        at = 0.36 - 0.052 * i
-        axes.text(0.43, at, words, color=color, fontsize=9.5, va="center")
-        if words in COLOR_OF:
-            axes.scatter(0.418, at, 36, color, marker=MARKERS[color], edgecolors="white", linewidths=0.6)
-    axes.set(xlim=limits[0], ylim=limits[1])
-    axes.set_xlabel("locality: share of what a pixel hears that comes from conditions nearby (σ ≥ 1)")
-    axes.set_ylabel("composition: cells filled, K = 4 to 6 (earlier counter, no null)")
+        _chance(axes, chance, 0.02)
+    _draw(axes, found.locality, found.filled, limits, (0.43, 0.36))
+    earlier = "earlier counter, " * (told_path(found.preset) != rows_path(found.preset))
+    axes.set_ylabel(f"composition: cells filled, K = 4 to 6 ({earlier}no null)")
     whole = sum(trained(net, found.preset).radius is None for net in found.locality)
     said = "Locality and composition"
     filled = rho.get("cells filled")

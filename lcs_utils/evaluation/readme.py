@@ -20,11 +20,10 @@ from lcs_utils.evaluation import (
     color_generalization,
     color_rates,
     hand_counts,
-    sentences_locality,
 )
 from lcs_utils.evaluation.claims import KINDS, PARTLY, YES
 from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, Falling, composes, falling, falls, told
-from lcs_utils.evaluation.locality_rates import against_k, measured_nets
+from lcs_utils.evaluation.locality_above_null import above_null, ranked, said
 from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
 from lcs_utils.evaluation.row_claims import verdicts
@@ -36,7 +35,6 @@ README = paths.ROOT / "README.md"
 WIDTH = 110  # characters of a line
 
 SIX, NINE = 6, 9  # locations at which rates are reported: two and three times the training maximum
-LEAST = "K, the paper's rule"  # the rule whose rank correlation with locality is reported
 
 
 class Finding(NamedTuple):
@@ -80,11 +78,11 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     )
 
 
-def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> list[Finding]:
+def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     """The findings: claims of the paper that hold here, fail or stay open, and new ones.
 
-    `large` are rows of 64 px nets, `old` the rows behind the tables; results on color labels are read from
-    their own rows. Each finding has one number, with its null or its target.
+    `large` are rows of 64 px nets; results on color labels are read from their own rows. Each finding has one
+    number, with its null or its target.
     """
     nets = {"exp1": "exp1", "exp2": "exp2", "exp3": "exp3_r2"}  # at 64 px a local net of two cells
     at = {net: against_null.of_nets(large, seeds_of(large, net, "spread"), "spread") for net in nets.values()}
@@ -125,12 +123,7 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
     small = read_rows(rows_path(preset))
     filled = {net: _filled(small, net) for net in ("exp2", "exp2/nearest")}
     near, plain = (filled[net].replace("(", "(null ") for net in ("exp2/nearest", "exp2"))
-    whole = measured_nets(old, preset)
-    local = against_k(old, whole, preset)
-    ranks, (of_all, told_all), (of_one, told_one) = (
-        local.rank_correlations(),
-        *(sentences_locality.told_alike(local, labels) for labels in ("all", "single")),
-    )
+    ranks = ranked(above_null(large))
     return [
         Finding(held["exp1"], f"Exp. 1 (all labels) composes: {k['exp1']}.", "05 A7"),
         Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
@@ -174,9 +167,9 @@ def findings(large: Sequence[Row], old: Sequence[Row], preset: str = "tiny") -> 
         _six_objects(large),
         Finding(
             "new",
-            f"Locality correlates with cells filled in {len(whole)} related nets (Spearman "
-            f"{ranks['cells filled']:.2f}; {of_all:.2f} in the {told_all} told all labels, {of_one:.2f} in "
-            f"the {told_one} told one), less with K ({ranks[LEAST]:.2f}); no null.",
+            f"Locality ranks {ranks['all'].nets} trainings as the share of {SIX} random cells filled above "
+            f"the null does: Spearman {said(ranks['all'])}, among those told all labels "
+            f"{said(ranks['told all labels'])}; those told one fill hardly any.",
             "07",
         ),
         Finding(
@@ -197,7 +190,7 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
     found = [
         f"- **{titles[of.kind]}.** {of.words} ({', '.join(of.notebook.split())})"
-        for of in findings(large, old, preset)
+        for of in findings(large, preset)
     ]
     wrapped = [textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for words in found]
     return {

@@ -1,0 +1,71 @@
+"""Locality is held against what conditions cause: a net that is deaf lies on the null, however many cells it
+fills.
+"""
+
+import pytest
+from test_placement import crowd, planted
+
+from lcs_utils.evaluation import alt_texts, locality_above_null, locality_figures
+from lcs_utils.stats import Interval
+
+OBEYED = {"exp1": 6, "random_1-3": 4, "drop_one_1-3": 2, "exp2": 0}
+LOCALITY = dict(zip(OBEYED, (0.6, 0.5, 0.4, 0.25), strict=True))
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Nets that obey so many of six conditions and draw the rest in the middle."""
+    rows = [
+        row
+        for net, obeyed in OBEYED.items()
+        for row in planted("spread", 6, lambda rng, obeyed=obeyed: obeyed, 0, crowd, 64, net=net)
+    ]
+    monkeypatch.setattr(locality_above_null, "measured_nets", lambda rows, preset: [*OBEYED, "exp1_1"])
+    monkeypatch.setattr(locality_above_null.net_locality, "read", lambda preset: [])
+    monkeypatch.setattr(locality_above_null.net_locality, "current", lambda rows, nets, preset: LOCALITY)
+    monkeypatch.setattr(locality_above_null, "at_high_noise", lambda value: Interval(value, value, value))
+    return locality_above_null.above_null(rows)
+
+
+def test_a_deaf_net_lies_on_the_null_and_others_as_far_above_as_they_obey(found):
+    assert list(found.above) == list(OBEYED)  # one was not asked for six random cells
+    values = [of.value for of in found.above.values()]
+    assert values == sorted(values, reverse=True) and values[0] > 0.4 > 0.05 > abs(values[-1])
+    assert found.above["exp2"].low <= 0 < found.above["drop_one_1-3"].low and found.null["exp2"] > 0.1
+
+
+def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
+    assert locality_above_null.ranked(found)["all"].value == 1
+    assert set(locality_above_null.ranked(found)) == {"all"}  # no three nets are told alike
+    turned = dict(zip(OBEYED, reversed(found.locality.values()), strict=True))
+    assert found._replace(locality=turned).correlation().value == -1
+    again = {"exp1_seed1": 0.62, "exp1_seed2": 0.55}
+    more = found._replace(
+        locality=found.locality | {net: Interval(v, v, v) for net, v in again.items()},
+        above=found.above | dict.fromkeys(again, found.above["exp1"]),
+    )
+    ranks = locality_above_null.ranked(more)
+    assert set(ranks) == {"all"}  # three are told alike, which do not differ
+    differ = more._replace(above=more.above | {"exp1_seed2": found.above["exp2"]})
+    assert locality_above_null.ranked(differ)["told all labels"].kinds == 1
+    assert (ranks["all"].nets, ranks["all"].kinds) == (6, 4)
+    assert len(more.of("all").above) == 3 and set(more.of("single").locality) == {"exp2"}
+    with pytest.raises(ValueError, match="3 or more"):
+        found.of("single").correlation()
+
+
+def test_the_thesis_is_drawn_and_said(found):
+    ranks = locality_above_null.ranked(found)
+    axes = locality_figures.plot_above_null(found, ranks["all"]).axes[0]
+    drawn = {
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in axes.lines
+        if line.get_marker() not in ("", "None", None)
+    }
+    assert drawn == {(found.locality[net].value, found.above[net].value) for net in OBEYED}
+    words = [text.get_text() for text in axes.texts]
+    assert {"null", "hears all alike"} <= set(words) and words.count("1-3") == 4
+    said = locality_above_null.sentence(found, ranks)
+    assert said.startswith("Rank correlation 1.00 [") and said.count("\n| exp") == 2
+    assert said.index("| exp1 |") < said.index("| exp2 |")
+    assert alt_texts.thesis(found, ranks["all"]).startswith("4 trainings at 64 px by how locally")
