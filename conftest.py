@@ -127,7 +127,7 @@ os.environ["LCS_FIGURES"] = os.environ["LCS_REBUILT"]
 LONGEST = (
     ["00_start", "08b_feature_space", "10_sdxl_features", "02c_toy_clevr", "04_training", "07_locality"]
     + ["08_color", "11_swing_by", "03_clevr_generation", "02d_exp3_without_training"]
-    # those in a browser wait more than they work: beside each, one that works
+    # tests in a browser alternate with others, so that few run at once
     + ["test_snakefile", "test_hands_on", "test_readme", "test_front", "test_verdicts", "test_live"]
     + ["test_site", "test_lab", "test_training", "test_controls", "test_benchmarks", "test_saved"]
     + ["test_own", "test_start", "test_clevr_cuda", "test_models", "test_training_errors"]

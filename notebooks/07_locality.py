@@ -147,19 +147,19 @@ Markdown(sentences_locality.fades(local, titles, sigma_data))
 # interval of the rank correlation draws kinds of nets, since trainings of one net are alike.
 
 # %%
-large = read_rows(rows_path(locality_above_null.PRESET))
-thesis = locality_above_null.above_null(large)
+large = rows_path(locality_above_null.PRESET)
+thesis = locality_above_null.above_null(read_rows(large))
 ranks = locality_above_null.ranked(thesis)
 figure = locality_figures.plot_above_null(thesis, ranks["all"])
-behind = strips.behind(net_locality.path("small"), rows_path("small"))
+behind = strips.behind(net_locality.path(locality_above_null.PRESET), large)
 values, alt = thesis.numbers() | {"spearman": as_dicts(ranks)}, alt_texts.thesis(thesis, ranks["all"])
 path = plotting.save_figure(figure, "locality_above_null", preset, values, seed, behind, alt)
 # %%
 Markdown(locality_above_null.sentence(thesis, ranks))
 
 # %% [markdown]
-# Nets told all labels are ranked like this among themselves. Those told one fill hardly more cells than
-# their null, so among them there is nothing to rank.
+# Nets told all labels are ranked like this among themselves. Those told one fill few more cells than their
+# null, so among them there is little to rank. Local nets are below: their window decides what they hear.
 #
 # ### More nets, smaller, and K
 # One point per net of the preset, cells filled at K = 4 to 6 without a null. That share is beyond training
@@ -228,6 +228,7 @@ at = found.locality
 assert at["exp1"].low > max(at["exp2"].high, at["exp1_1"].high, found.chance["exp1"] + 0.1) + 0.1
 assert all(at[net].low > found.chance[net] - 0.05 for net in titles) and min(rho.values()) > 0
 assert ranks["all"].low > 0 and ranks["told all labels"].low > 0
+assert max(of.high for of in thesis.of("single").above.values()) < 0.1  # of those told one
 widest = max(side.high for net in ("exp1", "exp2") for side in curves[net]["window"].values())
 assert widest < side / 2  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation import against_null, judged
 from lcs_utils.evaluation.judged import by_picture, over_pairs
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.stats import drawn_mean, weights
@@ -18,6 +18,13 @@ def pairs(of_condition):
     own = [SimpleNamespace(sample=i, asked=f"{i}") for i in range(N)]
     null = [SimpleNamespace(sample=i, asked=f"{(i + j) % N}") for i in range(N) for j in range(1, TIMES + 1)]
     return null, np.array([of_condition[int(row.asked)] for row in null]), own
+
+
+def test_shapes_are_checked_in_tests_where_there_are_arrays():
+    """What conftest.py adds: this function itself would take anything."""
+    with pytest.raises(Exception, match=r"Type-check error.*over_pictures(.|\n)*'pictures': f64\[3\]"):
+        judged.over_pictures([], np.zeros(3))
+    assert not hasattr(judged.judge, "__wrapped__")  # without arrays, nothing is added
 
 
 def test_conditions_alone_vary_the_null_as_much_as_their_number_says():

@@ -23,7 +23,9 @@ def found(monkeypatch):
     monkeypatch.setattr(locality_above_null, "measured_nets", lambda rows, preset: [*OBEYED, "exp1_1"])
     monkeypatch.setattr(locality_above_null.net_locality, "read", lambda preset: [])
     monkeypatch.setattr(locality_above_null.net_locality, "current", lambda rows, nets, preset: LOCALITY)
-    monkeypatch.setattr(locality_above_null, "at_high_noise", lambda value: Interval(value, value, value))
+    monkeypatch.setattr(
+        locality_above_null, "at_high_noise", lambda value: Interval(value, value - 0.02, value + 0.02)
+    )
     return locality_above_null.above_null(rows)
 
 
@@ -65,6 +67,19 @@ def test_the_thesis_is_drawn_and_said(found):
     assert drawn == {(found.locality[net].value, found.above[net].value) for net in OBEYED}
     words = [text.get_text() for text in axes.texts]
     assert {"null", "hears all alike"} <= set(words) and words.count("1-3") == 4
+    axes.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text() == "1-3"]
+    bars = [
+        axes.transData.transform([(found.locality[net].value, at) for at in (of.low, of.high)])
+        for net, of in found.above.items()
+    ]
+    crossed = [
+        (box, bar)
+        for box in boxes
+        for bar in bars
+        if box.x0 < bar[0, 0] < box.x1 and box.y0 < bar[1, 1] and bar[0, 1] < box.y1
+    ]
+    assert len(boxes) == len(bars) and not crossed  # a name stands beside its error bar, not on it
     said = locality_above_null.sentence(found, ranks)
     assert said.startswith("Rank correlation 1.00 [") and said.count("\n| exp") == 2
     assert said.index("| exp1 |") < said.index("| exp2 |")

@@ -159,6 +159,13 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
         assert changed or "Nothing to be done" in said
 
 
+def test_measuring_takes_a_thread_at_least(monkeypatch, capsys):
+    monkeypatch.setattr(measures, "measure_net", lambda *_: pytest.fail("work began"))
+    with pytest.raises(SystemExit, match="2"):
+        measures.main(["measure", "exp1", "--threads", "0"])
+    assert "--threads must be >= 1, got 0" in capsys.readouterr().err
+
+
 def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
     asked = []
     monkeypatch.setattr(

@@ -21,7 +21,8 @@ from jaxtyping import Float
 from lcs_utils.evaluation import placement
 from lcs_utils.evaluation.judged import KS, Judged, judge, over_pairs, over_pictures
 from lcs_utils.evaluation.placement import TOLERANCES
-from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net
+from lcs_utils.evaluation.rates import measures
+from lcs_utils.evaluation.rows import Row, of_net
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
@@ -132,11 +133,12 @@ def obeyed(
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
     exp = trained(net, rows[0].preset)
+    found = measures(list(rows), exp)
     by_rule = {name: [rule.succeeds(row, exp) for row in rows] for name, rule in RULES.items()}
     return {name: np.array(yes, float) for name, yes in by_rule.items()} | {
-        "filled": np.array([row.placed / row.k for row in rows]),
-        "looks": np.array([row.plausibility >= PLAUSIBLE for row in rows], float),
-        "drawn": np.array([row.count for row in rows], float),
+        "filled": found["filled"],
+        "looks": found["plausible"],
+        "drawn": found["count"],
     }
 
 

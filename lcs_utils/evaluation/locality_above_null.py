@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from lcs_utils.evaluation import against_null, feature_ranks, net_locality
 from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.evaluation.claims_64 import BEYOND as K
 from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.locality_rates import at_high_noise, measured_nets
 from lcs_utils.evaluation.rows import Row
@@ -18,7 +19,6 @@ from lcs_utils.nets import trained
 from lcs_utils.stats import Interval
 
 PRESET = "small"
-K = 6  # Choice: twice what Exps. 1 to 3 saw; of six objects in training it is the most that was seen
 TOLD = {"all": "told all labels", "single": "told one"}
 
 
@@ -57,14 +57,15 @@ def above_null(rows: Sequence[Row], seed: int = 0) -> AboveNull:
     """
     asked = {row.net for row in rows if row.family == "spread" and row.k == K}
     nets = [net for net in measured_nets(rows, PRESET) if net in asked]
-    found = {net: against_null.of_nets(rows, [net], "spread", ks=[K], seed=seed).at[K].filled for net in nets}
-    known = {net: of for net, of in found.items() if of.above is not None and of.null is not None}
-    locality = net_locality.current(net_locality.read(PRESET), list(known), PRESET)
-    return AboveNull(
-        {net: at_high_noise(locality[net]) for net in known},
-        {net: of.above for net, of in known.items() if of.above is not None},
-        {net: of.null.value for net, of in known.items() if of.null is not None},
-    )
+    filled = {
+        net: against_null.of_nets(rows, [net], "spread", ks=[K], seed=seed).at[K].filled for net in nets
+    }
+    locality = net_locality.current(net_locality.read(PRESET), nets, PRESET)
+    above, null = {}, {}
+    for net, of in filled.items():
+        assert of.above is not None and of.null is not None  # random cells differ between samples
+        above[net], null[net] = of.above, of.null.value
+    return AboveNull({net: at_high_noise(locality[net]) for net in nets}, above, null)
 
 
 def ranked(found: AboveNull, seed: int = 0) -> dict[str, Correlation]:
@@ -74,20 +75,17 @@ def ranked(found: AboveNull, seed: int = 0) -> dict[str, Correlation]:
     return {words: of.correlation(seed) for words, of in there.items()}
 
 
-def said(of: Correlation) -> str:
-    """A correlation with its interval."""
-    return say_interval(Interval(of.value, of.low, of.high))
-
-
 def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
     """The correlations in words, and a table of the nets, most local first."""
-    alike = "; ".join(f"{said(of)} in the {of.nets} {words}" for words, of in ranks.items() if words != "all")
+    every = ranks["all"]
+    among = {words: of for words, of in ranks.items() if words != "all"}
+    alike = "; ".join(f"{say_interval(of)} in the {of.nets} {words}" for words, of in among.items())
     lines = [
         [net, say_interval(found.locality[net]), say_interval(found.above[net]), f"{found.null[net]:.2f}"]
         for net in sorted(found.locality, key=lambda net: -found.locality[net].value)
     ]
     head = ["64 px", "locality", f"share of {K} random cells filled, above the null", "null"]
     return (
-        f"Rank correlation {said(ranks['all'])} over {ranks['all'].nets} trainings of {ranks['all'].kinds} "
-        f"kinds of nets, {alike}.\n\n{table(head, lines)}"
+        f"Rank correlation {say_interval(every)} over {every.nets} trainings of {every.kinds} kinds of nets, "
+        f"{alike}.\n\n{table(head, lines)}"
     )

@@ -89,8 +89,10 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
             taken.append((x + dx, y + dy - FONT / 2, x + dx + wide, y + dy + FONT / 2))
 
 
-def _draw(axes: Axes, locality: Mapping[str, Interval], shares: Mapping[str, Interval], limits, legend):
-    """A named point per net, and at `legend` what colors mean."""
+def _draw(
+    axes: Axes, locality: Mapping[str, Interval], shares: Mapping[str, Interval], limits, legend
+) -> None:
+    """A named point per net, and what colors mean; `legend` is where that begins, in units of the axes."""
     points = []
     for net, share in locality.items():
         point, filled = point_style(net), shares[net]
