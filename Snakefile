@@ -279,7 +279,7 @@ rule measure_net:
 # Rows that exist, which may have been measured by hand after the mark. Like nets' rows, they are no inputs of the first run
 # and are some of the next, so the profiles leave out the rerun trigger `input`.
 KINDS = ("length_generalization", "color_generalization", "locality")
-MEASUREMENTS = [paths.shown(path) for kind in KINDS for path in (paths.RUNS / PRESET).glob(f"{kind}.csv.gz")]
+MEASUREMENTS = [paths.shown(path) for kind in KINDS for path in (paths.RUNS / PRESET).glob(f"{kind}.csv.bz2")]
 
 
 # Notebooks draw from rows and samples and need no GPU. For shipped presets they assert their claims; for new nets they print

@@ -1,7 +1,7 @@
 """Nets trained on ONE object, always at the image's center or anywhere: the offline half of Fig. 12.
 
     python -m lcs_utils.centered centered scattered --threads 1
-    python -m lcs_utils.centered sides    # how far both look, and where: data/counts/tiny/middle*.csv.gz
+    python -m lcs_utils.centered sides    # how far both look, and where: data/counts/tiny/middle*.csv.bz2
 
 CIFAR-10 shows one centered subject, and its denoisers delocalize at high noise; CLEVR shows several objects
 and its denoisers do not. The paper guesses why: one subject in the middle, not several nearly independent

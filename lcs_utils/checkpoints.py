@@ -4,9 +4,9 @@ data/checkpoints/<preset>/<name>/  model_index.json  net/  row.json  loss.csv  R
 """
 
 import argparse
+import bz2
 import copy
 import csv
-import gzip
 import io
 import json
 import re
@@ -153,9 +153,9 @@ def origin(path: Path) -> str:
     for parent in path.parents:
         if (parent / "row.json").exists():
             return json.loads((parent / "row.json").read_text())["command"]
-    if path.suffixes in ([".csv"], [".csv", ".gz"]):
+    if path.suffixes in ([".csv"], [".csv", ".bz2"]):
         stored = path.read_bytes()
-        text = (gzip.decompress(stored) if path.suffix == ".gz" else stored).decode()
+        text = (bz2.decompress(stored) if path.suffix == ".bz2" else stored).decode()
         first = text.partition("\n")[0]
         if first.startswith("#"):
             return first.lstrip("# ")

@@ -20,7 +20,7 @@
 #
 # Figs. 1 and 4 use stored samples at 64 px, beside their null. Changes at sampling are at 32 px, beside
 # theirs. Added scores are by the earlier counter, without a null
-# (`data/counts/tiny/earlier_counter.csv.gz`). The radius is the subject of A6. Under a minute on two idle
+# (`data/counts/tiny/earlier_counter.csv.bz2`). The radius is the subject of A6. Under a minute on two idle
 # cores. Preset `paper` needs nets of that size and says how to get them.
 
 # %% tags=["parameters"]

@@ -19,7 +19,7 @@
 # listens to condition $k$. We differentiate the denoiser $D$, because at high noise the Jacobian of a
 # score is dominated by its own diagonal, whatever the distribution (first table).
 #
-# This notebook uses the shipped nets and the rows in `data/counts/tiny/locality.csv.gz`. Locality along
+# This notebook uses the shipped nets and the rows in `data/counts/tiny/locality.csv.bz2`. Locality along
 # training is in A5. Preset `tiny` takes under a minute on two idle cores; preset `paper` needs nets of
 # that size and says how to get them. `cifar = True` downloads a CIFAR-10 net (143 MB).
 

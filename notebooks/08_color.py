@@ -26,7 +26,7 @@
 #
 # A color says nothing about places, so random objects match many of the asked colors. The figures
 # therefore show chance (random colors), the null, and what the counter makes of renders that show what
-# was asked. From the rows in `data/counts/*/color_generalization.csv.gz`. About a minute on two idle
+# was asked. From the rows in `data/counts/*/color_generalization.csv.bz2`. About a minute on two idle
 # cores.
 
 # %% tags=["parameters"]

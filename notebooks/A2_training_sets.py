@@ -13,7 +13,7 @@
 # label, the more a net places beyond its training.
 #
 # Except in one table, every net here is of 32 px, counted from the rows of
-# `data/counts/tiny/earlier_counter.csv.gz`, without nulls. Nothing is sampled here. Under a minute on two
+# `data/counts/tiny/earlier_counter.csv.bz2`, without nulls. Nothing is sampled here. Under a minute on two
 # idle cores.
 
 # %% tags=["parameters"]

@@ -13,7 +13,7 @@
 # is known, and does it agree with somebody who looks?
 #
 # The counter behind the rows of notebooks 07 and A5, of most of A2 and A6, and of the added scores in 06
-# (`data/counts/tiny/earlier_counter.csv.gz`) had learned from renders that our nets redrew, so it was
+# (`data/counts/tiny/earlier_counter.csv.bz2`) had learned from renders that our nets redrew, so it was
 # replaced. The first two sections are about today's counter, the third about the earlier one. Under a minute
 # on two idle cores.
 
@@ -74,7 +74,7 @@ Markdown(counter_report.named(visible.read()))
 # %% [markdown]
 # ## Where somebody looked
 # Here a vision-language model ("the eye") counted samples of six nets, enlarged and in random order, knowing
-# neither net nor K (column `counted_by` of `data/counts/hand_counts.csv.gz`). Each number says how many samples
+# neither net nor K (column `counted_by` of `data/counts/hand_counts.csv.bz2`). Each number says how many samples
 # the eye and the earlier counter counted that way. Does the mass lie on the diagonal, or to its right, where
 # the counter says more? These first looks had no controls beside them and are lenient: among clean and
 # spoiled renders (A7) the same eye passes hardly any 32 px picture.

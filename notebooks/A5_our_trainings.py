@@ -13,7 +13,7 @@
 #
 # These are 32 px nets, counted by the earlier counter, without a null: pictures judged by what another sample
 # was asked for (05 has three trainings at 64 px with theirs). The rows are in
-# `data/counts/tiny/earlier_counter.csv.gz` and `locality.csv.gz`; nothing is sampled here. Under a minute on
+# `data/counts/tiny/earlier_counter.csv.bz2` and `locality.csv.bz2`; nothing is sampled here. Under a minute on
 # two idle cores.
 
 # %% tags=["parameters"]

@@ -19,7 +19,7 @@
 #
 # The text of the paper as we have it does not give its r. With a smaller r, two labels share a patch only at
 # larger K. With a larger r, a patch shows whole objects, and with r = 15 the whole image. In training no
-# image carried two labels, so no patch did. The rows are in `data/counts/tiny/earlier_counter.csv.gz`. Under
+# image carried two labels, so no patch did. The rows are in `data/counts/tiny/earlier_counter.csv.bz2`. Under
 # a minute on two idle cores.
 
 # %% tags=["parameters"]

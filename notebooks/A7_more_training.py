@@ -102,7 +102,7 @@ Markdown(
 # ## What does the eye say?
 # A vision-language model ("the eye") judged samples of these nets and of those of 05 and A2, among clean and
 # spoiled renders. They came in random order, enlarged, without a word on where they come from (`counted_by`
-# in `data/counts/hand_counts.csv.gz`). How far do the nets stand from both controls? Does the counter, whose
+# in `data/counts/hand_counts.csv.bz2`). How far do the nets stand from both controls? Does the counter, whose
 # rates all figures show, see more or fewer objects than the eye? Diamonds: a second counter, trained after
 # the rows were counted, also on objects of one color that stand in one another. It mostly counts them as one,
 # and about every second time it says that the picture is not CLEVR (`data/checkpoints/counter64/README.md`).

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from lcs_utils import checkpoints, nets, paths
+from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.counter import command as counter_command
 from lcs_utils.counter.net import ObjectCounter
@@ -239,6 +239,36 @@ def test_a_half_written_file_is_noticed_and_continued(toy):
         lg.read_rows(toy.path)
 
 
+def test_a_file_of_rows_is_not_written_after_each_k(toy, monkeypatch):
+    written, gathering = [], store.gathering
+    monkeypatch.setattr(lg, "write_rows", lambda rows, *_: written.append(len(list(rows))))
+    lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
+    assert written == [6]  # and not after each K: other processes wait for the file
+    monkeypatch.setattr(store, "gathering", lambda add: gathering(add, every=0))
+    lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
+    assert written == [6, 2, 2, 2]
+
+
+def test_what_is_gathered_is_handed_over_when_a_block_is_interrupted():
+    found = []
+    with pytest.raises(KeyboardInterrupt), store.gathering(found.append) as keep:
+        keep([1])
+        keep([2, 3])
+        raise KeyboardInterrupt
+    assert found == [[1, 2, 3]]
+
+
+def test_a_damaged_compressed_file_is_no_traceback(tmp_path):
+    path = tmp_path / "rows.csv.bz2"
+    lg.write_rows([row(1, 1, 1), row(2, 2, 2)], path)
+    assert lg.read_rows(path) == [row(1, 1, 1), row(2, 2, 2)]
+    whole = path.read_bytes()
+    for damaged in (whole[:-9], whole[:30] + b"?" + whole[31:], b"no bzip2"):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="rows.csv.bz2 holds a line that is no row .*restore it with"):
+            lg.read_rows(path)
+
+
 def test_a_background_of_another_size_is_refused_before_sampling(toy, monkeypatch):
     sizes = {"toy": 32, "background_one": 64}
     monkeypatch.setattr(
@@ -401,7 +431,7 @@ def test_what_is_no_device_is_refused_with_what_is_allowed(module, monkeypatch, 
 def test_shipped_rows_belong_to_the_shipped_nets_and_counter():
     """Of nets whose weights did not fit, the row that was kept says which they were; snapshots leave none."""
     rows = lg.read_rows(told_path())
-    # of `earlier_counter.csv.gz`: it had learned from renders drawn over by our nets
+    # of `earlier_counter.csv.bz2`: it had learned from renders drawn over by our nets
     assert {r.counted_by for r in rows} == {"9c366c7b46ad"}
     assert {r.counted_by for r in lg.read_rows(lg.rows_path())} == {counting.counter_hash()}, (
         "measure again: another counter"

@@ -137,7 +137,7 @@ def test_damaged_rows_of_locality_are_no_missing_ones(monkeypatch):
     assert words.local() == ""
 
     def damaged(preset):
-        raise ValueError("locality.csv.gz holds a line that is no row")
+        raise ValueError("locality.csv.bz2 holds a line that is no row")
 
     monkeypatch.setattr(words.net_locality, "read", damaged)
     with pytest.raises(ValueError, match="holds a line that is no row"):

@@ -142,7 +142,7 @@ def test_what_fig_12_shows_comes_back_from_rows(tmp_path, monkeypatch):
     images = list(diffusion.from_uint8(centered.data("centered", 2).images))
     profiles = figures.middle_profiles(net, images, middle.SIGMAS)
     sides = {"centered": figures.middle_sides(profiles).numpy()}
-    monkeypatch.setattr(middle, "rows_path", lambda preset, name: tmp_path / f"{name}.csv.gz")
+    monkeypatch.setattr(middle, "rows_path", lambda preset, name: tmp_path / f"{name}.csv.bz2")
     middle.write(sides, {"centered": profiles[0]})
     look = middle.looks()["centered"]
     torch.testing.assert_close(look.x0_hat, profiles[0].x0_hat.clamp(-1, 1), atol=0.5 / 127.5 + 1e-6, rtol=0)
@@ -150,7 +150,7 @@ def test_what_fig_12_shows_comes_back_from_rows(tmp_path, monkeypatch):
     torch.testing.assert_close(look.pixels, of / of.amax((2, 3), keepdim=True), atol=1e-6, rtol=0.005)
     assert torch.equal(look.windows, profiles[0].windows) and look.windows.unique().numel() > 1
     middle.path().rename(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match="middle.csv.gz has no sides of centered, which has maps: .* sides"):
+    with pytest.raises(ValueError, match="middle.csv.bz2 has no sides of centered, which has maps: .* sides"):
         middle.looks()
     (tmp_path / "elsewhere").rename(middle.path())
     monkeypatch.setattr(middle.nets, "row", lambda *_: {"sha256": "others"})

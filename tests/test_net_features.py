@@ -214,7 +214,7 @@ def test_causes_are_measured_at_the_layers_that_a_net_has(tmp_path, monkeypatch)
         how = (layer, "flat", 0.0, "samples", "first", 2, "add_effect", 3, "")
         return net_features.FeatureRow("tiny", "stub", "w", *how, value, value, value)
 
-    file, kept = tmp_path / "features.csv.gz", row("decoder.9.scale", 1.0)
+    file, kept = tmp_path / "features.csv.bz2", row("decoder.9.scale", 1.0)
     store.write_rows(file, net_features.COMMAND, net_features.FeatureRow, [kept])
     monkeypatch.setattr(feature_causal, "LAYERS", ("encoder.0.scale", "encoder.99.scale"))
     for _ in range(2):  # what is there is left

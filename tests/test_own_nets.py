@@ -1,7 +1,7 @@
 """A user's own experiments, told of places and of colors, trained for a moment, go through every measure."""
 
+import bz2
 import csv
-import gzip
 from dataclasses import replace
 
 import pytest
@@ -108,7 +108,7 @@ def test_a_net_told_of_colors(home):
     ks = [rules.largest_k(rows, "mine_color", family="colors").value for rows in (counted, right)]
     assert ks == [0, 3]  # hardly trained
     assert 0 <= color_obeyed.conditions_obeyed(counted, 2).value <= 2
-    with gzip.open(net_locality.path(), "rt") as file:
+    with bz2.open(net_locality.path(), "rt") as file:
         lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
     mine = [line for line in lines if line["net"] == "mine_color"]
     assert len(mine) == 4 and all(float(line["window"]) > 0 and line["within_2"] == "nan" for line in mine)

@@ -187,7 +187,7 @@ def test_tables_that_a_figure_rests_on_are_copied_as_they_are(tmp_path, monkeypa
     figure = paths.FIGURES / "tiny" / "locality_above_null.json"
     site.write_sources(tmp_path, [], [figure])
     files = [file for file in json.loads(figure.read_text())["provenance"]["checkpoints"] if ".csv" in file]
-    assert any(file.endswith(".csv.gz") for file in files)
+    assert any(file.endswith(".csv.bz2") for file in files)
     said = (tmp_path / "figures" / "tiny" / "locality_above_null.md").read_text()
     for file in files:
         assert (tmp_path / file).read_bytes() == (paths.ROOT / file).read_bytes()

@@ -2,7 +2,7 @@
 for.
 """
 
-import gzip
+import bz2
 import math
 import os
 import re
@@ -137,21 +137,21 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
     for made in (
         "data/clevr32/manifest.json",
         "checkpoints/exp1/row.json",
-        "length_generalization.csv.gz",
-        "locality.csv.gz",
+        "length_generalization.csv.bz2",
+        "locality.csv.bz2",
         "sheets/exp1.webp",
         "figures/is_it_real.png",
         "figures/is_it_real.json",
     ):
         assert (here / made).exists(), (made, said[-3000:])
-    rows = gzip.decompress((here / "length_generalization.csv.gz").read_bytes()).decode().splitlines()
+    rows = bz2.decompress((here / "length_generalization.csv.bz2").read_bytes()).decode().splitlines()
     assert sum(line.startswith("exp1,") for line in rows) == len(COUNTED) * 8  # K = 1 of each family
     assert results() == before
     places = (paths.ROOT / name for name in ("runs", "data", "figures"))
     assert not [path for place in places for path in place.rglob("tiny_64")]  # all of it lies where told
     drawn = {"notebook_A1_is_it_real": 1, "reproduce": 1}
     again = {"measure_net": 1, "measure": 1} | drawn
-    for changed, follows in (("", {}), ("locality.csv.gz", drawn), ("checkpoints/exp1/row.json", again)):
+    for changed, follows in (("", {}), ("locality.csv.bz2", drawn), ("checkpoints/exp1/row.json", again)):
         if changed:  # measured, or trained, by hand
             os.utime(here / changed)
         failed, said = snakemake(tmp_path, "-n", "--cores", "1", "--config", *few)

@@ -341,7 +341,7 @@ def test_rows_and_curves_of_nets_whose_weights_are_not_shipped():
     assert not list(kept.rglob("*.safetensors")) and checkpoints.loss_curve("exp1_1")["images"][-1] > 1000
     with pytest.raises(nets.CheckpointError, match="color_1-5"):
         checkpoints.kept("color_1-5")
-    command = checkpoints.origin(paths.COUNTS / "tiny" / "features.csv.gz")
+    command = checkpoints.origin(paths.COUNTS / "tiny" / "features.csv.bz2")
     assert command.startswith("python -m lcs_utils.evaluation.net_features")
 
 

@@ -26,7 +26,7 @@ from lcs_utils.stats import Interval, as_dicts, interval
 
 CONTROLS = controls.ROWS
 # the same samples and controls, counted by `shipped.SECOND`
-SECOND = paths.COUNTS / "small" / "second_counter.csv.gz"
+SECOND = paths.COUNTS / "small" / "second_counter.csv.bz2"
 SPANS = {"K = 1–3": range(1, 4), "K = 4–6": range(4, 7), "K = 7–9": range(7, 10)}
 LABELS = {
     "render, 64 px": "clean renders",

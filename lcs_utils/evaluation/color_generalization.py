@@ -2,8 +2,8 @@
 
     python -m lcs_utils.evaluation.color_generalization color_1-3 --k 1-8 --samples 64
 
-Section 4, App. E.4. Rows live in data/counts/<preset>/color_generalization.csv.gz; those of the same weights,
-counter, seed and sampler are reused, as are samples and their sheet, as with locations.
+Section 4, App. E.4. Rows live in data/counts/<preset>/color_generalization.csv.bz2; those of the same
+weights, counter, seed and sampler are reused, as are samples and their sheet, as with locations.
 """
 
 import argparse
@@ -79,14 +79,19 @@ def measure(
 
     known = store.read_rows(path, ColorRow)
     missing = [k for k in ks if sum(same(row, k) and row.sample < samples for row in known) < samples]
-    for k in tqdm(missing, desc=net, unit="K", disable=None):
-        cond = conditions(family, k, samples, sampler.seed)
-        seed, solver, steps = sampler
-        parts = keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family, cond)
-        counted = color_rows(torch.cat(list(parts)), counter, cond, **key)
+
+    def add(counted):
+        new = {row.k for row in counted}
         with store.exclusive(path):  # another net may be measured at the same time
             stored = store.read_rows(path, ColorRow)
-            write([row for row in stored if not same(row, k) and not stale(row)] + counted, path)
+            write([r for r in stored if not (stale(r) or (r.k in new and same(r, r.k)))] + counted, path)
+
+    with store.gathering(add) as keep:
+        for k in tqdm(missing, desc=net, unit="K", disable=None):
+            cond = conditions(family, k, samples, sampler.seed)
+            seed, solver, steps = sampler
+            parts = keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family, cond)
+            keep(color_rows(torch.cat(list(parts)), counter, cond, **key))
     if family == "colors" and sampler == STANDARD and not rows_file and nets.parts(net)[2] is None:
         keep_sheet(net, preset, place, key)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
 
 CONTROLS = {"render": "clean renders", "spoiled": "renders with a fault of gross strength"}
-ROWS = paths.COUNTS / "small" / "controls.csv.gz"
+ROWS = paths.COUNTS / "small" / "controls.csv.bz2"
 # Neither the counter's training nor its test on fast renders contains these scenes. Its test on Cycles has
 # some of up to three objects, which is harmless: nothing is learned from test images.
 SEED = 5

@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.feature_matrices exp1 exp2 color_1-3
 
-Rows live in data/counts/tiny/cosines.csv.gz. Each net is measured with its untrained twin and with two
+Rows live in data/counts/tiny/cosines.csv.bz2. Each net is measured with its untrained twin and with two
 controls, permuted labels and random vectors; rows of the same weights are reused.
 """
 

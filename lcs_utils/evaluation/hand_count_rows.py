@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from lcs_utils import paths, store
 
-COUNTS = paths.COUNTS / "hand_counts.csv.gz"
+COUNTS = paths.COUNTS / "hand_counts.csv.bz2"
 
 
 class Shown(NamedTuple):

@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.length_generalization exp1 exp2 exp2/unit --k 0-12 --samples 64
 
-Rows are stored in data/counts/<preset>/length_generalization.csv.gz. Figures and tables are drawn from them;
+Rows are stored in data/counts/<preset>/length_generalization.csv.bz2. Figures and tables are drawn from them;
 `evaluation.rates` computes intervals, `evaluation.rules` K. Rows with the same weights, counter, seed and
 sampler are kept, and so are samples (under runs/): a stopped run resumes where it was, and a new counter
 recounts the old samples. NET/CHANGE is a net sampled another way (`evaluation.changes`).
@@ -146,7 +146,8 @@ def measure(
     rows_file: str | Path | None = None,
     counter_folder: str | Path | None = None,
 ) -> None:
-    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to `rows_file`) after each K.
+    """Sample and count `net` at every K of `ks`, adding to the stored rows (or to `rows_file`) as it
+    goes.
 
     Prints the expected time before it starts. `counter_folder` is another counter than the shipped one, whose
     rows belong in a file of their own. Raises ValueError before any sampling when the net does not fit the
@@ -206,20 +207,24 @@ def measure(
         f"{seconds / 60:.1f} minutes",
         flush=True,
     )
-    with tqdm(total=len(missing) * samples, desc=net, unit="sample", disable=None) as bar:
+
+    def add(counted):
+        new = {row.k for row in counted}
+        with store.exclusive(path):  # another net may be measured at the same time
+            others = [r for r in read_rows(path) if not (stale(r) or (r.k in new and same(r, r.k)))]
+            write_rows(others + counted, path, counter_folder)
+
+    with (
+        tqdm(total=len(missing) * samples, desc=net, unit="sample", disable=None) as bar,
+        store.gathering(add) as keep,
+    ):
         for k in missing:
             bar.set_postfix(K=k)
             parts = []
             for part in keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family):
                 parts.append(part)
                 bar.update(len(part))
-            counted = count_rows(torch.cat(parts), counter, k, **key)
-            with store.exclusive(path):  # another net may be measured at the same time
-                write_rows(
-                    [row for row in read_rows(path) if not same(row, k) and not stale(row)] + counted,
-                    path,
-                    counter_folder,
-                )
+            keep(count_rows(torch.cat(parts), counter, k, **key))
     if shown:
         keep_sheet(net, preset, place, key)
 

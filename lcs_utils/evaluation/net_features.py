@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.net_features exp1 exp2 exp2/unit exp1_1
 
-Rows are stored in data/counts/tiny/features.csv.gz. Each net's untrained twin, with its gains set to 1, is
+Rows are stored in data/counts/tiny/features.csv.bz2. Each net's untrained twin, with its gains set to 1, is
 measured too. Rows of the same weights and settings are kept, so a stopped run resumes where it was; rows of
 other weights are replaced.
 """

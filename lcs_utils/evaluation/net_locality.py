@@ -2,7 +2,7 @@
 
     python -m lcs_utils.evaluation.net_locality exp1 exp2 exp3 exp1_1 exp3_1
 
-Rows are stored in data/counts/tiny/locality.csv.gz; rows of the same weights are kept, rows of other weights
+Rows are stored in data/counts/tiny/locality.csv.bz2; rows of the same weights are kept, rows of other weights
 are replaced.
 """
 

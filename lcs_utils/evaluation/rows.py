@@ -132,7 +132,7 @@ def preset_of(rows: Iterable[Row]) -> str:
 
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
-    return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv.gz"
+    return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv.bz2"
 
 
 def told_path(preset: str = "tiny") -> Path:

@@ -3,8 +3,8 @@
     python -m lcs_utils.evaluation.training_free
 
 The data are a finite set of scenes with 1-3 objects, one of them labeled, for `theory.local_denoiser`: no
-net, nothing fitted. Rows are stored in data/counts/training_free.csv.gz, at the paper's locations and, with a
-null, at random cells. Samples are saved under runs/, so a new counter needs no new samples.
+net, nothing fitted. Rows are stored in data/counts/training_free.csv.bz2, at the paper's locations and,
+with a null, at random cells. Samples are saved under runs/, so a new counter needs no new samples.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from lcs_utils.evaluation.length_generalization import keep_drawing, samples_pat
 from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
-ROWS = paths.COUNTS / "training_free.csv.gz"
+ROWS = paths.COUNTS / "training_free.csv.bz2"
 RESOLUTION = 32  # as the nets of `tiny`
 FAMILIES = ("test", "spread")
 SETTINGS = ((1, 1500), (2, 1500), (3, 1500), (GRID_SIZE - 1, 1500), (2, 6000))  # (radius in cells, scenes)

@@ -104,4 +104,4 @@ def file_link(file: str) -> str:
 
 def copied(file: str) -> bool:
     """Whether the web edition includes a copy of this file of data/: tables yes, weights and pictures no."""
-    return file.endswith((".csv", ".csv.gz")) and (paths.ROOT / file).exists()
+    return file.endswith((".csv", ".csv.bz2")) and (paths.ROOT / file).exists()
