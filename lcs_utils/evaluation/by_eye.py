@@ -39,6 +39,7 @@ LABELS = {
     "exp1_1-4, 64 px": "Exp. 1 on 1–4, 64 px",
     "random_1-3, 64 px": "random number of labels, 64 px",
     "drop_one_1-3, 64 px": "one label dropped, 64 px",
+    "drop_one_1-4, 64 px": "one dropped on 1–4, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
     "exp3_r2_seed1, 64 px": "Exp. 3, seed 1",
