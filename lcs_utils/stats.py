@@ -140,11 +140,13 @@ def over_trainings(each: Sequence[Float[np.ndarray, "draws"]], seed: int) -> Flo
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     """Spearman's rank correlation in [-1, 1], ties at their mean rank. Raises ValueError unless both lists
-    vary over >= 3 points.
+    vary over >= 3 points and are finite.
     """
-    if len(a) != len(b) or len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
+    finite = bool(np.isfinite([*a, *b]).all())
+    if not finite or len(a) != len(b) or len(a) < 3 or len(set(a)) < 2 or len(set(b)) < 2:
         raise ValueError(
-            f"a rank correlation needs two varying lists of 3 or more, got {list(a)} and {list(b)}"
+            "a rank correlation needs two varying lists of 3 or more finite numbers, got "
+            f"{list(a)} and {list(b)}"
         )
 
     def ranks(v):

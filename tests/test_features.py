@@ -100,6 +100,29 @@ def test_two_correlated_blocks_bring_both_down():
         assert min(values(found, measure).values()) > 1 - 1e-6
 
 
+def test_the_own_share_is_of_lengths_not_of_squares():
+    """Two conditions together count one and a half times: taking one away moves 1.5 along its own direction
+    and 0.5 along the other's.
+    """
+
+    def respond(x_t, sigma, sets):
+        told = torch.tensor([[float(j in J) * (1.5 if len(J) == 2 else 1.0) for j in range(4)] for J in sets])
+        return {PIXELS: told.double()}
+
+    found = measures.own_share(pass_of(respond, removals=(2,))[PIXELS], (2,))
+    assert values(found, "own_share")[2] == pytest.approx(0.75)
+
+
+def test_the_cosine_of_permuted_labels_is_about_zero():
+    """Permuted labels, too, have a baseline: whatever answer stands where that without conditions would."""
+
+    def respond(x_t, sigma, sets):
+        return {PIXELS: torch.tensor([[float(j in J) for j in range(BLOCKS)] for J in sets]).double()}
+
+    found = measures.cosines(pass_of(respond, draws=400, removals=(2,))[PIXELS])
+    assert values(found, "cosine")[1] == 0 and abs(values(found, "cosine", "permuted")[1]) < 0.05
+
+
 def test_an_f_cpc_is_additive_in_its_features_and_not_in_its_pixels():
     """Def. 4 with a map that is not orthogonal; with an orthogonal one D is as additive in pixels, since
     noise stays isotropic.

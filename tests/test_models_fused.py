@@ -77,6 +77,15 @@ def test_inside_the_weights_are_constants_and_outside_they_are_not():
     assert not any("forward" in vars(module) for module in small.modules())
 
 
+def test_a_net_that_was_fused_stays_fused():
+    small, inputs = net("float32"), (torch.randn(1, 3, 8, 8), torch.zeros(1), torch.zeros(1, 4))
+    fuse_(small)
+    kept = [vars(module).get("forward") for module in small.modules()]
+    with torch.no_grad(), fused(small), fused(small):
+        assert small(*inputs).isfinite().all()
+    assert [vars(module).get("forward") for module in small.modules()] == kept and any(kept)
+
+
 def test_another_net_is_refused():
     with pytest.raises(ValueError, match="EDM2UNet can be normalized ahead, got Linear"):
         fuse_(nn.Linear(2, 2))

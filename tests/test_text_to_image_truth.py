@@ -1,6 +1,7 @@
 """Captions, training, reader and scores of the small text-to-image model: truths planted, faults seen."""
 
 import dataclasses
+import json
 from collections import Counter
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from tiny_standin import TINY
 
+from lcs_utils import store
 from lcs_utils.features import contexts, measures
 from lcs_utils.text_to_image import (
     adapter,
@@ -16,12 +18,14 @@ from lcs_utils.text_to_image import (
     loop,
     reader,
     scoring,
+    ship,
     standin,
     structure,
     success,
     training,
     truth,
 )
+from lcs_utils.text_to_image.attention import attention_maps
 from lcs_utils.text_to_image.captions import Scene
 
 
@@ -108,6 +112,30 @@ def test_training_goes_on_after_a_kill_with_the_same_bytes(found, tmp_path, monk
     assert (tmp_path / "a" / "loss.csv").read_bytes() == (tmp_path / "b" / "loss.csv").read_bytes()
     with pytest.raises(ValueError, match="state of another run .seed 0 instead of 1."):
         loop.check_about(tmp_path / "a", {"run": "t1", "seed": 1})
+
+
+def test_a_training_names_its_lengths_and_does_not_run_twice_at_once(tmp_path, monkeypatch):
+    def run(total):
+        state = loop.start(torch.nn.Linear(1, 1), 0)
+        return loop.train(
+            state, lambda net, _: net.weight.square().sum(), total, 4, 1e-3, tmp_path / "t1", {"run": "t1"}
+        )
+
+    monkeypatch.setattr(ship, "folder_of", lambda run: tmp_path / run)
+    run(8)
+    short = "python -m lcs_utils.text_to_image.training t1 --images 8"
+    assert ship.training_command("t1") == short
+    run(8)  # nothing is left: the same command
+    run(16)
+    assert ship.training_command("t1") == f"{short} && {short.removesuffix('8')}16"
+    with pytest.raises(ValueError, match="t1 was trained on 16 images already, more than the 8 asked for"):
+        run(8)
+    with store.exclusive(tmp_path / "t1" / "state.pt"):
+        with pytest.raises(RuntimeError, match="another process trains in .*t1; wait for it or stop it"):
+            run(24)
+    about = json.loads((tmp_path / "t1" / "about.json").read_text())
+    store.write_json(tmp_path / "t1" / "about.json", {"run": about["run"]})  # as states were before the list
+    assert ship.training_command("t1").endswith("t1 --images 16")
 
 
 def test_the_vae_learns_a_step_and_keeps_its_latents_statistics(found, tmp_path, monkeypatch):
@@ -226,6 +254,22 @@ def test_attention_of_an_untrained_net_knows_nothing_of_masks():
     assert {row.case for row in rows} >= {"attention mid, raw", "attention all, minus empty"}
     assert {row.control for row in rows} == {"", "other object", "shuffled"}
     assert abs(np.mean([row.value for row in rows if not row.control]) - 0.5) < 0.15
+
+
+def test_the_paper_s_baseline_is_the_empty_prompt_at_its_end_token():
+    denoiser = adapter.PromptDenoiser(standin.untrained(TINY), 64, 64)
+    tokenizer, unet = denoiser.pipeline.tokenizer, denoiser.pipeline.unet
+    assert tokenizer("").input_ids[1] == tokenizer.eos_token_id
+    latents = torch.randn(denoiser.latent_shape, generator=torch.Generator().manual_seed(0))
+    case = scoring.Case(Scene((("red", "cube"), ("blue", "cylinder"))), None, latents, None)
+    raw, less = scoring.word_attention(denoiser, case, 2.0, 0)["mid"]
+    x_t = scoring.noised(case, 2.0, 0)[None]
+    with torch.no_grad(), attention_maps(unet, [0, 1], "mid_block") as maps:
+        denoiser(x_t, torch.tensor([2.0]), denoiser.condition("")[None])
+    layers = [truth.enlarged(of[0], x_t.shape[-1])[0] for of in maps.values()]
+    start, end = torch.stack(layers).mean(0).numpy()
+    taken = raw["red"] - less["red"]
+    assert np.abs(taken - end).max() < 1e-6 < np.abs(taken - start).max()
 
 
 def test_success_is_of_what_was_told_and_not_of_another_caption(monkeypatch):

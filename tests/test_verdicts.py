@@ -241,6 +241,62 @@ def test_places_look_near_if_their_squares_are_small_and_smaller_than_before_tra
     assert claim.judge(with_side("t1", 12.0, sigma=4.0))[1] == claims.NO  # at one noise level
 
 
+def test_a_word_is_hardly_heard_at_its_object_if_it_is_not_at_any_noise_level():
+    claim = CLAIMS["Fig. 6, abstract"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == claims.PARTLY and "at σ = 2, the word removed: t1 0.64" in said
+
+    def made(high, sigma=None):
+        return [
+            r._replace(high=high)
+            if (r.net, r.measure) == ("t1", "own part") and sigma in (None, r.sigma)
+            else r
+            for r in rows
+        ]
+
+    assert claim.judge(made(0.74))[1] == claims.YES and claim.judge(made(0.76))[1] == claims.NO
+    assert (
+        "in 6 of 9 pairs"
+        in claim.judge(
+            [r for r in made(0.74) if r.sigma < 4]
+            + [
+                r._replace(high=0.76) if (r.net, r.measure) == ("t1", "own part") else r
+                for r in rows
+                if r.sigma == 4
+            ]
+        )[0]
+    )
+
+
+def test_prompts_are_additive_if_more_than_before_training_and_than_none():
+    claim = CLAIMS["Prompts, not in the paper"]
+    rows = claim.numbers("tiny")
+    assert claim.judge(rows)[1] == claims.PARTLY
+
+    def made(net, value):
+        how = {"value": value, "low": value - 0.05, "high": value + 0.05}
+        return lambda found: [
+            r._replace(**how) if (r.net, r.measure, r.control) == (net, "additivity", "") else r
+            for r in found
+        ]
+
+    assert claim.judge(made("untrained", 0.5)(made("t1", 0.9)(rows)))[1] == claims.YES
+    assert (
+        claim.judge(made("untrained", 0.9)(made("t1", 0.9)(rows)))[1] == claims.NO
+    )  # no more than untrained
+    assert claim.judge(made("untrained", -2.0)(made("t1", 0.0)(rows)))[1] == claims.NO  # no more than nothing
+
+
+def test_rows_of_a_net_that_is_missing_are_asked_for():
+    for name in ("Fig. 6, abstract", "Abstract, last version", "Fig. 7, App. G", "Prompts, not in the paper"):
+        claim = CLAIMS[name]
+        for net in ("t1", "untrained"):
+            rows = [row for row in claim.numbers("tiny") if row.net != net]
+            with pytest.raises(ValueError, match="text_to_image.study"):
+                claim.judge(rows)
+
+
 def test_a_composite_is_near_its_single_prompt_more_than_before_training():
     claim = CLAIMS["Fig. 7, App. G"]
     rows = claim.numbers("tiny")

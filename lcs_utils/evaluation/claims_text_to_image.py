@@ -16,12 +16,16 @@ def _words(preset: str) -> list[Row] | None:
     return truth.read() or None
 
 
-def _row(rows: Sequence[Row], net: str, measure: str, case: str) -> Row:
-    """A row at the middle noise level."""
-    found = [r for r in rows if (r.net, r.measure, r.case, r.control, r.sigma) == (net, measure, case, "", 2)]
-    if len(found) != 1:
-        raise ValueError(f"no row of {net}, {measure}, {case}: `{truth.COMMAND}`")
-    return found[0]
+def _levels(rows: Sequence[Row], net: str, measure: str, case: str) -> list[Row]:
+    """A number at every noise level, ascending."""
+    found = [r for r in rows if (r.net, r.measure, r.case, r.control) == (net, measure, case, "")]
+    if not found or len({r.sigma for r in found}) != len(found):
+        raise ValueError(f"no rows of {net}, {measure}, {case}, one per noise level: `{truth.COMMAND}`")
+    return sorted(found, key=lambda row: row.sigma)
+
+
+def _middle(levels: Sequence[Row]) -> Row:
+    return levels[len(levels) // 2]
 
 
 def _say(rows: Sequence[Row]) -> str:
@@ -35,13 +39,19 @@ def _heard(rows: Sequence[Row]) -> tuple[str, str]:
         "attention": "only its attention removed",
     }
     found = [
-        [_row(rows, net, "own part", f"eq. (10), {way}") for net in ("t1", "t2", "untrained")] for way in ways
+        [_levels(rows, net, "own part", f"eq. (10), {way}") for net in ("t1", "t2", "untrained")]
+        for way in ways
     ]
-    # Choice: mostly absent means nearer to chance, one half, than to one
-    verdict, held = judged([own.high < 0.75 for own, *_ in found], "ways to take a word away")
-    said = "; ".join(f"{words}: {_say(row)}" for words, row in zip(ways.values(), found, strict=True))
+    # Choice: mostly absent means nearer to chance, one half, than to one; the paper names no noise level
+    absent = [row.high < 0.75 for own, *_ in found for row in own]
+    verdict, held = judged(absent, "pairs of a way to take a word away and a noise level")
+    said = "; ".join(
+        f"{words}: {_say([_middle(of) for of in nets])}"
+        for words, nets in zip(ways.values(), found, strict=True)
+    )
+    sigma = f"{_middle(found[0][0]).sigma:g}"
     words = "share of a word's influence on two objects that falls on its own (chance .5, all of it 1)"
-    return f"{words}, {said}{held}", verdict
+    return f"{words}, at σ = {sigma}, {said}{held}", verdict
 
 
 def _near(rows: Sequence[Row]) -> tuple[str, str]:
@@ -53,12 +63,17 @@ def _near(rows: Sequence[Row]) -> tuple[str, str]:
             net: [row for row in sides if (row.net, row.case) == (net, f"eq. (9), {where}")]
             for net in ("t1", "t2", "untrained")
         }
+        if not of["t1"] or not of["untrained"]:
+            raise ValueError(f"no sides of eq. (9), {where}, of t1 and untrained: `{truth.COMMAND}`")
         pairs = list(zip(of["t1"], of["untrained"], strict=True))  # by noise level
         near.append(all(own.high <= 8 and own.high < bare.low for own, bare in pairs))
-        said.append(f"{where}: {_say([max(each, key=lambda row: row.value) for each in of.values()])}")
+        widest = [max(each, key=lambda row: row.value) for each in of.values() if each]
+        said.append(f"{where}: {_say(widest)}")
     verdict, held = judged(near, "regions")
+    n = pairs[0][0].n
+    few = " (intervals of so few are too narrow)" if n < truth.ENOUGH else ""
     words = "side of the 90 % square of eq. (9) in latents, of 16, widest over noise levels"
-    return f"{words}, {pairs[0][0].n} pictures, {'; '.join(said)}{held}", verdict
+    return f"{words}, {n} pictures{few}, {'; '.join(said)}{held}", verdict
 
 
 def _composed(rows: Sequence[Row]) -> tuple[str, str]:
@@ -66,6 +81,8 @@ def _composed(rows: Sequence[Row]) -> tuple[str, str]:
     # word's own single prompt exceeds the mean of the others', at each word, beside an untrained net's
     of = {(r.net, r.case, r.control): r.value for r in rows if r.measure == "composite cosine"}
     said, near = [], []
+    if not {"t1", "untrained"} <= {net for net, *_ in of}:
+        raise ValueError(f"no composite cosines of t1 and untrained: `{truth.COMMAND}`")
     for baseline, words in (("empty", 'minus ""'), ("mean", "minus the mean of prompts")):
         cases = [case for net, case, control in of if net == "t1" and not control and baseline in case[:5]]
         own, bare = (np.array([of[net, case, ""] for case in cases]) for net in ("t1", "untrained"))
@@ -84,11 +101,15 @@ def _composed(rows: Sequence[Row]) -> tuple[str, str]:
 def _added(rows: Sequence[Row]) -> tuple[str, str]:
     kinds = ("object and style", "two objects")
     found = [
-        [_row(rows, net, "additivity", f"{kind}, mid block") for net in ("t1", "untrained")] for kind in kinds
+        [_levels(rows, net, "additivity", f"{kind}, mid block") for net in ("t1", "untrained")]
+        for kind in kinds
     ]
-    verdict, words = judged([own.low > max(0, bare.high) for own, bare in found], "kinds of prompt")
-    said = "; ".join(f"{kind}: {_say(pair)}" for kind, pair in zip(kinds, found, strict=True))
-    return f"R2 in the mid block, {said}{words}", verdict
+    added = [own.low > max(0, bare.high) for pair in found for own, bare in zip(*pair, strict=True)]
+    verdict, words = judged(added, "pairs of a kind of prompt and a noise level")
+    said = "; ".join(
+        f"{kind}: {_say([_middle(of) for of in pair])}" for kind, pair in zip(kinds, found, strict=True)
+    )
+    return f"R2 in the mid block, at σ = {_middle(found[0][0]).sigma:g}, {said}{words}", verdict
 
 
 CLAIMS = (

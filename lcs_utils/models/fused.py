@@ -45,9 +45,15 @@ def fuse_(net: EDM2UNet) -> list[MPConv]:
 @contextmanager
 def fused(net: EDM2UNet) -> Iterator[EDM2UNet]:
     """Context in which `net` is fused by `fuse_`; at the end it is as before."""
-    layers = fuse_(net)
+    known = net.modules() if isinstance(net, EDM2UNet) else ()
+    modules = [module for module in known if isinstance(module, MPConv)]
+    before = [vars(module).get("forward") for module in modules]  # of a net that was fused already
+    fuse_(net)
     try:
         yield net
     finally:
-        for module in layers:
-            del module.forward
+        for module, forward in zip(modules, before, strict=True):
+            if forward is None:
+                del module.forward
+            else:
+                module.forward = forward

@@ -57,7 +57,8 @@ ALT = {
         "Additivity by noise level, for two objects and for an object and a style, of the denoiser and of "
         "the mid block, each net beside itself with permuted labels, which lies below minus one half: T1 is "
         "near one for styles, above an untrained net, and for two objects far below its permuted self in the "
-        "denoiser; T2 about zero for two objects and below it for styles, above its permuted self throughout."
+        "denoiser; T2 about zero in the denoiser for two objects, below it in the mid block and for styles, "
+        "above its permuted self throughout."
     ),
     "prompt_own_share": (
         "The share of a removal along its own direction by noise level, for two objects and for an object "

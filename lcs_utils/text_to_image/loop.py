@@ -97,21 +97,48 @@ def train(
 ) -> list[Log]:
     """Train until `total` images were seen, from the state in `folder` if there is one; the loss curve.
 
-    `length` is the learning-rate schedule's length in images, if not `total`.
+    `length` is the learning-rate schedule's length in images, if not `total`; about.json lists the lengths of
+    all runs that made the state (`lengths`).
 
-    Raises ValueError for a broken state and for one with other settings than `about`.
+    Raises ValueError for a broken state, one with other settings than `about` or of more than `total` images,
+    RuntimeError while another process trains in `folder`.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with store.exclusive(folder / "state.pt", wait=False):
+            return _train(state, loss_of, total, batch, peak, folder, about, length or total)
+    except BlockingIOError:
+        raise RuntimeError(f"another process trains in {folder}; wait for it or stop it") from None
+
+
+def _train(
+    state: State,
+    loss_of: Callable,
+    total: int,
+    batch: int,
+    peak: float,
+    folder: Path,
+    about: dict,
+    length: int,
+) -> list[Log]:
     remove_leftovers(folder)
-    path, rows = folder / "state.pt", []
+    path, rows, before = folder / "state.pt", [], []
     if path.exists():
         check_about(folder, about)
         state.load(path)
+        seen = int(state.seen[0])
+        if seen >= total + batch:  # the last batch may overshoot
+            raise ValueError(
+                f"{folder.name} was trained on {seen:,} images already, more than the {total:,} asked for"
+            )
+        before = lengths(folder) or [seen]
         known = store.read_rows(folder / "loss.csv", Log)
         rows = [row for row in known if row.images <= int(state.seen[0])]
     recent = [loss for loss in state.recent.tolist() if loss == loss]
+    all_lengths = before if before[-1:] == [length] else [*before, length]
 
     def save():
-        store.write_json(folder / "about.json", about)
+        store.write_json(folder / "about.json", about | {"lengths": all_lengths})
         store.write_rows(folder / "loss.csv", about["run"], Log, rows)
         state.recent.fill_(math.nan)
         state.recent[: len(recent)] = torch.tensor(recent, dtype=torch.float64)
@@ -120,7 +147,7 @@ def train(
     clock = saved = time.time()
     with tqdm(total=total, initial=int(state.seen[0]), unit="img", mininterval=10, desc=about["run"]) as bar:
         while int(state.seen[0]) < total:
-            loss, lr = step(state, loss_of, length or total, batch, peak)
+            loss, lr = step(state, loss_of, length, batch, peak)
             recent.append(loss)
             now = time.time()
             state.seen[1] += now - clock
@@ -135,6 +162,11 @@ def train(
                 saved = time.time()
     save()
     return rows
+
+
+def lengths(folder: Path) -> list[int]:
+    """The --images of the runs that made a folder's state, in order; none for states older than the list."""
+    return json.loads((folder / "about.json").read_text()).get("lengths", [])
 
 
 def check_about(folder: Path, about: dict) -> None:

@@ -211,7 +211,11 @@ def main(arguments=None) -> None:
         check_count("images", asked.images, BATCH)
     except ValueError as error:
         parser.error(str(error))
-    save(train(renders("reader"), asked.images, training.folder_of("reader")))
+    found = renders("reader")
+    try:
+        save(train(found, asked.images, training.folder_of("reader")))
+    except (ValueError, RuntimeError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
     rows = accuracy(load(), renders("held_out"))
     command = f"python -m lcs_utils.text_to_image.reader --images {asked.images}"
     store.write_rows(WEIGHTS.with_name("reader.csv"), command, Accuracy, rows)

@@ -124,11 +124,18 @@ def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) ->
     return "\n".join(lines)
 
 
-def check_controls(rows: Sequence[Row], cases: dict[str, str]) -> None:
-    """Assert that shuffled maps are at chance: 0.5 is near their interval (of many, a few miss it)."""
+def check_controls(rows: Sequence[Row], cases: dict[str, str]) -> str:
+    """Assert that shuffled maps are at chance: 0.5 is near their interval (of many, a few miss it). Returns
+    it in words.
+    """
     found = [r for r in rows if r.measure == "AUC" and r.case in cases and r.control == "shuffled"]
     assert found, "no controls are stored"
     assert all(r.low - 0.05 < 0.5 < r.high + 0.05 for r in found), found
+    held = sum(r.low <= 0.5 <= r.high for r in found)
+    return (
+        f"shuffled maps know nothing: one half is inside the interval of their AUC for {held} of "
+        f"{len(found)}, at most .05 outside it for the others, which share their shuffles"
+    )
 
 
 def map_numbers(found: Attended, asked: Sequence[Prompt], part: str = "up") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from diffusers import StableDiffusionXLPipeline
 
 from lcs_utils import store
 from lcs_utils.text_to_image.data import folded
-from lcs_utils.text_to_image.loop import Log
+from lcs_utils.text_to_image.loop import Log, lengths
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.reader import Accuracy
 from lcs_utils.text_to_image.training import BATCH, EACH_TOLD, MIN_SNR, POLICY, VAE_BATCH, folder_of
@@ -77,8 +77,14 @@ def trained(run: str) -> dict | None:
     if not (folder_of(run) / "state.pt").exists():
         return None
     images, seconds = seen(run)
-    command = f"python -m lcs_utils.text_to_image.training {run} --images {images}"
-    return {"images": images, "seconds": seconds, "command": command}
+    return {"images": images, "seconds": seconds, "command": training_command(run)}
+
+
+def training_command(run: str) -> str:
+    """The command that trained a run; of one that was continued at another length, all of them."""
+    all_lengths = lengths(folder_of(run)) or [seen(run)[0]]
+    module = "python -m lcs_utils.text_to_image.training"
+    return " && ".join(f"{module} {run} --images {length}" for length in all_lengths)
 
 
 def reader_command() -> str:
@@ -91,8 +97,7 @@ def main() -> None:
     pipeline = StableDiffusionXLPipeline.from_pretrained(folder_of("t1") / "pipeline", use_safetensors=True)
     pipeline.register_modules(vae=folded(pipeline.vae))
     (images, seconds), (vae_images, vae_seconds) = seen("t1"), seen("vae")
-    module = "python -m lcs_utils.text_to_image.training"
-    command = f"{module} vae --images {vae_images} && {module} t1 --images {images}"
+    command = f"{training_command('vae')} && {training_command('t1')}"
     loss = store.read_rows(folder_of("t1") / "loss.csv", Log)
     exact = store.read_rows(FOLDER / "reader.csv", Accuracy)
     row = {

@@ -5,7 +5,7 @@
     python -m lcs_utils.text_to_image.training t2 --images 512000   # captions tell one of them
 
 A run saves its whole state every minute; after a kill it resumes and ends with the same bytes. Choice: with
-another --images it resumes on that length's learning rates, and its row says so.
+another --images it resumes on that length's learning rates, and its row's command names all lengths.
 """
 
 import argparse
@@ -205,13 +205,16 @@ def main(arguments=None) -> None:
     except ValueError as error:
         parser.error(str(error))
     found = renders("training", each=EACH if asked.run == "vae" else EACH_TOLD)
-    if asked.run == "vae":
-        train_vae(asked.images, found, folder_of("vae"))
-    else:
-        pipeline = train_captions(
-            asked.run, asked.images, found, folder_of("vae") / "vae", folder_of(asked.run)
-        )
-        pipeline.save_pretrained(folder_of(asked.run) / "pipeline", safe_serialization=True)
+    try:
+        if asked.run == "vae":
+            train_vae(asked.images, found, folder_of("vae"))
+        else:
+            pipeline = train_captions(
+                asked.run, asked.images, found, folder_of("vae") / "vae", folder_of(asked.run)
+            )
+            pipeline.save_pretrained(folder_of(asked.run) / "pipeline", safe_serialization=True)
+    except (ValueError, RuntimeError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 if __name__ == "__main__":
