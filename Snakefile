@@ -40,9 +40,15 @@ def chosen(key, everything, usual):
     words = text.split(",")
     if key == "notebooks":
         words = [notebooks.resolve(word) for word in words]
-    if unknown := [word for word in words if word not in everything]:
+    if unknown := [word for word in words if word not in everything and not (key == "nets" and is_seed(word))]:
         raise WorkflowError(f"unknown {key} {', '.join(unknown)}; allowed: all, none, {', '.join(everything)}")
     return words
+
+
+def is_seed(word):
+    """Whether a word names a training of an experiment from another seed, as exp1_seed3."""
+    base, seed, images, change = parts(word)
+    return base in EXPERIMENTS and seed > 0 and images is None and change is None
 
 
 def number(key, usual, least=0):
@@ -95,7 +101,8 @@ CHANGED = [net for net, also in CHANGES.items() if {net.partition("/")[0], *also
 SEEN = ("A3_counter", "A4_copies")  # need counts by eye and copies, which exist for shipped nets only
 EVERY = [name for name in notebooks.names() if SHIPPED or name not in SEEN]
 KNOWN = notebook_values.known(PRESET)  # no figure knows a preset of one's own
-NOTEBOOKS = chosen("notebooks", EVERY, "none" if not KNOWN else "A1" if TRIAL else "all")
+USUAL = "A1" if {"exp1", "exp2", "exp3"} <= set(NETS) else "none"  # of a trial: A1 compares these
+NOTEBOOKS = chosen("notebooks", EVERY, "none" if not KNOWN else USUAL if TRIAL else "all")
 if NOTEBOOKS and not KNOWN:
     raise WorkflowError(f"notebooks know {', '.join(notebook_values.PRESET_NAMES)}, not {PRESET}; leave notebooks out")
 MEASURED = {"locations": "1-3" if TRIAL else None, "samples": 8 if TRIAL else None}  # K and samples, where not the defaults

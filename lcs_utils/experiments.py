@@ -51,6 +51,9 @@ class Experiment:
                 raise ValueError(f"{self.name}: {name} must be one of {', '.join(allowed)}, got {value!r}")
         policy = LABEL_POLICIES[self.labels]
         check_kind(f"label policy {self.labels}", policy, LabelPolicy, "a LabelPolicy(number, mean)")
+        for n in range(numbers[0], numbers[1] + 1):
+            what = f"label policy {self.labels}: the mean number of labels of {n} objects"
+            check_number(what, policy.mean(n), 0, n)
         check_flag(f"{self.name}: normalize_label", self.normalize_label)
         if check_count(f"{self.name}: times", self.times, None) < 1:
             raise ValueError(f"{self.name}: times must be at least 1, got {self.times}")
@@ -150,6 +153,7 @@ COLORED = replace(EXP1, name="color", condition="color")
 ONE_COLOR = replace(COLORED, name="color_single", labels="single")
 COLOR = (_on(COLORED, 1, 3), _on(ONE_COLOR, 1, 3), _on(COLORED, 1, 5), _on(COLORED, 1, 1))
 EXPERIMENTS = {e.name: e for e in (*TABLE_1, *TABLE_2, *RADIUS_SWEEP, *CONTROLS, *COLOR, LOW_NOISE)}
+OURS = frozenset(EXPERIMENTS)  # without those of one's own (`own.load`), which no figure of ours takes up
 
 
 def experiment(name: str) -> Experiment:

@@ -123,4 +123,4 @@ filled = {trained(of.cell.net).radius: of.filled for of in radii if of.cell.net 
 ordered = [filled[r] for r in sorted(filled)]
 assert all(wider.value < narrower.value for narrower, wider in zip(ordered, ordered[1:]))
 assert filled[3].low > filled[15].high
-print("the more a cell sees, the fewer cells fill (no null):", [r for r in sorted(filled)])
+print("patch nets: the more a cell sees, the fewer cells fill (no null):", [r for r in sorted(filled)])

@@ -49,6 +49,21 @@ def test_a_policy_of_your_own(monkeypatch):
     assert Experiment("mine", (1, 3), "two").labeled_share == 5 / 6
 
 
+@pytest.mark.parametrize("number", [lambda n, _: n + 1, lambda n, _: n - 3, lambda n, _: n / 2])
+def test_a_policy_that_labels_what_is_not_there_is_refused(number, monkeypatch):
+    monkeypatch.setitem(labels.LABEL_POLICIES, "odd", labels.LabelPolicy(number, lambda n: n))
+    present = torch.arange(3)[None] < torch.tensor([[1], [2], [3]])
+    with pytest.raises(ValueError, match="label policy odd: the numbers of labels are whole, 0 to that of"):
+        c.choose_labels(present, "odd")
+
+
+@pytest.mark.parametrize("mean", [lambda n: n + 1, lambda n: n - 3])
+def test_a_policy_s_mean_is_a_number_of_its_objects(mean, monkeypatch):
+    monkeypatch.setitem(labels.LABEL_POLICIES, "odd", labels.LabelPolicy(lambda n, _: n, mean))
+    with pytest.raises(ValueError, match="label policy odd: the mean number of labels of 1 objects"):
+        Experiment("mine", (1, 3), "odd")
+
+
 @pytest.mark.parametrize("policy", labels.LABEL_POLICIES)
 def test_label_policies(policy):
     n = 3

@@ -5,7 +5,8 @@ fills.
 import pytest
 from test_placement import crowd, planted
 
-from lcs_utils.evaluation import alt_texts, locality_above_null, locality_figures
+from lcs_utils.evaluation import alt_texts, locality_above_null, locality_figures, locality_rates
+from lcs_utils.evaluation.net_locality import LocalityRow
 from lcs_utils.stats import Interval
 
 OBEYED = {"exp1": 6, "random_1-3": 4, "drop_one_1-3": 2, "exp2": 0}
@@ -54,6 +55,14 @@ def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
     assert len(more.of("all").above) == 3 and set(more.of("single").locality) == {"exp2"}
     with pytest.raises(ValueError, match="3 or more"):
         found.of("single").correlation()
+
+
+def test_nets_of_one_s_own_are_not_taken_up(monkeypatch):
+    """Not even where the experiment's file is missing, without which nothing is known of them."""
+    row = planted("spread", 6, lambda rng: 6, 0, crowd, 1)[0]._replace(net="mine_1-4")
+    located = LocalityRow("mine_1-4", row.weights, 4, 0, 2.0, *[0.5] * 5)
+    monkeypatch.setattr(locality_rates, "read", lambda preset: [located])
+    assert locality_rates.measured_nets([row], "small") == []
 
 
 def test_the_thesis_is_drawn_and_said(found):

@@ -16,6 +16,7 @@ import pytest
 from lcs_utils import paths, store
 from lcs_utils.live import page as front
 from lcs_utils.live.nets import NETS
+from lcs_utils.nets import CheckpointError
 from lcs_utils.site import build as site
 from lcs_utils.site import figures as site_figures
 from lcs_utils.widgets.frames import MIME, png_bytes
@@ -180,6 +181,13 @@ def test_a_page_that_cannot_be_built_is_an_error_in_words(tmp_path, monkeypatch,
     monkeypatch.setattr(site, "build", fails)
     assert site.main(["--output", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err == "error: a formula cannot be drawn\n"
+
+    def lacks(output):
+        raise CheckpointError("no checkpoint 'exp1'")
+
+    monkeypatch.setattr(site, "build", lacks)
+    assert site.main(["--output", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err == "error: no checkpoint 'exp1'\n"
 
 
 def test_tables_that_a_figure_rests_on_are_copied_as_they_are(tmp_path, monkeypatch):

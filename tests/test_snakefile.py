@@ -214,6 +214,12 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     assert not failed and jobs(said).keys() == {
         *("render_scenes", "train_net", "measure_net", "measure", "reproduce")
     }
+    failed, said = snakemake(tmp_path, "-n", "--config", "preset=mini", "nets=exp1_seed7,exp2_seed3")
+    assert not failed and jobs(said)["train_net"] == 2  # as many seeds as one likes
+    failed, said = snakemake(tmp_path, "-n", "--config", "preset=mini", "nets=exp7_seed1")
+    assert failed and "unknown nets exp7_seed1; allowed: all, none, exp1" in said
+    failed, said = snakemake(tmp_path, "-n", "--config", "preset=tiny", "images=640", "nets=exp1")
+    assert not failed and not any(rule.startswith("notebook") for rule in jobs(said))  # A1 takes three
     failed, said = snakemake(tmp_path, *config, "notebooks=A1")
     assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
 

@@ -233,8 +233,13 @@ def test_the_sampler_counts_what_it_draws():
     assert centers[0] == pytest.approx(((cell % 16 + 0.25) / 16, (cell // 16 + 0.25) / 16), abs=0.02)
     live.canvases["A"].chosen = [0, 0, 1]
     assert live.cells == (0, cell) and not live.drawn and live.text == "A: asked for 2, press Sample"
+    live.sampler.click()
+    live.seed.value += 1  # samples of another seed
+    assert not live.drawn and live.text == "A: asked for 2, press Sample"
     live.clearer.click()
     assert live.cells == ()
+    named = ConditionSampler({"r < 3 <i>": local}, counter, k=1, steps=2)
+    assert "<b>r &lt; 3 &lt;i&gt;: asked for 1, press Sample</b>" == named.captions["r < 3 <i>"].value
     with pytest.raises(ValueError, match="256"):
         live.set_cells((256,))
     assert "image/png" in live._repr_mimebundle_()[0]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from lcs_utils.checks import check_choice, check_count, check_generator, check_tensor
+from lcs_utils.checks import check_choice, check_count, check_generator, check_tensor, shown
 from lcs_utils.clevr.grid import GRID_SIZE, TEST_LOCATIONS
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.clevr.scenes import COLORS  # also the order of the color condition
@@ -38,7 +38,14 @@ def choose_labels(
         return torch.zeros_like(present)
     noise = torch.rand(present.shape, generator=generator, device=present.device)
     rank = noise.masked_fill(~present, 2.0).argsort(1).argsort(1)  # a uniform order, absent objects last
-    return (rank < LABEL_POLICIES[policy].number(present.sum(1, keepdim=True), generator)) & present
+    there = present.sum(1, keepdim=True)
+    number = LABEL_POLICIES[policy].number(there, generator)
+    if number.is_floating_point() or bool(((number < 0) | (number > there)).any()):
+        raise ValueError(
+            f"label policy {policy}: the numbers of labels are whole, 0 to that of objects; got "
+            f"{shown(number.flatten().tolist())} for {shown(there.flatten().tolist())} objects"
+        )
+    return (rank < number) & present
 
 
 def location_grid(

@@ -26,8 +26,8 @@ def _random_number(n: "Tensor", generator: "Generator | None") -> "Tensor":
 
 LABEL_POLICIES = {  # Table 1's columns; yours: LABEL_POLICIES["two"] = LabelPolicy(...)
     "all": LabelPolicy(lambda n, _: n, lambda n: n),
-    "single": LabelPolicy(lambda n, _: n * 0 + 1, lambda n: min(n, 1)),
+    "single": LabelPolicy(lambda n, _: n.clamp(max=1), lambda n: min(n, 1)),
     "random": LabelPolicy(_random_number, lambda n: (n + 1) / 2),
-    "drop_one": LabelPolicy(lambda n, _: n - 1, lambda n: n - 1),
+    "drop_one": LabelPolicy(lambda n, _: (n - 1).clamp(min=0), lambda n: max(n - 1, 0)),
     "none": LabelPolicy(lambda n, _: n * 0, lambda n: 0),
 }

@@ -92,11 +92,10 @@ def is_it_real(
     measured = {family: against_null.along_k(rows, nets, family, seed=seed) for family in FAMILIES}
     measured = {family: found for family, found in measured.items() if found}
     if not measured:
-        command = "python -m lcs_utils.evaluation.length_generalization"
         names = " ".join(net for group in nets.values() for net in group)
-        raise ValueError(
-            f"no rows for {names}; measure them: {command} {names} --family {next(iter(FAMILIES))}"
-        )
+        preset = next((row.preset for row in rows), "PRESET")
+        command = f"python -m lcs_utils.training measure {names} --preset {preset}"
+        raise ValueError(f"no rows for {names}; measure them: {command}")
     return Real(measured, by_eye(hands, rows, nets))
 
 

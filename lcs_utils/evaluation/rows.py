@@ -166,7 +166,7 @@ def by_k(rows: Iterable[Row], net: str, family: str = "test") -> dict[int, list[
     for row in sorted(of_net(rows, net, family)):
         found.setdefault(row.k, []).append(row)
     if not found:
-        raise ValueError(
-            f"no rows for net {net!r}; measure it: python -m lcs_utils.evaluation.length_generalization {net}"
-        )
+        preset = next((row.preset for row in rows), "PRESET")
+        command = f"python -m lcs_utils.training measure {net} --preset {preset}"
+        raise ValueError(f"no rows for net {net!r}; measure it: {command}")
     return dict(sorted(found.items()))

@@ -35,6 +35,7 @@
     await script(file.place);
     const bytes = Uint8Array.from(atob(packed[file.name]), (letter) => letter.charCodeAt(0));
     delete packed[file.name]; // megabytes of text are not needed twice
+    delete scripts[file.place]; // after a failure further on they are read again
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }

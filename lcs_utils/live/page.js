@@ -221,7 +221,7 @@
       return await task();
     } catch (error) {
       console.error(error);
-      status.textContent = `That failed: ${error.message}. The stored pictures still hold.`;
+      status.textContent = `That failed: ${error.message}. `;
     } finally {
       go.disabled = answer.disabled = false;
       stop.disabled = true;
@@ -237,9 +237,20 @@
       stop.disabled = false;
       status.textContent = "Loading the nets.";
       await load();
+      const before = panels.map(({ note }) => note.textContent);
       for (const { note } of panels) note.textContent = "waiting";
-      const found = await LCS.draw(cells, number);
-      if (!found) for (const { note } of panels) if (note.textContent.startsWith("step")) note.textContent = "stopped";
+      let found = null;
+      try {
+        found = await LCS.draw(cells, number);
+      } finally {
+        if (!found) {
+          // a net that was not begun keeps its picture, and what was said of it
+          panels.forEach(({ note }, i) => {
+            if (note.textContent === "waiting") note.textContent = before[i];
+            else if (note.textContent.startsWith("step")) note.textContent = "stopped";
+          });
+        }
+      }
       status.textContent = sampled(found, cells);
       LCS.drawn = found; // the numbers behind the pictures, for the console
       await slide(); // the loaded nets can now answer there, too

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lcs_utils import notebooks, paths, store
+from lcs_utils import nets, notebooks, paths, store
 from lcs_utils.site.figures import copied, figure_page
 
 SITE = paths.ROOT / "site"
@@ -255,7 +255,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     try:
         warnings = build(output)
-    except SiteError as error:
+    except (SiteError, ValueError, nets.CheckpointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for warning in warnings:

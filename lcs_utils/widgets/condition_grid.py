@@ -1,5 +1,6 @@
 """Set conditions by clicking on the grid, sample, and see how many objects are counted (Figs. 1 and 9)."""
 
+import html
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,6 +69,8 @@ class ConditionSampler:
         }
         self.captions = {title: ipywidgets.HTML() for title in nets}
         self.seed = Number(seed, description="seed")
+        # samples of another seed go
+        self.seed.observe(lambda _: self.set_cells(self.cells), "value")
         self.sampler = Button("Sample", self.draw_samples, tooltip="sample from this condition and count")
         self.clearer = Button("Clear", lambda: self.set_cells(()), tooltip="remove all conditions")
         self.progress = Progress(steps * len(nets), tooltip="sampling")
@@ -127,7 +130,7 @@ class ConditionSampler:
             asked = f"{title}: asked for {len(self.cells)}"
             words = f"{asked}, counted {count}" if image is not None else f"{asked}, press Sample"
             frame = render(self.cells, image, centers, self.size)
-            self.captions[title].value = f"<b>{words}</b>"
+            self.captions[title].value = f"<b>{html.escape(words)}</b>"
             canvas.set_trait("status", words)
             canvas.set_trait("png", quick_png(frame))
             self.frames.append(frame)

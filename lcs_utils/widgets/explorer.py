@@ -89,7 +89,7 @@ class LocalityExplorer:
             self.fill,
             rows=rows,
             columns=columns,
-            label="Locality of three nets; choose the target pixel",
+            label=f"Locality of {len(self.maps.nets)} nets; choose the target pixel",
             heads=list(drawn.COLUMNS),
             layout={"flex": "1000 1 540px", "min_width": "0", "max_width": "100%"},
         )

@@ -117,6 +117,35 @@ def test_sample_draws_torch_s_images_and_counts_alike(front):
     print(*notes[: len(nets.NETS)], *((a - b).abs().max().item() for a, b in images), sep="\n")
 
 
+def test_a_failed_load_can_be_tried_again_and_stop_keeps_what_was_said(with_nets, open_page):
+    """Nets that were not begun keep their pictures and captions."""
+    tab = open_page()
+    tab.evaluate(
+        """() => {
+          const real = DecompressionStream;
+          let first = true;
+          window.DecompressionStream = function (kind) {
+            if (!first) return new real(kind);
+            first = false;
+            throw new Error("no memory");
+          };
+        }"""
+    )
+    notes, status = tab.locator(".live-row [data-note]"), tab.locator("#live-status")
+    of_nets, sample = slice(len(nets.NETS)), tab.get_by_role("button", name="Sample")
+    before = notes.all_inner_texts()[of_nets]
+    sample.click()
+    tab.wait_for_function(
+        "/^That failed: no memory/.test(document.querySelector('#live-status').textContent)"
+    )
+    assert notes.all_inner_texts()[of_nets] == before
+    sample.click()
+    tab.wait_for_function("/^step/.test(document.querySelector('.live-row [data-note]').textContent)")
+    tab.get_by_role("button", name="Stop").click()
+    tab.wait_for_function("!/drawing|Loading/.test(document.querySelector('#live-status').textContent)")
+    assert status.inner_text() == "Stopped." and notes.all_inner_texts()[of_nets] == ["stopped", *before[1:]]
+
+
 def test_live_answers_of_eq_10_are_torch_s(front):
     told = page.known()[0]
     for net in nets.NETS:
