@@ -91,6 +91,7 @@ PIXELS = [
     {"a": (0,), "b": (0,)},
 ]
 NO_LAW = ["p", None, torch.zeros(2), 3]
+NO_START = [None, "W", torch.eye(2), torch.eye(3) + NAN, torch.ones(2, 3, 3), torch.ones(3), torch.ones(())]
 TIMES = [torch.tensor([-1.0]), torch.tensor([2.0, 1.0]), [1.0], None, torch.tensor([NAN]), torch.zeros(0)]
 
 
@@ -145,7 +146,10 @@ TABLE = {
         lambda **k: gaussian(**k).mean,
         {
             "mean": (tensors(2), [0.0, "m", [[0.0, 0.0]], [NAN, 0.0], [0.0], None]),
-            "cov": (st.builds(spread, SEEDS, st.just(2)), [1.0, [[1.0]], -torch.eye(2), None]),
+            "cov": (
+                st.builds(spread, SEEDS, st.just(2)),
+                [1.0, [[1.0]], -torch.eye(2), torch.tensor([1e7, 1e-8]).diag(), None],
+            ),
         },
     ),
     "Product": (
@@ -623,7 +627,14 @@ TABLE = {
     "identity_loss": (
         swing_by.identity_loss,
         {
-            "W": (tensors(3, 3).map(torch.Tensor.double), [None, "W", torch.eye(2), torch.eye(3) + NAN]),
+            "W": (tensors(3, 3).map(torch.Tensor.double), NO_START),
+            "a": (rates.map(torch.Tensor.double), [None, -torch.ones(3), torch.ones(2), torch.zeros(0)]),
+        },
+    ),
+    "two_layer_terms": (
+        lambda W, a: list(swing_by.two_layer_terms(W, a)),
+        {
+            "W": (tensors(3, 3).map(torch.Tensor.double), NO_START),
             "a": (rates.map(torch.Tensor.double), [None, -torch.ones(3), torch.ones(2), torch.zeros(0)]),
         },
     ),
@@ -654,7 +665,7 @@ TABLE = {
     "one_layer": (
         swing_by.one_layer,
         {
-            "W0": (tensors(3, 3), [None, torch.eye(2), torch.eye(3) + NAN]),
+            "W0": (tensors(3, 3), NO_START),
             "a": (rates, [None, -torch.ones(3), torch.ones(2)]),
             "times": (
                 st.just(torch.tensor([0.0, 1.0])),
@@ -797,7 +808,6 @@ def test_every_public_function_is_in_the_table():
         "patch_denoiser_reference",
         "relative_fisher_gaussian",
         "independent_blocks_divergence",
-        "two_layer_terms",
         "two_layer_velocity_autograd",
     }
     compositions = (cpc, approximate_cpc, fitted_cpc, feature_cpc, lcs, lcs_alternatives)
