@@ -399,6 +399,16 @@ TABLE = {
             "cond": (sets, SETS),
         },
     ),
+    "local_conditional_denoiser by noise": (
+        lambda x_t, sigma, cond: lcs.local_conditional_denoiser(
+            COMPOSITION, lambda J, level: COMPOSITION.subsets(J), by_noise=True
+        )(x_t, sigma, cond),
+        {
+            "x_t": (tensors(3, 4), [*bad_points(4), torch.zeros(0, 4), torch.zeros(())]),
+            "sigma": (any_level, [*LEVELS, torch.zeros(0)]),
+            "cond": (sets, SETS),
+        },
+    ),
     "Sides.gap": (
         lambda left, right: results.Sides(left, right).gap,
         {
@@ -573,7 +583,10 @@ TABLE = {
             "reading": (st.sampled_from(blobs.READINGS), ["all", None]),
             "x_t": (tensors(2, 3, 3, 3), ["x", None, torch.zeros(2, 3, 4, 4), torch.full((2, 3, 3, 3), INF)]),
             "sigma": (tensors(2, positive=True), ["1", torch.ones(3), -torch.ones(2)]),
-            "cond": (st.just(torch.eye(9)[3]), ["grid", None, torch.zeros(8), torch.zeros(3, 9)]),
+            "cond": (
+                st.sampled_from([torch.eye(9)[3], torch.eye(9).bool()[4]]),
+                ["grid", None, torch.zeros(8), torch.zeros(3, 9), torch.full((9,), NAN)],
+            ),
         },
     ),
     "expected_objects": (
@@ -613,7 +626,10 @@ TABLE = {
                 st.sampled_from([torch.full((2,), s) for s in (1e-30, 0.1, 1e30)]),
                 ["1", None, torch.zeros(2), torch.ones(3), -torch.ones(2)],
             ),
-            "cond": (st.just(torch.ones(4)), [torch.ones(3)]),
+            "cond": (
+                st.just(torch.ones(4)),
+                ["x", None, torch.ones(3), torch.full((4,), NAN), torch.ones(4).to(torch.complex64)],
+            ),
         },
     ),
     "Sim": (
@@ -715,7 +731,10 @@ TABLE = {
         lambda **k: curves.learning_times(**k).nan_to_num(posinf=0.0),
         {
             "W": (tensors(2, 3, 3), [None, torch.eye(3), torch.zeros(3, 3, 3)]),
-            "times": (st.just(torch.tensor([0.0, 1.0])), [None, torch.zeros(3), torch.tensor([-1.0, 0.0])]),
+            "times": (
+                st.sampled_from([torch.tensor([0.0, 1.0]), torch.tensor([0, 3])]),
+                [None, torch.zeros(3), torch.tensor([-1.0, 0.0]), torch.zeros(2), torch.tensor([2.0, 1.0])],
+            ),
             "concepts": (st.integers(1, 3), [*COUNT, 0, 4]),
         },
     ),
