@@ -70,7 +70,7 @@ def check_positive(sigma: Tensor) -> None:
 
 
 def add_noise(x0: Tensor, sigma: Float[Tensor, "batch"], generator: torch.Generator | None = None) -> Tensor:
-    """x_t = x0 + sigma * eps. Raises ValueError unless every sigma > 0 and finite."""
+    """x_t = x0 + sigma * eps, in the dtype of x0. Raises ValueError unless every sigma > 0 and finite."""
     check_tensor("x0", x0, None, False, "float")
     levels = expand(sigma, x0)
     check_positive(sigma)
@@ -79,17 +79,19 @@ def add_noise(x0: Tensor, sigma: Float[Tensor, "batch"], generator: torch.Genera
     eps = torch.randn(
         x0.shape, generator=generator, dtype=x0.dtype, device=generator.device if generator else x0.device
     )
-    return x0 + levels * eps.to(x0.device)
+    return (x0 + levels * eps.to(x0.device)).to(x0.dtype)  # float64 levels would make float64 images
 
 
 def score(denoise: Denoiser, x_t: Tensor, sigma: Float[Tensor, "batch"], cond: Any = NO_COND) -> Tensor:
-    """grad_x log p_t(x_t | cond) = (D(x_t) - x_t) / sigma^2 (Tweedie), same shape as x_t. Raises ValueError
-    unless every sigma > 0 and finite.
+    """grad_x log p_t(x_t | cond) = (D(x_t) - x_t) / sigma^2 (Tweedie), in the shape and dtype of x_t. Raises
+    ValueError unless every sigma > 0 and finite, and for a D that is not shaped like x_t.
     """
     check_call("denoise", denoise)
+    check_tensor("x_t", x_t, None, False, "float")
     levels = expand(sigma, x_t)
     check_positive(sigma)
-    return (denoise(x_t, sigma, cond) - x_t) / levels**2
+    x0_hat = check_tensor("what denoise returns", denoise(x_t, sigma, cond), x_t.shape, False, "float")
+    return ((x0_hat - x_t) / levels**2).to(x_t.dtype)
 
 
 def training_sigmas(
@@ -205,6 +207,7 @@ def sample(
             # dx/dh = D in h = -ln sigma after division by sigma: extrapolate D linearly to the step's middle
             middle = x0_hat
             if previous is not None:
+                # logs in float32: others would change the last digits of stored samples
                 ratio = torch.tensor(levels[i - 1] / sigma).log() / torch.tensor(sigma / following).log()
                 middle = x0_hat + (x0_hat - previous) / (2 * float(ratio))
             x, previous = (following / sigma) * x + (1 - following / sigma) * middle, x0_hat

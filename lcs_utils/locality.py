@@ -53,6 +53,22 @@ def check_point(denoise: Denoiser, x_t: Tensor, sigma: float) -> None:
     check_number("sigma", sigma, 0, above=True)
 
 
+def _check_maps(influence: Tensor, first: str) -> None:
+    """Raise TypeError or ValueError unless these are maps [first, height, width], finite and >= 0."""
+    check_tensor("influence", influence, (first, "height", "width"), False, "float")
+    if not bool((influence >= 0).all() & influence.isfinite().all()):
+        raise ValueError("influence must be finite and >= 0")
+
+
+def _check_answer(x0_hat: Any, x_t: Tensor) -> Tensor:
+    """What a denoiser returns for x_t, finite: NaN would read as an influence of its own, or as none."""
+    check_tensor("what denoise returns", x0_hat, x_t.shape, False, "float")
+    if not bool(x0_hat.isfinite().all()):
+        found = x0_hat[~x0_hat.isfinite()][0].item()
+        raise ValueError(f"what denoise returns must be finite, got {found} in it")
+    return x0_hat
+
+
 def batched(cond: Any) -> Any:
     """A condition as a denoiser gets it for one image: a vector as a batch of one, anything else as it is."""
     return cond[None] if torch.is_tensor(cond) and cond.ndim == 1 else cond
@@ -69,8 +85,8 @@ def pixel_influence(
     """eq. (9): G(u, v) = mean over channel pairs of |d D_c(x_t)[u] / d x_c'[v]| for every target pixel u.
 
     One forward pass serves all targets; their vector-Jacobian products run `chunk` targets at a time.
-    Raises ValueError for a target outside the image and for a denoiser whose output is not shaped like x_t or
-    does not depend differentiably on it; TypeError for values of other kinds.
+    Raises ValueError for a target outside the image and for a denoiser whose output is not finite, not shaped
+    like x_t or does not depend differentiably on it; TypeError for values of other kinds.
     """
     check_point(denoise, x_t, sigma)
     check_count("chunk", chunk, 1)
@@ -78,8 +94,7 @@ def pixel_influence(
     pixels = check_targets(targets, height, width).to(x_t.device)
     with torch.enable_grad():
         x = x_t.detach()[None].clone().requires_grad_()
-        x0_hat = denoise(x, x.new_full((1,), float(sigma)), batched(cond))
-    check_tensor("what denoise returns", x0_hat, x.shape, False, "float")
+        x0_hat = _check_answer(denoise(x, x.new_full((1,), float(sigma)), batched(cond)), x)
     maps = []
     for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
         index = torch.arange(len(rows), device=x.device)
@@ -150,7 +165,7 @@ def condition_influence(
 
     `without` holds C without c_k for each k, in the order of the result. Conditions that are tensors share
     one batched forward pass of at most `chunk` + 1 images, others are run one by one. Raises ValueError for
-    a k that is not active and for a denoiser whose output is not shaped like x_t.
+    a k that is not active and for a denoiser whose output is not finite or not shaped like x_t.
     """
     check_point(denoise, x_t, sigma)
     check_count("chunk", chunk, 1)
@@ -168,8 +183,7 @@ def condition_influence(
 
         def run(conds, c):
             x = x_t.expand(len(conds), *x_t.shape)
-            x0_hat = denoise(x, x_t.new_full((len(conds),), float(sigma)), c)
-            return check_tensor("what denoise returns", x0_hat, x.shape, False, "float")
+            return _check_answer(denoise(x, x_t.new_full((len(conds),), float(sigma)), c), x)
 
         for start in range(0, len(removed), chunk):
             conds = [cond] * (start == 0) + removed[start : start + chunk]
@@ -193,14 +207,12 @@ def locality_window(
     Raises ValueError unless 0 < share <= 1 and power > 0, for targets outside the image, for influence that
     is not finite and >= 0.
     """
-    check_tensor("influence", influence, ("targets", "height", "width"), False, "float")
+    _check_maps(influence, "targets")
     check_number("share", share, 0, 1, above=True)
     check_number("power", power, 0, 100, above=True)
     pixels = check_targets(targets, *influence.shape[1:]).to(influence.device)
     if len(pixels) != len(influence):
         raise ValueError(f"need one map per target, got {len(influence)} maps, {len(pixels)} targets")
-    if not bool((influence >= 0).all() & influence.isfinite().all()):
-        raise ValueError("influence must be finite and >= 0")
     held = within_squares(influence.double() ** power, pixels).cumsum(1)
     enough = held >= share * held[:, -1:] * (1 - 1e-9)
     return torch.where(held[:, -1] > 0, 2 * enough.long().argmax(1) + 1, 0)
@@ -227,9 +239,9 @@ def conditional_locality(
     influence[k] is eq. (10) for the condition in cell cells[k] (row * grid_size + column). Only pixels within
     `around` cells of any of them count, where objects are drawn, each weighted by its response. Distances are
     the larger of rows and columns. NaN if nothing responds. Raises ValueError if grid_size does not divide
-    the image, and for cells outside the grid.
+    the image, for cells outside the grid, and for influence that is not finite and >= 0.
     """
-    check_tensor("influence", influence, ("removed", "height", "width"), False, "float")
+    _check_maps(influence, "removed")
     check_count("grid_size", grid_size, 1)
     cells = check_counts("cells", cells, 0, grid_size**2 - 1, least=1)
     check_count("reach", reach)

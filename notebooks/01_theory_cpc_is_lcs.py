@@ -59,6 +59,10 @@ for j in J:
 # **Eq. (1)**: $s_t(x;c_J)[i]=\partial_i\log p_t(x_{N_i}\mid c_{L_i})$, one pixel at a time. Lemma 1
 # takes $N_i=M_j, L_i=\{j\}$ inside an active block and $N_i=M_J^c, L_i=\{\}$ outside all of them. (Both
 # formulas are our reconstruction from the paper's text.)
+#
+# In words: $c_J$ are the active conditions, $M_j$ the pixels of condition $j$'s block and $M_J^c$ those of
+# no active block. $N_i$ and $L_i$ are the pixels and the conditions that pixel $i$ may see. $p_t$ is $p$
+# with noise $\sigma$.
 
 # %%
 sigma, x = 0.7, 2 * torch.randn(n, generator=torch.Generator().manual_seed(seed)).double()
@@ -159,7 +163,8 @@ widgets.frame_slider(frames, [f"{s:.2f}" for s in stops], "noise level sigma", s
 # line integrals add up block by block, so $p(\cdot\mid c_J)$ is a product over the blocks. This is
 # eq. (2) if each factor is also the same for every $J$. That half is what $L_i$ stands for, and a
 # single $J$ cannot show it. The paper says "equivalence" and proves one direction; this is our check of
-# the other. With one light shared by all blocks the sum must be wrong.
+# the other. With one light shared by all blocks the sum must be wrong; its row shows the pair of points
+# with the largest gap of 16.
 
 # %%
 product, lit = breaks.product, breaks.shared_light

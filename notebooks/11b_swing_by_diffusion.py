@@ -107,9 +107,9 @@ assert study.falls[0] == 0 and 0 < sum(study.falls) <= 3  # where there is somet
 # %% [markdown]
 # ## What to look for, and what differs
 # - **Little swing-by here.** The seen combinations are learned. The unseen one is learned only at the largest
-#   diversity, and there it is gained step by step. A few runs fall by more than chance (table). One of them,
-#   at the middle diversity, falls from the little that it had to almost nothing and comes back. Without
-#   diversity, 11 becomes a disk of a training cluster.
+#   diversity, and there it is gained step by step. A few runs fall (table), where less than one would if
+#   each run's share only rose. One of them, at the middle diversity, falls from the little that it had to
+#   almost nothing and comes back. Without diversity, 11 becomes a disk of a training cluster.
 # - **A reading can make a fall.** An earlier version found falls in most runs. Its reading (bright area, hue)
 #   could not say "neither", so noise and fragments counted as right for no reason, and stopped counting when
 #   the images became disks.

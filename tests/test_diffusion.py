@@ -123,6 +123,38 @@ def test_score_is_tweedie():
     torch.testing.assert_close(ours, MIXTURE.score(x, sigma), rtol=1e-9, atol=1e-9)
 
 
+def test_a_score_has_the_shape_and_dtype_of_its_images():
+    """One image was broadcast over the batch; float64 levels made float64 images of float32 ones."""
+    x, sigma = unit_noise(4).float(), torch.full((4,), 0.5, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"what denoise returns must have shape \[4, 2\], got \[1, 2\]"):
+        diffusion.score(lambda x, sigma, cond: x[:1], x, sigma)
+    assert diffusion.score(MIXTURE.denoise, x, sigma).dtype == torch.float32
+    assert diffusion.add_noise(x, sigma).dtype == torch.float32
+    assert diffusion.add_noise(x.double(), sigma.float()).dtype == torch.float64
+
+
+@pytest.mark.parametrize("solver", diffusion.SOLVERS)
+def test_a_step_holds_the_level_after_it_and_the_latest_answer(solver):
+    answers, sigmas = [], diffusion.karras_sigmas(3)
+
+    def denoise(x, sigma, cond):
+        answers.append(MIXTURE.denoise(x, sigma))
+        return answers[-1]
+
+    levels = []
+    for step in diffusion.sample(denoise, unit_noise(3), sigmas, solver=solver):
+        assert torch.equal(step.x0_hat, answers[-1]) and (step.sigma == 0) == torch.equal(
+            step.x_t, answers[-1]
+        )
+        levels.append(step.sigma)
+    assert levels == sigmas[1:].tolist()
+
+
+def test_bytes_reach_both_ends_of_the_data():
+    images = torch.tensor([0, 51, 204, 255], dtype=torch.uint8)
+    torch.testing.assert_close(diffusion.from_uint8(images), torch.tensor([-1.0, -0.6, 0.6, 1.0]))
+
+
 def test_conditions_reach_the_denoiser_untouched():
     seen = []
 

@@ -125,7 +125,7 @@ TABLE = {
         diffusion.score,
         {
             "denoise": (st.just(shrink), NO_CALL),
-            "x_t": (images, NO_TENSOR),
+            "x_t": (images, NO_IMAGES),
             "sigma": (levels, LEVELS),
             "cond": (st.none(), []),
         },
@@ -246,7 +246,17 @@ TABLE = {
     "conditional_locality": (
         locality.conditional_locality,
         {
-            "influence": (squares, [*NO_TENSOR, torch.ones(4, 4), torch.ones(3, 4, 4), torch.ones(2, 4, 5)]),
+            "influence": (
+                squares,
+                [
+                    *NO_TENSOR,
+                    torch.ones(4, 4),
+                    torch.ones(3, 4, 4),
+                    torch.ones(2, 4, 5),
+                    torch.full((2, 4, 4), NAN),
+                    -torch.ones(2, 4, 4),
+                ],
+            ),
             "cells": (st.just([0, 3]), ["03", None, [], [0, 4], [0, -1], [0, 1.5], [0]]),
             "grid_size": (st.just(2), [*COUNT, 0, 3]),
             "reach": (st.integers(0, 3), COUNT),

@@ -204,9 +204,14 @@ def test_profile_is_its_parts():
     without = locality.without_each(cond)
     found = locality_profile.profile(additive, x0, eps, (0.1, 2.0), cond, without, TARGETS)
     assert found.sigmas == (0.1, 2.0) and found.removed == (0, 2)
-    torch.testing.assert_close(found.x_t[1], x0 + 2 * eps)
-    again = locality.condition_influence(additive, found.x_t[1], 2.0, cond, without)
-    torch.testing.assert_close(found.conditions[1], again)
+    for i, sigma in enumerate(found.sigmas):
+        x_t, level = x0 + sigma * eps, torch.tensor([sigma], dtype=torch.float64)
+        torch.testing.assert_close(found.x_t[i], x_t)
+        torch.testing.assert_close(found.x0_hat[i], additive(x_t[None], level, cond)[0])
+        heard = locality.pixel_influence(additive, x_t, sigma, cond, TARGETS)
+        torch.testing.assert_close(found.pixels[i], heard)
+        again = locality.condition_influence(additive, x_t, sigma, cond, without)
+        torch.testing.assert_close(found.conditions[i], again)
     assert found.windows.tolist() == [[1] * 4] * 2
     assert locality_profile.profile(additive, x0, eps, (0.1,), cond, {}, TARGETS).conditions.shape == (
         1,
@@ -245,6 +250,28 @@ def test_wrong_use_says_what_is_wrong():
         locality.locality_window(torch.full((1, 3, 3), float("nan")), [(1, 1)])
     with pytest.raises(ValueError, match="grid_size"):
         locality.conditional_locality(torch.ones(1, 4, 4), [0], 3, 1)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_maps_that_are_no_influence_have_no_locality(wrong):
+    """A negative entry gave a share of -2, and NaN read as "nothing responds"."""
+    maps = torch.ones(2, 4, 4)
+    maps[1, 3, 3] = wrong
+    with pytest.raises(ValueError, match="influence must be finite and >= 0"):
+        locality.conditional_locality(maps, [0, 3], 2, 0)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_denoiser_that_breaks_down_is_named(wrong):
+    x, cond = normal(C, H, W), torch.tensor([1.0, 0.0, 1.0])
+
+    def broken(x_t, sigma, cond):
+        return additive(x_t, sigma, cond) + wrong
+
+    with pytest.raises(ValueError, match=f"what denoise returns must be finite, got {wrong}"):
+        locality.pixel_influence(broken, x, 1.0, cond, TARGETS)
+    with pytest.raises(ValueError, match=f"what denoise returns must be finite, got {wrong}"):
+        locality.condition_influence(broken, x, 1.0, cond, locality.without_each(cond))
 
 
 @pytest.mark.parametrize("layer", [torch.nn.Dropout(0.1), torch.nn.BatchNorm2d(3)])

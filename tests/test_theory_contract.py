@@ -91,6 +91,7 @@ PIXELS = [
     {"a": (0,), "b": (0,)},
 ]
 NO_LAW = ["p", None, torch.zeros(2), 3]
+NO_START = [None, "W", torch.eye(2), torch.eye(3) + NAN, torch.ones(2, 3, 3), torch.ones(3), torch.ones(())]
 TIMES = [torch.tensor([-1.0]), torch.tensor([2.0, 1.0]), [1.0], None, torch.tensor([NAN]), torch.zeros(0)]
 
 
@@ -145,7 +146,10 @@ TABLE = {
         lambda **k: gaussian(**k).mean,
         {
             "mean": (tensors(2), [0.0, "m", [[0.0, 0.0]], [NAN, 0.0], [0.0], None]),
-            "cov": (st.builds(spread, SEEDS, st.just(2)), [1.0, [[1.0]], -torch.eye(2), None]),
+            "cov": (
+                st.builds(spread, SEEDS, st.just(2)),
+                [1.0, [[1.0]], -torch.eye(2), torch.tensor([1e7, 1e-8]).diag(), None],
+            ),
         },
     ),
     "Product": (
@@ -395,6 +399,16 @@ TABLE = {
             "cond": (sets, SETS),
         },
     ),
+    "local_conditional_denoiser by noise": (
+        lambda x_t, sigma, cond: lcs.local_conditional_denoiser(
+            COMPOSITION, lambda J, level: COMPOSITION.subsets(J), by_noise=True
+        )(x_t, sigma, cond),
+        {
+            "x_t": (tensors(3, 4), [*bad_points(4), torch.zeros(0, 4), torch.zeros(())]),
+            "sigma": (any_level, [*LEVELS, torch.zeros(0)]),
+            "cond": (sets, SETS),
+        },
+    ),
     "Sides.gap": (
         lambda left, right: results.Sides(left, right).gap,
         {
@@ -569,7 +583,10 @@ TABLE = {
             "reading": (st.sampled_from(blobs.READINGS), ["all", None]),
             "x_t": (tensors(2, 3, 3, 3), ["x", None, torch.zeros(2, 3, 4, 4), torch.full((2, 3, 3, 3), INF)]),
             "sigma": (tensors(2, positive=True), ["1", torch.ones(3), -torch.ones(2)]),
-            "cond": (st.just(torch.eye(9)[3]), ["grid", None, torch.zeros(8), torch.zeros(3, 9)]),
+            "cond": (
+                st.sampled_from([torch.eye(9)[3], torch.eye(9).bool()[4]]),
+                ["grid", None, torch.zeros(8), torch.zeros(3, 9), torch.full((9,), NAN)],
+            ),
         },
     ),
     "expected_objects": (
@@ -609,7 +626,10 @@ TABLE = {
                 st.sampled_from([torch.full((2,), s) for s in (1e-30, 0.1, 1e30)]),
                 ["1", None, torch.zeros(2), torch.ones(3), -torch.ones(2)],
             ),
-            "cond": (st.just(torch.ones(4)), [torch.ones(3)]),
+            "cond": (
+                st.just(torch.ones(4)),
+                ["x", None, torch.ones(3), torch.full((4,), NAN), torch.ones(4).to(torch.complex64)],
+            ),
         },
     ),
     "Sim": (
@@ -623,7 +643,14 @@ TABLE = {
     "identity_loss": (
         swing_by.identity_loss,
         {
-            "W": (tensors(3, 3).map(torch.Tensor.double), [None, "W", torch.eye(2), torch.eye(3) + NAN]),
+            "W": (tensors(3, 3).map(torch.Tensor.double), NO_START),
+            "a": (rates.map(torch.Tensor.double), [None, -torch.ones(3), torch.ones(2), torch.zeros(0)]),
+        },
+    ),
+    "two_layer_terms": (
+        lambda W, a: list(swing_by.two_layer_terms(W, a)),
+        {
+            "W": (tensors(3, 3).map(torch.Tensor.double), NO_START),
             "a": (rates.map(torch.Tensor.double), [None, -torch.ones(3), torch.ones(2), torch.zeros(0)]),
         },
     ),
@@ -654,7 +681,7 @@ TABLE = {
     "one_layer": (
         swing_by.one_layer,
         {
-            "W0": (tensors(3, 3), [None, torch.eye(2), torch.eye(3) + NAN]),
+            "W0": (tensors(3, 3), NO_START),
             "a": (rates, [None, -torch.ones(3), torch.ones(2)]),
             "times": (
                 st.just(torch.tensor([0.0, 1.0])),
@@ -704,7 +731,10 @@ TABLE = {
         lambda **k: curves.learning_times(**k).nan_to_num(posinf=0.0),
         {
             "W": (tensors(2, 3, 3), [None, torch.eye(3), torch.zeros(3, 3, 3)]),
-            "times": (st.just(torch.tensor([0.0, 1.0])), [None, torch.zeros(3), torch.tensor([-1.0, 0.0])]),
+            "times": (
+                st.sampled_from([torch.tensor([0.0, 1.0]), torch.tensor([0, 3])]),
+                [None, torch.zeros(3), torch.tensor([-1.0, 0.0]), torch.zeros(2), torch.tensor([2.0, 1.0])],
+            ),
             "concepts": (st.integers(1, 3), [*COUNT, 0, 4]),
         },
     ),
@@ -797,7 +827,6 @@ def test_every_public_function_is_in_the_table():
         "patch_denoiser_reference",
         "relative_fisher_gaussian",
         "independent_blocks_divergence",
-        "two_layer_terms",
         "two_layer_velocity_autograd",
     }
     compositions = (cpc, approximate_cpc, fitted_cpc, feature_cpc, lcs, lcs_alternatives)

@@ -5,6 +5,7 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import diffusion
+from lcs_utils.theory import divergence
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian
 from lcs_utils.theory.divergence import kl
 
@@ -89,6 +90,36 @@ def test_kl_closed_form_against_torch_and_monte_carlo():
     assert sampled.error > 0 and abs(sampled.value - exact.value) < 4 * sampled.error
     wrong = kl(split, EXAMPLES["mixture"], 20_000, torch.Generator().manual_seed(0))
     assert abs(wrong.value - exact.value) > 4 * wrong.error
+
+
+def test_a_covariance_that_rounding_makes_singular_is_refused():
+    """Its log volume is NaN, and a KL of NaN read as 0: identical laws."""
+    axes = torch.linalg.qr(points(3, 3)).Q
+    for smallest, fits in ((1e-13, True), (1e-15, False)):
+        cov = axes @ torch.tensor([1.0, 1.0, smallest]).double().diag() @ axes.T * 1e6
+        if fits:
+            assert kl(gaussian(torch.zeros(3), cov), random_mixture(1, 3)).value > 1
+        else:
+            with pytest.raises(ValueError, match="eigenvalue above 1e-12 and 1e-14 of the largest, got"):
+                gaussian(torch.zeros(3), cov)
+
+
+def test_a_divergence_that_is_no_number_is_an_error(monkeypatch):
+    p = EXAMPLES["gaussian"]
+    monkeypatch.setattr(divergence, "gaussian_kl", lambda *_: torch.tensor(float("nan")))
+    with pytest.raises(ValueError, match="must be a number, got nan"):
+        kl(p, p)
+
+
+def test_the_errors_of_a_product_add_in_squares():
+    """A product's KL is the sum over its blocks, and the blocks' samples are independent."""
+    p, q = (Product(((0, 1), (2, 3)), (random_mixture(2, 2, s), random_mixture(2, 2, s + 1))) for s in (0, 5))
+    found = kl(p, q, 500, torch.Generator().manual_seed(0))
+    g = torch.Generator().manual_seed(0)
+    parts = [kl(a, b, 500, g) for a, b in zip(p.factors, q.factors)]
+    assert found.value == pytest.approx(sum(part.value for part in parts))
+    assert found.error == pytest.approx(sum(part.error**2 for part in parts) ** 0.5)
+    assert found.error > max(part.error for part in parts) > 0
 
 
 def test_images_keep_their_shape_and_dtype():

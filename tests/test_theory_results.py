@@ -204,7 +204,9 @@ def test_claim_2_orthogonal_maps_commute_and_others_do_not():
     p = gaussian([1.0, -0.5], [[1.0, 0.4], [0.4, 0.6]])
     sigmas = [0.05, 0.2, 1.0, 5.0, 25.0, 125.0]
     commuting = feature_space.claim_2(p, rotation(0.7), sigmas)
-    assert max(abs(v) for v in commuting.laws + commuting.scores + commuting.denoisers) < 1e-10
+    zeros = commuting.laws + commuting.scores + commuting.relative + commuting.denoisers
+    assert max(map(abs, zeros)) < 1e-10
+    assert commuting.identity[0] > 0.5 and min(commuting.identity) > 0  # a turn still changes the law
     A = torch.tensor([[1.0, 0.8], [-0.3, 1.5]], dtype=torch.float64)
     other = feature_space.claim_2(p, A, sigmas)
     assert all(a > b for a, b in zip(other.identity, other.identity[1:]))

@@ -210,7 +210,7 @@ def two_layer_flow(
     Raises ValueError unless times increase from >= 0, W0 is symmetric without negative eigenvalues (it is U
     U^T) and every a >= 0, and for times that need more than a million steps.
     """
-    check(W0, a)
+    check(W0, a, stack=True)
     moments = [0.0, *check_times(times)]
     if any(later < earlier for earlier, later in zip(moments, moments[1:])):
         raise ValueError(f"times must increase from >= 0, got {shown(moments[1:])}")
@@ -270,9 +270,9 @@ def random_starts(
     return U @ U.mT / dim
 
 
-def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> None:
-    """Raise ValueError unless W is [.. dim dim], of one start or more, finite, for the dim of the rates `a`,
-    which must be >= 0.
+def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"], stack: bool = False) -> None:
+    """Raise ValueError unless W is [dim dim], or [.. dim dim] with at least one start if `stack`, and finite,
+    for the dim of the rates `a`, which must be >= 0.
     """
     check_tensor("the rates a", a, (None,))
     if not isinstance(W, Tensor):
@@ -280,9 +280,10 @@ def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"]) -> 
     if len(a) == 0:
         raise ValueError("there must be at least one rate, got none")
     if W.shape[-2:] != (len(a), len(a)):
-        raise ValueError(
-            f"W must be {len(a)} x {len(a)} to fit {len(a)} rates, got {W.shape[-2]} x {W.shape[-1]}"
-        )
+        found = " x ".join(map(str, W.shape)) or "a number"
+        raise ValueError(f"W must be {len(a)} x {len(a)} to fit {len(a)} rates, got {found}")
+    if W.ndim > 2 and not stack:
+        raise ValueError(f"W must be one start {len(a)} x {len(a)}, got a stack of shape {list(W.shape)}")
     if W.numel() == 0:
         raise ValueError(f"W must hold at least one start, got shape {list(W.shape)}")
     if bool((a < 0).any()):

@@ -6,7 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lcs_utils.theory.checks import check_count, check_curve, check_number, check_tensor, check_times
+from lcs_utils.theory.checks import (
+    check_count,
+    check_curve,
+    check_number,
+    check_tensor,
+    check_times,
+    shown,
+)
 
 
 def rise(loss: Float[Tensor, "*lead times"]) -> Float[Tensor, "*lead"]:
@@ -44,11 +51,14 @@ def learning_times(
 ) -> Float[Tensor, "concepts"]:
     """When each of the first `concepts` diagonal entries first reaches 1/2: the order of learning.
 
-    Interpolated linearly between `times`; infinity for a concept that is never learned. Raises ValueError
-    unless there is a W for each time and 1 <= concepts <= dim.
+    Interpolated linearly between `times`; infinity for a concept that is never learned. In the dtype of
+    `times`, float64 if they are whole numbers. Raises ValueError unless times increase, there is a W for
+    each and 1 <= concepts <= dim.
     """
-    times_given = check_times(times)
-    check_tensor("W", W, (len(times_given), None, None))
+    moments = check_times(times)
+    if any(later <= earlier for earlier, later in zip(moments, moments[1:])):
+        raise ValueError(f"times must increase, got {shown(moments)}")
+    check_tensor("W", W, (len(moments), None, None))
     check_count("concepts", concepts, 1, W.shape[-1])
     reached = []
     for w in W.diagonal(dim1=-2, dim2=-1)[:, :concepts].T:
@@ -60,4 +70,4 @@ def learning_times(
         part = 1.0 if k == 0 else float((0.5 - w[k - 1]) / (w[k] - w[k - 1]))
         earlier = times[max(k - 1, 0)]
         reached.append(float(earlier + part * (times[k] - earlier)))
-    return torch.tensor(reached, dtype=times.dtype)
+    return torch.tensor(reached, dtype=times.dtype if times.is_floating_point() else torch.float64)

@@ -26,6 +26,7 @@ from lcs_utils.diffusion import Denoiser, expand
 from lcs_utils.theory.checks import (
     check_count,
     check_generator,
+    check_grid,
     check_levels,
     check_list,
     check_number,
@@ -180,16 +181,10 @@ class Blobs:
 
 
 def check_grids(blobs: Blobs, cond: Tensor, batch: int) -> Bool[Tensor, "batch cells"]:
-    """Location grids [batch cells] or [cells] as booleans [batch cells]. Raises ValueError naming both."""
-    try:
-        cond = torch.as_tensor(cond)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"cond must be a grid of counts, got {shown(cond)}") from None
-    if cond.shape not in ((blobs.cells,), (batch, blobs.cells)):
-        raise ValueError(
-            f"cond must have shape [{blobs.cells}] or [{batch}, {blobs.cells}], got {list(cond.shape)}"
-        )
-    return (cond > 0).expand(batch, -1)
+    """Location grids [batch cells] or [cells] as booleans [batch cells]. Raises ValueError for other shapes
+    and for counts that are not finite.
+    """
+    return check_grid(cond, blobs.cells, batch) > 0
 
 
 def _windows(blobs: Blobs, radius: int | None) -> Int[Tensor, "cells w"]:

@@ -115,6 +115,19 @@ def check_sets(Js: Any, known: Iterable | None = None) -> list[frozenset]:
     return [check_conditions(J, known) for J in check_list("the sets of conditions Js", Js, 1)]
 
 
+def check_grid(cond: Any, cells: int, batch: int) -> Tensor:
+    """Location grids of finite counts, [cells] or [batch, cells], as [batch, cells]."""
+    try:
+        grid = torch.as_tensor(cond)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"cond must be a grid of counts, got {shown(cond)}") from None
+    if grid.is_complex():
+        raise TypeError(f"cond must hold real numbers, got {grid.dtype}")
+    if grid.shape not in ((cells,), (batch, cells)):
+        raise ValueError(f"cond must have shape [{cells}] or [{batch}, {cells}], got {list(grid.shape)}")
+    return check_entries("cond", grid).expand(batch, -1)
+
+
 def check_times(times: Any) -> list[float]:
     """Times >= 0 as a list. Raises ValueError for negative times, and for none."""
     listed = check_tensor("times", times, (None,)).tolist()

@@ -38,7 +38,8 @@ Sigma = Float[Tensor, "batch"] | None
 class GaussianMixture:
     """sum_k weights[k] N(means[k], covs[k]) on R^n, at least one component, weights > 0 with sum 1.
 
-    Raises ValueError naming a singular covariance (an eigenvalue below 1e-12).
+    Raises ValueError naming a covariance whose smallest eigenvalue is not above 1e-12, or not above 1e-14 of
+    its largest: rounding then decides about volumes and inverses.
     """
 
     weights: Float[Tensor, "k"]
@@ -58,13 +59,17 @@ class GaussianMixture:
             raise ValueError(f"weights must be > 0 and sum to 1, got {self.weights.tolist()}")
         total = self.weights.sum()  # 1 +- 1e-7 for float32 weights
         object.__setattr__(self, "weights", self.weights / total)
-        shifted = self.covs - 1e-12 * torch.eye(n, dtype=torch.float64)
-        failed = torch.linalg.cholesky_ex(shifted).info
         symmetric = torch.isclose(self.covs, self.covs.mT, atol=1e-9).flatten(1).all(1)
-        for i in ((failed > 0) | ~symmetric).nonzero().flatten().tolist():
-            smallest = float(torch.linalg.eigvalsh(self.covs[i]).min())
-            found = f"its smallest eigenvalue is {smallest:.3g}"
-            raise ValueError(f"covariance {i} must be symmetric positive definite, {found}")
+        # the trace is at least the largest eigenvalue: what passes with it needs no eigenvalues
+        least = (1e-14 * self.covs.diagonal(dim1=1, dim2=2).sum(1)).clamp(min=1e-12)
+        shifted = self.covs - least[:, None, None] * torch.eye(n, dtype=torch.float64)
+        suspect = torch.linalg.cholesky_ex(shifted).info > 0
+        for i in (suspect | ~symmetric).nonzero().flatten().tolist():
+            values = torch.linalg.eigvalsh(self.covs[i])
+            smallest, largest = float(values.min()), float(values.max())
+            if not symmetric[i] or smallest <= 1e-12 or smallest <= 1e-14 * largest:
+                found = f"above 1e-12 and 1e-14 of the largest, got {smallest:.3g} to {largest:.3g}"
+                raise ValueError(f"covariance {i} must be symmetric with every eigenvalue {found}")
 
     @property
     def n(self) -> int:

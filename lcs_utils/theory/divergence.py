@@ -23,7 +23,7 @@ def kl(
     """KL(p || q) in nats: closed form between Gaussians, a sum over equal blocks, else Monte Carlo.
 
     The Monte Carlo value has a standard error and may fall below 0. `samples` >= 2. Raises ValueError for
-    different dimensions, and for a Monte Carlo estimate without a generator.
+    different dimensions, for a Monte Carlo estimate without a generator, and where rounding leaves no number.
     """
     check_distribution("p", p)
     check_distribution("q", q)
@@ -34,13 +34,21 @@ def kl(
         parts = [kl(a, b, samples, generator) for a, b in zip(p.factors, q.factors)]
         return Estimate(sum(e.value for e in parts), math.hypot(*(e.error for e in parts)))
     if p.is_gaussian and q.is_gaussian:
-        return Estimate(max(0.0, float(gaussian_kl(p.mean, p.cov, q.mean, q.cov))), 0.0)
+        exact = _number(gaussian_kl(p.mean, p.cov, q.mean, q.cov))
+        return Estimate(max(0.0, exact), 0.0)  # rounding alone makes it negative
     if generator is None:
         raise ValueError("KL between mixtures is estimated from samples: pass a torch.Generator")
     check_generator(generator)
     x = p.sample(samples, generator)
     ratio = p.log_prob(x) - q.log_prob(x)
-    return Estimate(float(ratio.mean()), float(ratio.std() / samples**0.5))
+    return Estimate(_number(ratio.mean()), float(ratio.std() / samples**0.5))
+
+
+def _number(divergence: Tensor) -> float:
+    """A divergence as a number. Raises ValueError for NaN, which `max(0, NaN)` would call identical laws."""
+    if bool(divergence.isnan()):
+        raise ValueError("KL(p || q) must be a number, got nan: a covariance is too close to singular")
+    return float(divergence)
 
 
 def gaussian_kl(mean: Tensor, cov: Tensor, other_mean: Tensor, other_cov: Tensor) -> Tensor:

@@ -147,8 +147,10 @@ class Claim2(NamedTuple):
 
 
 def claim_2(p: GaussianMixture, matrix: Float[Tensor, "n n"], sigmas: Iterable[float]) -> Claim2:
-    """Claim 2: N_t[A # p] against A # N_t[p] for a Gaussian p, in closed form; zero for orthogonal A.
+    """Claim 2: N_t[A # p] against A # N_t[p] for a Gaussian p, in closed form.
 
+    For orthogonal A the first four readings are zero. The fifth, the KL to N_t[p], is not: a turn commutes
+    with noise but still changes the law.
     Choice: we do not have the claim's formula, so five readings of "the non-commutativity shrinks with
     noise" are computed. Scores and the KL to N_t[p] do shrink at high noise, as they do between any two
     laws, because all scores vanish as 1 / sigma; denoisers do, because both laws have the same mean.

@@ -15,8 +15,10 @@ from lcs_utils.theory.checks import (
     check_count,
     check_flat,
     check_indices,
+    check_levels,
     check_list,
     check_points,
+    check_tensor,
     shown,
 )
 from lcs_utils.theory.distributions import Distribution, check_distribution
@@ -127,7 +129,7 @@ def local_conditional_denoiser(
 
     With `by_noise` the subsets are `subsets_of(J, sigma)`: N_i and L_i may change with t, as Def. 1 allows.
     Raises TypeError for a J that is not a set (text is not), ValueError for an x_t of another size than the
-    subsets.
+    subsets and, with `by_noise`, for one without points.
     """
     if not callable(subsets_of):
         raise TypeError(f"subsets_of must be a function that returns Subsets, got {shown(subsets_of)}")
@@ -144,6 +146,10 @@ def local_conditional_denoiser(
     def denoise(x_t, sigma, cond):
         J = check_conditions(cond)
         if by_noise:
+            check_tensor("x_t", x_t, None)
+            if not x_t.ndim or not len(x_t):
+                raise ValueError(f"x_t must hold at least one point, got shape {list(x_t.shape)}")
+            check_levels(sigma, len(x_t))
             levels = sigma.unique().tolist()
             if len(levels) > 1:
                 out = torch.empty_like(x_t)

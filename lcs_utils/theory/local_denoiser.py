@@ -14,7 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils.diffusion import Denoiser
-from lcs_utils.theory.checks import check_count, check_levels, check_number, check_tensor, shown
+from lcs_utils.theory.checks import (
+    check_count,
+    check_grid,
+    check_levels,
+    check_number,
+    check_tensor,
+    shown,
+)
 
 # smaller sigmas are raised to this: 1 / sigma^2 must fit float32, and no two float32 patches are closer
 QUIETEST = 1e-12
@@ -78,13 +85,9 @@ def patch_denoiser(
     def denoise(x_t, sigma, cond):
         check_tensor("x_t", x_t, (None, *images.shape[1:]))
         check_levels(sigma, batch := len(x_t), above=True)
-        cond = torch.as_tensor(cond)
-        if cond.shape not in ((side**2,), (batch, side**2)):
-            raise ValueError(
-                f"cond must have shape [{side**2}] or [{batch}, {side**2}], got {list(cond.shape)}"
-            )
+        cond = check_grid(cond, side**2, batch)
         x = to_cells(x_t.float())
-        near = rearrange(cond.float().expand(batch, -1), "b (i j) -> i j b", i=side)[..., None]
+        near = rearrange(cond.float(), "b (i j) -> i j b", i=side)[..., None]
         scale = (0.5 / sigma.double().clamp(min=QUIETEST) ** 2).float()[:, None]
         top = torch.full((side, side, batch, 1), -torch.inf, device=x.device)
         total, mean = torch.zeros_like(top), torch.zeros_like(x)

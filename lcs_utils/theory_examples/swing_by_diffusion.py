@@ -23,7 +23,8 @@ HUES = {"00": "orange", "01": "sky", "10": "vermilion", "11": "blue"}  # reds an
 COUNT, SURE = 64, 0.05  # samples per share; significance level of a fall
 A_FALL = (
     f"A run falls where fewer of its {COUNT} samples are right than at the best moment before (Fisher's "
-    f"exact test at {SURE:.0%}, corrected for the moments of a run, not for the number of runs)."
+    f"exact test at {SURE:.0%}, corrected for the moments of a run, not for choosing the best one before, "
+    "nor for the number of runs). A flat run falls in about one of ten."
 )
 
 
@@ -86,7 +87,10 @@ class Study(NamedTuple):
     @property
     def falls(self) -> list[int]:
         """Runs, by diversity, in which the unseen label falls: at some moment fewer samples are right than at
-        the best one before, by Fisher's exact test, corrected for the number of moments.
+        the best one before, by Fisher's exact test.
+
+        Corrected for the number of moments, not for choosing the best one before: about one of ten runs
+        falls whose share right is flat, far fewer of those whose share only rises.
         """
         right = (COUNT * self.right[:, self.labels.index("11")]).round().int()
         best = right.cummax(-1).values
