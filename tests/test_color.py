@@ -12,6 +12,7 @@ from lcs_utils import paths, store
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter import loading
 from lcs_utils.counter.net import Counts
+from lcs_utils.counter.scenes import prune
 from lcs_utils.evaluation import color, color_generalization, color_obeyed, rates, rules
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.rows import Sampler
@@ -214,6 +215,14 @@ def test_a_ceiling_is_what_the_counter_reads_of_what_was_asked():
     assert found.exact.value == 5 / 8 and found.placed.value == 14 / 16 and found.plausible.value == 4 / 8
     other = color.ceiling(planted_counter(asked.roll(1, 1), sure), "colors", k, samples)
     assert other.exact.value < 1  # another family asks for others
+
+
+def test_no_object_of_the_ceiling_s_scenes_is_hidden():
+    """An object behind another would be asked for, drawn, and never found."""
+    scenes = color.colored_scenes(color.conditions("subsets", 8, 64))
+    assert all(len(prune(scene).objects) == 8 for scene in scenes)
+    few = color.colored_scenes(color.conditions("subsets", 8, 3))
+    assert few == scenes[:3]  # more samples begin with the same ones
 
 
 def test_our_counter_s_ceiling_is_high_and_a_blind_one_s_is_not():

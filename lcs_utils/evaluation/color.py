@@ -23,6 +23,7 @@ from torch import Tensor
 from lcs_utils.clevr.conditions import color_counts
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
+from lcs_utils.counter.scenes import prune
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.rows import PLAUSIBLE
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 N = len(COLORS)
 LARGEST_K = N
+TRIES, APART = 50, 10**6  # scenes drawn for one that hides no object; between their indices
 FAMILIES = {
     "colors": "one object each of the first K of the paper's colors (App. E.1)",
     "subsets": "one object each of a random K of the eight colors, another K for each sample",
@@ -183,15 +185,29 @@ def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor
 def colored_scenes(asked: Float[Tensor, "samples 8"], seed: int = 0) -> list[Scene]:
     """One held-out CLEVR scene per condition: colors as asked, all centers inside the image, everything else
     random.
+
+    No object is hidden from the counter (`counter.scenes.prune`): hidden ones would lower the ceiling, though
+    they were drawn. Raises ValueError for more objects than CLEVR's margins leave room for.
     """
     scenes = []
     for i, counts in enumerate(asked.long().tolist()):
         colors = [color for color, n in zip(COLORS, counts, strict=True) for _ in range(n)]
-        scene = sample_scene(HELD_OUT + seed, i, len(colors), visibility=False, require_centers_inside=True)
+        scene = _unhidden(HELD_OUT + seed, i, len(colors))
         order = np.random.default_rng([seed, i]).permutation(len(colors))
         objects = tuple(replace(o, color=colors[j]) for o, j in zip(scene.objects, order, strict=True))
         scenes.append(replace(scene, objects=objects))
     return scenes
+
+
+def _unhidden(seed: int, index: int, n_objects: int) -> Scene:
+    """A scene whose objects can all be counted: CLEVR's own test of visibility leaves a few too small, so
+    that another scene is drawn.
+    """
+    for again in range(TRIES):
+        scene = sample_scene(seed, index + again * APART, n_objects, require_centers_inside=True)
+        if len(prune(scene).objects) == n_objects:
+            return scene
+    raise ValueError(f"no scene of {n_objects} objects that are all visible in {TRIES} attempts")
 
 
 class Ceiling(NamedTuple):
