@@ -101,6 +101,29 @@ def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
         hc.read_counts(path)
 
 
+def test_a_count_that_would_spoil_the_shared_file_is_refused_before_it_is_touched(tmp_path):
+    path, good = tmp_path / "counts.csv", hc.HandCount(SHOWN[0], 3, 1, "me")
+    hc.record([good, hc.HandCount(SHOWN[1], np.int64(2), False, "me")], path)
+    assert "True" not in path.read_text() and "False" not in path.read_text()
+    hc.record([good._replace(plausible=True, counted_by="you")], path)
+    whole = path.read_text()
+    assert [(c.count, c.plausible) for c in hc.read_counts(path)] == [(3, 1), (3, 1), (2, 0)]
+    for change, error, message in (
+        ({"count": 2.5}, TypeError, "count must be a whole number, got 2.5"),
+        ({"count": math.nan}, TypeError, "count must be a whole number, got nan"),
+        ({"count": True}, TypeError, "count must be a whole number, got True"),
+        ({"plausible": 7}, ValueError, r"plausible must be in 0\.\.1, got 7"),
+        ({"plausible": "yes"}, TypeError, "plausible must be a whole number, got 'yes'"),
+        ({"counted_by": 3}, TypeError, "counted_by must be text, got 3"),
+        ({"counted_by": "me\n"}, ValueError, "counted_by must be one line"),
+        ({"shown": SHOWN[0]._replace(k=1.5)}, TypeError, "k must be a whole number, got 1.5"),
+        ({"shown": tuple(SHOWN[0])}, TypeError, "shown must be a Shown"),
+    ):
+        with pytest.raises(error, match=message):
+            hc.record([good, good._replace(**change)], path)
+    assert path.read_text() == whole
+
+
 def test_answers_are_read_and_bad_lines_named():
     assert hc.answers("0 3\n\n2 11 ?\n", 3) == {0: (3, True), 2: (11, False)}
     wrong = {"0 three": "number count", "3 1": "numbers are 0..2", "0 1\n0 2": "each once", "0 1 x": "number"}
