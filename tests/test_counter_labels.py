@@ -68,3 +68,11 @@ def test_objects_centered_outside_stay_in_the_scene_and_are_no_labels():
     assert counter_scenes.prune(scene).objects == scene.objects
     assert (project(scene)[:, 0] < 1).tolist() == [True, False, False]
     assert (counter_scenes.labels([scene])[1] >= 0).sum() == 1
+
+
+@pytest.mark.parametrize(("kind", "most"), counter_scenes.MOST.items())
+def test_more_objects_than_a_kind_of_scene_has_are_refused_at_once(kind, most):
+    with pytest.raises(ValueError, match=rf"objects of {kind} scenes must be in 0\.\.{most}, got {most + 1}"):
+        counter_scenes.held_out_scenes(kind, most + 1, 1)
+    with pytest.raises(ValueError, match="got -1"):
+        counter_scenes.held_out_scenes(kind, -1, 1)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lcs_utils import nets, paths
-from lcs_utils.evaluation import family_grids
+from lcs_utils.evaluation import controls, family_grids
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
 from lcs_utils.evaluation.rows import Row, write_rows
@@ -130,6 +130,20 @@ def test_answers_are_read_and_bad_lines_named():
     for text, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             hc.answers(text, 3)
+
+
+def test_more_objects_than_a_control_has_are_refused_before_anything_is_drawn(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(hc, "images_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(hc.changes, "weights", lambda net, preset: "0" * 12)
+    for name, k, said in (
+        ("render, 64 px", 13, "0..12, got 13"),
+        ("exp1, 64 px", 10, "0..9 in family spread"),
+    ):
+        with pytest.raises(SystemExit):
+            hc.main(["sheets", str(tmp_path), "--nets", name, "--k", str(k), "--family", "spread"])
+        assert said in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"k of a control must be in 0\.\.12, got 13"):
+        controls.images("render, 64 px", 13, 1)
 
 
 def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):

@@ -30,6 +30,7 @@ ROWS = paths.COUNTS / "small" / "controls.csv.bz2"
 # Neither the counter's training nor its test on fast renders contains these scenes. Its test on Cycles has
 # some of up to three objects, which is harmless: nothing is learned from test images.
 SEED = 5
+LARGEST_K = scenes.MOST["clevr"]
 SIDES = {"32 px": 32, "64 px": 64}
 FAULTS = ("speckle", "confetti", "noise", "ringed", "faded", "ragged")
 
@@ -52,7 +53,7 @@ def images(name: str, k: int, n: int) -> Float[Tensor, "n 3 side side"]:
     """
     kind = check_choice("a control", sizes.bare(name), CONTROLS)
     side = SIDES[check_choice("the size", sizes.size_of(name), SIDES)]
-    check_count("k", k)
+    check_count("k of a control", k, 0, LARGEST_K)
     clean = _rendered(k, check_count("n", n, 1), side)
     if kind == "render":
         return from_uint8(clean.images)
