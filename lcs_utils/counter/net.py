@@ -8,7 +8,6 @@ net.
 """
 
 import json
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from lcs_utils import paths, store
+from lcs_utils.checks import check_pixels
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.counter import shipped
@@ -248,15 +248,7 @@ def check_images(images: Tensor, resolution: int) -> None:
             f"got {str(images.dtype).removeprefix('torch.')} {list(shape)}; larger images have counters of "
             "their own, `folder(128)`"
         )
-    if images.numel() and not float(images.abs().max()) <= 10:
-        raise ValueError(
-            f"the counter takes finite images in [-1, 1], got values up to {float(images.abs().max()):g}"
-        )
-    if images.numel() and 0 <= float(images.min()) < float(images.max()) <= 1:
-        warnings.warn(
-            "the counter takes images in [-1, 1]; these lie in [0, 1]: 2 * images - 1 was probably meant",
-            stacklevel=3,
-        )
+    check_pixels("the counter", images)
 
 
 def verify(folder) -> dict:
