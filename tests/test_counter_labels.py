@@ -70,6 +70,21 @@ def test_objects_centered_outside_stay_in_the_scene_and_are_no_labels():
     assert (counter_scenes.labels([scene])[1] >= 0).sum() == 1
 
 
+def test_images_of_any_float_type_are_counted_and_no_other_kind():
+    net, images = (
+        ObjectCounter.from_pretrained(),
+        from_uint8(torch.from_numpy(counter_scenes.held_out("clevr", 3, 4, 64).images)),
+    )
+    whole = net(images)
+    for kind in (torch.float64, torch.float16, torch.bfloat16):
+        found = net(images.to(kind))
+        assert torch.equal(found.count, whole.count) and found.plausibility.dtype == torch.float32
+    assert torch.equal(net(images.double()).plausibility, whole.plausibility)
+    for wrong in (images.numpy(), images.tolist(), None):
+        with pytest.raises(TypeError, match="images must be a tensor, got"):
+            net(wrong)
+
+
 @pytest.mark.parametrize(("kind", "most"), counter_scenes.MOST.items())
 def test_more_objects_than_a_kind_of_scene_has_are_refused_at_once(kind, most):
     with pytest.raises(ValueError, match=rf"objects of {kind} scenes must be in 0\.\.{most}, got {most + 1}"):

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from lcs_utils import paths, store
-from lcs_utils.checks import check_pixels
+from lcs_utils.checks import check_pixels, is_tensor, shown
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.counter import shipped
@@ -189,11 +189,13 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     @torch.no_grad()
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
-        """Count objects in images in [-1, 1] (clamped) of any of `sizes`. Raises ValueError for another size
-        or another range.
+        """Count objects in images in [-1, 1] (clamped) of any of `sizes` and of any float type.
+
+        Raises ValueError for another size or another range, TypeError for what is no tensor.
         """
         side = self.config.resolution
         check_images(images, side)
+        images = images.to(self.dtype)  # as its weights are, so that doubles and halves are counted, too
         parts = [self.read(enlarged(part.clamp(-1, 1), side)) for part in images.split(AT_ONCE)]
         reading = Reading(*map(torch.cat, zip(*parts, strict=True)))
         expected = expected_objects(reading.occupancy)
@@ -237,8 +239,12 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
 def check_images(images: Tensor, resolution: int) -> None:
     """Raise ValueError unless `images` is a finite float batch [n 3 side side] in about [-1, 1], side in
-    `sizes(resolution)`.
+    `sizes(resolution)`, TypeError unless it is a tensor.
     """
+    if not is_tensor(images):
+        raise TypeError(
+            f"images must be a tensor, got {shown(images)}; torch.from_numpy makes one of an array"
+        )
     shape, allowed = tuple(images.shape), sizes(resolution)
     square = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and shape[2] in allowed
     if not square or not images.is_floating_point():
