@@ -13,7 +13,7 @@ from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter import loading
 from lcs_utils.counter.net import Counts
 from lcs_utils.counter.scenes import prune
-from lcs_utils.evaluation import color, color_generalization, color_obeyed, rates, rules
+from lcs_utils.evaluation import color, color_generalization, color_obeyed, family_grids, rates, rules
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.rows import Sampler
 from lcs_utils.experiments import Experiment
@@ -300,6 +300,42 @@ def test_multisets_are_written_and_read():
 def test_bad_input_is_one_clear_sentence(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize("wrong", [0.5, np.nan, np.inf])
+def test_counts_of_colors_are_whole(wrong):
+    """A NaN or a fraction of an object would be placed, stored cut, or stop in the middle of a row."""
+    asked = torch.ones(1, 8)
+    found = asked.clone()
+    found[0, 2] = wrong
+    for call in (color.placed, color.extras):
+        for pair in ((found, asked), (asked, found)):
+            with pytest.raises(ValueError, match=f"counts of colors are whole numbers, got {wrong:g}"):
+                call(*pair)
+    with pytest.raises(ValueError, match="a multiset of colors"):
+        color.encode(found[0].tolist())
+    with pytest.raises(TypeError, match="found must be a tensor"):
+        color.placed(found.numpy(), asked)
+    with pytest.raises(TypeError, match="a multiset of colors must hold real numbers"):
+        color.encode(["1"] * 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"k": 2.5}, TypeError, "K must be a whole number, got 2.5"),
+        ({"k": np.nan}, TypeError, "K must be a whole number, got nan"),
+        ({"samples": -1}, ValueError, "samples must be >= 0, got -1"),
+        ({"samples": 1.5}, TypeError, "samples must be a whole number, got 1.5"),
+        ({"seed": -1}, ValueError, "seed must be >= 0, got -1"),
+        ({"seed": 0.5}, TypeError, "seed must be a whole number, got 0.5"),
+    ],
+)
+def test_conditions_are_of_whole_numbers(change, error, says):
+    for call, family in ((color.conditions, "colors"), (family_grids.locations, "test")):
+        assert len(call(family, 2, 0)) == 0
+        with pytest.raises(error, match=says):
+            call(**{"family": family, "k": 2, "samples": 1} | change)
 
 
 def test_the_mixture_is_the_one_that_made_the_samples():
