@@ -91,3 +91,12 @@ def test_more_objects_than_a_kind_of_scene_has_are_refused_at_once(kind, most):
         counter_scenes.held_out_scenes(kind, most + 1, 1)
     with pytest.raises(ValueError, match="got -1"):
         counter_scenes.held_out_scenes(kind, -1, 1)
+
+
+def test_melted_scenes_are_pruned_by_the_share_asked_for():
+    """Pruned to 2 % of the image they hold fewer objects than pruned to none, and no smaller one."""
+    few, many = ([counter_scenes.scene(0, i, "melted", 6, share) for i in range(8)] for share in (0.02, 0.0))
+    assert [scene == counter_scenes.prune(scene, 0.02) for scene in few] == [True] * 8
+    assert sum(len(scene.objects) for scene in few) < sum(len(scene.objects) for scene in many) - 8
+    (same,) = counter_scenes.held_out_scenes("melted", 3, 1)
+    assert same in [counter_scenes.scene(1, same.index, "melted", n) for n in (3, 4)]

@@ -127,6 +127,7 @@ def test_a_count_that_would_spoil_the_shared_file_is_refused_before_it_is_touche
 def test_answers_are_read_and_bad_lines_named():
     assert hc.answers("0 3\n\n2 11 ?\n", 3) == {0: (3, True), 2: (11, False)}
     wrong = {"0 three": "number count", "3 1": "numbers are 0..2", "0 1\n0 2": "each once", "0 1 x": "number"}
+    wrong["0 ² ?"] = "number count"  # a digit, and no number
     for text, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             hc.answers(text, 3)

@@ -378,6 +378,11 @@ def test_whole_numbers_of_few_bits_are_averaged_as_numbers():
     assert (stats.resampled(np.full(100, 3, np.uint8), 0) == 3).all()
 
 
+def test_without_a_net_there_are_no_rows():
+    with pytest.raises(ValueError, match="no rows, since no net was named"):
+        against_null.of_nets(planted("spread", 3, lambda rng: 3), [])
+
+
 @pytest.mark.parametrize("family", families.FAMILIES)
 def test_what_a_cache_hands_out_cannot_be_changed(family):
     """One reader's change would be every later reader's condition."""

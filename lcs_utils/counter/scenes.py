@@ -80,7 +80,7 @@ def parts(scene: Scene) -> list[list[int]]:
     return [np.flatnonzero(groups == group).tolist() for group in range(len(set(groups.tolist())))]
 
 
-def melt(scene: Scene, rng: np.random.Generator) -> Scene:
+def melt(scene: Scene, rng: np.random.Generator, share: float = VISIBLE_SHARE) -> Scene:
     """Grow one to three of the scene's objects by others of the same color that interpenetrate them and
     nothing else; pruned.
     """
@@ -100,7 +100,7 @@ def melt(scene: Scene, rng: np.random.Generator) -> Scene:
                     members.append(len(objects))
                     objects.append(grown)
                     break
-    return prune(replace(scene, objects=tuple(objects)))
+    return prune(replace(scene, objects=tuple(objects)), share)
 
 
 def layout(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n 2"]:
@@ -124,7 +124,7 @@ def scene(seed: int, index: int, kind: str, n_objects: int, share: float = VISIB
         return prune(scene_at(layout(rng, n_objects), seed, index), share)
     if kind == "melted":
         rng = np.random.Generator(np.random.PCG64([seed, index, 2]))
-        return melt(scene(seed, index, "crowded", n_objects), rng)
+        return melt(scene(seed, index, "crowded", n_objects, share), rng, share)
     try:
         return prune(sample_scene(seed, index, n_objects, margins=kind == "clevr"), share)
     except ValueError:

@@ -172,7 +172,7 @@ def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
     found: dict[int, tuple[int, bool]] = {}
     for line in filter(str.strip, text.splitlines()):
         words = line.split()
-        if not (2 <= len(words) <= 3 and all(w.isdigit() for w in words[:2]) and words[2:] in ([], ["?"])):
+        if not (2 <= len(words) <= 3 and all(w.isdecimal() for w in words[:2]) and words[2:] in ([], ["?"])):
             raise ValueError(f"a line must be `number count` or `number count ?`, got {line!r}")
         if int(words[0]) >= n or int(words[0]) in found:
             raise ValueError(f"numbers are 0..{n - 1}, each once; got {words[0]}")
