@@ -8,6 +8,7 @@ import dataclasses
 import math
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -190,6 +191,21 @@ def check_tensor(name: str, value: Any, shape: Shape | None, finite: bool = True
     if shape is not None:
         _check_shape(name, value.shape, shape)
     return check_entries(name, value) if finite else value
+
+
+def check_pixels(name: str, images: Any) -> Any:
+    """Finite pixels in about [-1, 1], as `name` takes them; warns of those that look like [0, 1]."""
+    if not images.numel():
+        return images
+    low, high = float(images.min()), float(images.max())
+    if not max(-low, high) <= 10:  # not by NaN either
+        raise ValueError(f"{name} takes finite images in [-1, 1], got values up to {max(-low, high):g}")
+    if 0 <= low < high <= 1:
+        warnings.warn(
+            f"{name} takes images in [-1, 1]; these lie in [0, 1]: 2 * images - 1 was probably meant",
+            stacklevel=4,
+        )
+    return images
 
 
 def check_entries(name: str, value: Any) -> Any:

@@ -28,16 +28,19 @@ def as_dicts(value: Any) -> Any:
     return {key: as_dicts(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The array itself, locked: what a cache hands out is the same for all who ask, so none may change it."""
+    array.setflags(write=False)
+    return array
+
+
 @lru_cache(maxsize=128)
 def how_often(n: int, size: int, resamples: int, seed: int) -> UInt[np.ndarray, "resamples n"]:
     """How often each of n values is among `size` drawn with replacement; cached, since every net and measure
-    needs the same.
+    needs the same. Read-only.
     """
-    return (
-        np.random.default_rng(seed)
-        .multinomial(size, np.full(n, 1 / n), resamples)
-        .astype(np.min_scalar_type(size))
-    )
+    drawn = np.random.default_rng(seed).multinomial(size, np.full(n, 1 / n), resamples)
+    return read_only(drawn.astype(np.min_scalar_type(size)))
 
 
 def resampled(
@@ -116,8 +119,7 @@ def _weights(conditions: tuple[str, ...], seed: int) -> Float[np.ndarray, "draws
         picked = rng.multinomial(len(groups), np.full(len(groups), 1 / len(groups)), RESAMPLES)
         for group, often in zip(groups, picked.T, strict=True):
             drawn[1:, group] = rng.multinomial(often * len(group), np.full(len(group), 1 / len(group)))
-    drawn.flags.writeable = False
-    return drawn
+    return read_only(drawn)
 
 
 def drawn_mean(

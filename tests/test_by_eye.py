@@ -114,6 +114,21 @@ def test_another_counters_rows_need_a_file_of_their_own(capsys):
         assert "--rows" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["--samples", "0"], "--samples must be at least 1, got 0"),
+        (["--counter", "nowhere", "--rows", "mine.csv"], "counter: nowhere/row.json is missing"),
+    ],
+)
+def test_controls_that_cannot_be_counted_are_refused_in_a_line(tmp_path, monkeypatch, capsys, command, says):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(controls, "rows", lambda *_: pytest.fail("counted"))
+    with pytest.raises(SystemExit):
+        controls.main(command)
+    assert says in capsys.readouterr().err
+
+
 def test_the_eye_with_itself_and_k_by_eye():
     shown = [hc.Shown("exp1, 64 px", "0" * 12, k, i, 0, "dpmpp_2m", 14) for k in (1, 2) for i in range(8)]
     first = [hc.HandCount(s, s.k, s.sample % 2, by_eye.LOOKER) for s in shown]

@@ -60,6 +60,18 @@ def test_speckled_samples_are_told_from_cleaner_ones():
     assert judged["exp1"] + 0.1 < judged["exp3"] < float(cleanness(renders(32, 4)[0]).mean())
 
 
+def test_images_of_another_range_are_not_called_clean(clean):
+    """In bytes or in [0, 1], the noise of this picture would pass as clean."""
+    images, mask = clean
+    noisy = (images + 0.5 * mask * torch.randn_like(images)).clamp(-1, 1)[-2:]
+    with pytest.raises(ValueError, match=r"cleanness takes finite images in \[-1, 1\], got values up to 25"):
+        cleanness((noisy + 1) * 127.5)
+    with pytest.raises(ValueError, match="got values up to 11"):
+        cleanness(noisy - noisy.amin() - 11)
+    with pytest.warns(UserWarning, match=r"cleanness takes images .*lie in \[0, 1\]: 2 \* images - 1"):
+        cleanness((noisy + 1) / 2)
+
+
 def test_other_images_are_refused():
     bytes_, nothing = torch.zeros(1, 3, 64, 64, dtype=torch.uint8), torch.full((1, 3, 32, 32), torch.nan)
     for wrong in (torch.zeros(1, 3, 48, 48), torch.zeros(3, 64, 64), bytes_, nothing):

@@ -50,6 +50,28 @@ def test_columns_are_read_across_shards_in_the_order_asked_for(folder):
         dataset.column("images", [-1, 10])
 
 
+def test_indices_are_whole_numbers_or_a_mask_of_all_images(folder):
+    """A mask read as numbers, or numbers cut to whole ones, would give other images without a word."""
+    arrays, dataset = load(folder), ShardDataset(folder)
+    mask = np.arange(10) % 3 == 1
+    lines = dataset.scene_lines(range(10))
+    for of in (mask, mask.tolist(), torch.from_numpy(mask)):
+        assert np.array_equal(dataset.column("images", of), arrays["images"][mask])
+        assert dataset.scene_lines(of) == [lines[i] for i in (1, 4, 7)]
+    assert dataset.scene_lines([-1]) == lines[9:] and not len(dataset.column("images", np.zeros(10, bool)))
+    for bad in (mask[:9], [True, False], [0.0, 1.5], np.arange(3.0), ["1"], [[0, 1]], [None], 3):
+        for read in (lambda of: dataset.column("n_objects", of), dataset.scene_lines):
+            with pytest.raises(
+                TypeError, match="indices must be whole numbers, or True or False for each of"
+            ):
+                read(bad)
+    assert torch.equal(dataset[torch.tensor(4)]["images"], dataset[np.int64(4)]["images"])
+    for bad in (1.5, True, "1"):
+        for read in (dataset.__getitem__, dataset.scene):
+            with pytest.raises(TypeError, match="index must be a whole number"):
+                read(bad)
+
+
 def test_an_array_that_is_not_there_is_named(folder):
     with pytest.raises(ValueError, match="unknown array 'foo'; allowed: images, locations, colors, n_obj"):
         ShardDataset(folder).column("foo")

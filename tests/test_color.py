@@ -12,7 +12,8 @@ from lcs_utils import paths, store
 from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter import loading
 from lcs_utils.counter.net import Counts
-from lcs_utils.evaluation import color, color_generalization, color_obeyed, rates, rules
+from lcs_utils.counter.scenes import prune
+from lcs_utils.evaluation import color, color_generalization, color_obeyed, family_grids, rates, rules
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.rows import Sampler
 from lcs_utils.experiments import Experiment
@@ -216,6 +217,14 @@ def test_a_ceiling_is_what_the_counter_reads_of_what_was_asked():
     assert other.exact.value < 1  # another family asks for others
 
 
+def test_no_object_of_the_ceiling_s_scenes_is_hidden():
+    """An object behind another would be asked for, drawn, and never found."""
+    scenes = color.colored_scenes(color.conditions("subsets", 8, 64))
+    assert all(len(prune(scene).objects) == 8 for scene in scenes)
+    few = color.colored_scenes(color.conditions("subsets", 8, 3))
+    assert few == scenes[:3]  # more samples begin with the same ones
+
+
 def test_our_counter_s_ceiling_is_high_and_a_blind_one_s_is_not():
     found = color.ceiling(loading.load(32), "colors", 2, 12)
     assert found.placed.value > 0.8 and found.exact.value > 0.6 and found.plausible.value > 0.6
@@ -291,6 +300,42 @@ def test_multisets_are_written_and_read():
 def test_bad_input_is_one_clear_sentence(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+@pytest.mark.parametrize("wrong", [0.5, np.nan, np.inf])
+def test_counts_of_colors_are_whole(wrong):
+    """A NaN or a fraction of an object would be placed, stored cut, or stop in the middle of a row."""
+    asked = torch.ones(1, 8)
+    found = asked.clone()
+    found[0, 2] = wrong
+    for call in (color.placed, color.extras):
+        for pair in ((found, asked), (asked, found)):
+            with pytest.raises(ValueError, match=f"counts of colors are whole numbers, got {wrong:g}"):
+                call(*pair)
+    with pytest.raises(ValueError, match="a multiset of colors"):
+        color.encode(found[0].tolist())
+    with pytest.raises(TypeError, match="found must be a tensor"):
+        color.placed(found.numpy(), asked)
+    with pytest.raises(TypeError, match="a multiset of colors must hold real numbers"):
+        color.encode(["1"] * 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"k": 2.5}, TypeError, "K must be a whole number, got 2.5"),
+        ({"k": np.nan}, TypeError, "K must be a whole number, got nan"),
+        ({"samples": -1}, ValueError, "samples must be >= 0, got -1"),
+        ({"samples": 1.5}, TypeError, "samples must be a whole number, got 1.5"),
+        ({"seed": -1}, ValueError, "seed must be >= 0, got -1"),
+        ({"seed": 0.5}, TypeError, "seed must be a whole number, got 0.5"),
+    ],
+)
+def test_conditions_are_of_whole_numbers(change, error, says):
+    for call, family in ((color.conditions, "colors"), (family_grids.locations, "test")):
+        assert len(call(family, 2, 0)) == 0
+        with pytest.raises(error, match=says):
+            call(**{"family": family, "k": 2, "samples": 1} | change)
 
 
 def test_the_mixture_is_the_one_that_made_the_samples():

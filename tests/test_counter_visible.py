@@ -50,3 +50,11 @@ def test_what_is_stored_is_of_both_shipped_counters():
         assert set(mine) == {visible.CLEAN, *NAMED}
         fine = mine[visible.CLEAN]
         assert fine.passed > 0.97 * fine.images
+
+
+def test_the_file_says_how_many_scenes_it_is_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(visible, "ROWS", tmp_path / "faults.csv")
+    monkeypatch.setattr(visible, "measure", lambda folders, per_count: rows([1]))
+    for options, told in ((["--per-count", "3"], " --per-count 3"), ([], "")):
+        visible.main(options)
+        assert visible.ROWS.read_text().startswith(f"# {visible.COMMAND}{told}\n")

@@ -52,6 +52,7 @@ POINTS = [
     [["x", 0.5]],
     [[0.5, 1j]],
 ]
+OUTSIDE = [[[0.5, 1.1]], [[-0.1, 0.5]], [[12, 40]]]
 POINTS_ONLY = [[[0.5, 0.5], [0.5]], {0: 0.5}]
 WRITTEN = ["650", "1000 0", "-1 5", "a b", "0.5 0.5", "nan nan"]
 points = st.lists(st.tuples(st.floats(0, 0.999), st.floats(0, 0.999)), max_size=4)
@@ -77,7 +78,14 @@ def size(found):
 
 TABLE = {
     "check_rows": (lambda rows_: len(rows.check_rows(rows_)), {"rows_": (some_rows, NO_ROWS)}),
-    "encode": (lambda points: len(rows.encode(points)), {"points": (points, [*POINTS, *POINTS_ONLY])}),
+    "check_inside": (
+        lambda points: rows.check_inside("points", points) or 0.0,
+        {"points": (points, [*OUTSIDE, *POINTS_ONLY, None, [[NAN, 0.5]], "650"])},
+    ),
+    "encode": (
+        lambda points: len(rows.encode(points)),
+        {"points": (points, [*POINTS, *POINTS_ONLY, *OUTSIDE])},
+    ),
     "decode": (lambda text: [rows.decode(text), 0.0], {"text": (WORDS, [*TEXT, *WRITTEN])}),
     "of_net": (
         lambda rows_, **k: len(rows.of_net(rows_, **k)),

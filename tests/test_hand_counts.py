@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lcs_utils import nets, paths
-from lcs_utils.evaluation import family_grids
+from lcs_utils.evaluation import controls, family_grids
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
 from lcs_utils.evaluation.rows import Row, write_rows
@@ -101,12 +101,50 @@ def test_counts_are_stored_one_by_one_and_replaced_by_the_same_person(tmp_path):
         hc.read_counts(path)
 
 
+def test_a_count_that_would_spoil_the_shared_file_is_refused_before_it_is_touched(tmp_path):
+    path, good = tmp_path / "counts.csv", hc.HandCount(SHOWN[0], 3, 1, "me")
+    hc.record([good, hc.HandCount(SHOWN[1], np.int64(2), False, "me")], path)
+    assert "True" not in path.read_text() and "False" not in path.read_text()
+    hc.record([good._replace(plausible=True, counted_by="you")], path)
+    whole = path.read_text()
+    assert [(c.count, c.plausible) for c in hc.read_counts(path)] == [(3, 1), (3, 1), (2, 0)]
+    for change, error, message in (
+        ({"count": 2.5}, TypeError, "count must be a whole number, got 2.5"),
+        ({"count": math.nan}, TypeError, "count must be a whole number, got nan"),
+        ({"count": True}, TypeError, "count must be a whole number, got True"),
+        ({"plausible": 7}, ValueError, r"plausible must be in 0\.\.1, got 7"),
+        ({"plausible": "yes"}, TypeError, "plausible must be a whole number, got 'yes'"),
+        ({"counted_by": 3}, TypeError, "counted_by must be text, got 3"),
+        ({"counted_by": "me\n"}, ValueError, "counted_by must be one line"),
+        ({"shown": SHOWN[0]._replace(k=1.5)}, TypeError, "k must be a whole number, got 1.5"),
+        ({"shown": tuple(SHOWN[0])}, TypeError, "shown must be a Shown"),
+    ):
+        with pytest.raises(error, match=message):
+            hc.record([good, good._replace(**change)], path)
+    assert path.read_text() == whole
+
+
 def test_answers_are_read_and_bad_lines_named():
     assert hc.answers("0 3\n\n2 11 ?\n", 3) == {0: (3, True), 2: (11, False)}
     wrong = {"0 three": "number count", "3 1": "numbers are 0..2", "0 1\n0 2": "each once", "0 1 x": "number"}
+    wrong["0 ² ?"] = "number count"  # a digit, and no number
     for text, message in wrong.items():
         with pytest.raises(ValueError, match=message):
             hc.answers(text, 3)
+
+
+def test_more_objects_than_a_control_has_are_refused_before_anything_is_drawn(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(hc, "images_of", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(hc.changes, "weights", lambda net, preset: "0" * 12)
+    for name, k, said in (
+        ("render, 64 px", 13, "0..12, got 13"),
+        ("exp1, 64 px", 10, "0..9 in family spread"),
+    ):
+        with pytest.raises(SystemExit):
+            hc.main(["sheets", str(tmp_path), "--nets", name, "--k", str(k), "--family", "spread"])
+        assert said in capsys.readouterr().err
+    with pytest.raises(ValueError, match=r"k of a control must be in 0\.\.12, got 13"):
+        controls.images("render, 64 px", 13, 1)
 
 
 def test_a_round_is_blind_in_random_order_and_goes_on(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ from lcs_utils.evaluation import (
     sheets,
 )
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation.rows import Row, told_path
+from lcs_utils.evaluation.rows import Row, encode, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import to_uint8
 
@@ -111,6 +111,22 @@ def test_conditions_and_places_of_your_own(monkeypatch):
     assert [row.asked for row in rows] == ["200 300", "699 800"] and placement.own(
         rows
     ) == rows  # as anyone counts it again
+
+
+def test_places_in_pixels_are_refused_before_anything_is_counted():
+    """Rows store thousandths of the image: pixels would be stored as its last corner."""
+    images, pixels = torch.zeros(1, 3, 32, 32), torch.tensor([[[12.0, 20.0]]])
+
+    def count(where):
+        return counting.count_rows(images, lambda _: pytest.fail("counted"), 1, where=where, net="mine")
+
+    for wrong in (pixels, -pixels / 32, torch.full((1, 1, 2), 1.01)):
+        with pytest.raises(ValueError, match=r"where must be in \[0, 1\), as shares of the image, got"):
+            count(wrong)
+    with pytest.raises(ValueError, match="where must be finite"):
+        count(pixels * torch.nan)
+    edge = np.array([[np.float32(1.0), 0.0], [-1e-9, 0.5]])  # of rounding in float32
+    assert encode(edge) == "999 0 0 500"
 
 
 def test_layouts_of_scenes_differ_between_samples_and_are_read_back_at_their_places():

@@ -11,7 +11,7 @@ import pytest
 
 from lcs_utils import nets, paths, stats
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
-from lcs_utils.evaluation import against_null, families, placement, rules
+from lcs_utils.evaluation import against_null, color_obeyed, families, placement, rules
 from lcs_utils.evaluation.judged import Judged, judge
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 
@@ -241,7 +241,7 @@ def test_planted_numbers_of_objects_that_obey_come_back(family, truth, deaf):
 
 def test_objects_one_cell_off_obey_within_one_cell_and_not_in_the_cell_itself():
     rows = [
-        row._replace(centers=encode(decode(row.centers) + CELL))
+        row._replace(centers=encode((decode(row.centers) + CELL).clip(0, 0.999)))
         for row in planted("spread", 5, lambda rng: 5)
     ]
     one, exact = (
@@ -376,3 +376,25 @@ def test_statistics_of_stored_rows_need_no_torch_and_no_pictures(module):
 
 def test_whole_numbers_of_few_bits_are_averaged_as_numbers():
     assert (stats.resampled(np.full(100, 3, np.uint8), 0) == 3).all()
+
+
+def test_without_a_net_there_are_no_rows():
+    with pytest.raises(ValueError, match="no rows, since no net was named"):
+        against_null.of_nets(planted("spread", 3, lambda rng: 3), [])
+
+
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_what_a_cache_hands_out_cannot_be_changed(family):
+    """One reader's change would be every later reader's condition."""
+    before = families.asked(family, 4, 0).copy()
+    for array in (
+        families.asked(family, 4, 0),
+        families.occupied(),
+        families._occupied_apart(),
+        families._order(0, 0),
+        color_obeyed.table()[3, 4],
+        stats.how_often(4, 4, 5, 0),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert np.array_equal(families.asked(family, 4, 0), before)

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset
 
-from lcs_utils.checks import check_choice
+from lcs_utils.checks import check_choice, check_count, is_tensor, shown
 from lcs_utils.clevr.annotations import picture_size
 from lcs_utils.clevr.dataset import read_manifest, verify
 from lcs_utils.clevr.scene_json import scene_from_json, scene_to_json
@@ -67,7 +67,7 @@ class ShardDataset(Dataset):
     An item is a dictionary of tensors: images uint8 [3, height, width], locations [max, 2], colors [max],
     n_objects, and the folder's extras. Checksums are verified once, on construction (not with `check=False`);
     shards are memory-mapped when first used, so memory does not grow with the data. Raises as
-    `dataset.verify` does, and IndexError for a bad index.
+    `dataset.verify` does, IndexError for an index out of range and TypeError for one that is no whole number.
     """
 
     def __init__(self, folder, counts: Sequence[int] | None = None, check: bool = True):
@@ -91,11 +91,12 @@ class ShardDataset(Dataset):
         return {name: torch.from_numpy(self._rows_of(shard, name, one))[0] for name in self._map(shard)}
 
     def column(self, name: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        """One array for many scenes (default: all), in the order of `indices`. Raises IndexError for an index
-        out of range, ValueError listing the arrays for an unknown one.
+        """One array for many scenes (default: all), in the order of `indices`, or where a mask of all scenes
+        is true. Raises IndexError for an index out of range, ValueError listing the arrays for an unknown
+        one, TypeError for indices of another kind.
         """
         check_choice("array", name, tuple(self._map(0)))
-        indices = np.arange(len(self)) if indices is None else np.asarray(indices)
+        indices = np.arange(len(self)) if indices is None else self._indices(indices)
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
             raise IndexError(
                 f"indices {indices.min()} to {indices.max()} are not all in a data set of {len(self)} images"
@@ -108,6 +109,18 @@ class ShardDataset(Dataset):
             here = shards == shard
             out[here] = self._rows_of(int(shard), name, rows[here])
         return out
+
+    def _indices(self, indices) -> np.ndarray:
+        """Whole numbers, or a mask of all scenes, as an array of indices."""
+        found = np.asarray(indices)
+        if found.dtype.kind == "b" and found.shape == (len(self),):
+            return np.flatnonzero(found)
+        if found.ndim != 1 or (found.dtype.kind not in "iu" and found.size):
+            raise TypeError(
+                f"indices must be whole numbers, or True or False for each of {len(self)} images, got "
+                f"{shown(indices)}"
+            )
+        return found.astype(np.int64)
 
     def _rows_of(self, shard, name, rows):
         """Rows of an array, copied; per-object arrays are padded to the folder's largest count."""
@@ -124,6 +137,7 @@ class ShardDataset(Dataset):
         return self._open[shard]
 
     def _find(self, index):
+        index = check_count("index", index.item() if is_tensor(index) else index, None)
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} is outside a data set of {len(self)} images")
         index %= len(self)
@@ -138,8 +152,10 @@ class ShardDataset(Dataset):
         return line if "directions" in line else scene_to_json(scene_from_json(line), "new", *size)
 
     def scene_lines(self, indices) -> list[str]:
-        """The scenes as the shards store them, one line of JSON each, in the order of `indices`."""
-        places, found = [self._find(int(index)) for index in indices], {}
+        """The scenes as the shards store them, one line of JSON each, in the order of `indices`, or where a
+        mask of all scenes is true.
+        """
+        places, found = [self._find(index) for index in self._indices(indices)], {}
         for shard in {shard for shard, _ in places}:
             path = self.paths[shard].with_suffix(".jsonl")
             if shard not in self._line_ends:

@@ -8,7 +8,6 @@ net.
 """
 
 import json
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from lcs_utils import paths, store
+from lcs_utils.checks import check_pixels, is_tensor, shown
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.counter import shipped
@@ -189,11 +189,13 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
     @torch.no_grad()
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Counts:
-        """Count objects in images in [-1, 1] (clamped) of any of `sizes`. Raises ValueError for another size
-        or another range.
+        """Count objects in images in [-1, 1] (clamped) of any of `sizes` and of any float type.
+
+        Raises ValueError for another size or another range, TypeError for what is no tensor.
         """
         side = self.config.resolution
         check_images(images, side)
+        images = images.to(self.dtype)  # as its weights are, so that doubles and halves are counted, too
         parts = [self.read(enlarged(part.clamp(-1, 1), side)) for part in images.split(AT_ONCE)]
         reading = Reading(*map(torch.cat, zip(*parts, strict=True)))
         expected = expected_objects(reading.occupancy)
@@ -237,8 +239,12 @@ class ObjectCounter(ModelMixin, ConfigMixin):
 
 def check_images(images: Tensor, resolution: int) -> None:
     """Raise ValueError unless `images` is a finite float batch [n 3 side side] in about [-1, 1], side in
-    `sizes(resolution)`.
+    `sizes(resolution)`, TypeError unless it is a tensor.
     """
+    if not is_tensor(images):
+        raise TypeError(
+            f"images must be a tensor, got {shown(images)}; torch.from_numpy makes one of an array"
+        )
     shape, allowed = tuple(images.shape), sizes(resolution)
     square = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and shape[2] in allowed
     if not square or not images.is_floating_point():
@@ -248,15 +254,7 @@ def check_images(images: Tensor, resolution: int) -> None:
             f"got {str(images.dtype).removeprefix('torch.')} {list(shape)}; larger images have counters of "
             "their own, `folder(128)`"
         )
-    if images.numel() and not float(images.abs().max()) <= 10:
-        raise ValueError(
-            f"the counter takes finite images in [-1, 1], got values up to {float(images.abs().max()):g}"
-        )
-    if images.numel() and 0 <= float(images.min()) < float(images.max()) <= 1:
-        warnings.warn(
-            "the counter takes images in [-1, 1]; these lie in [0, 1]: 2 * images - 1 was probably meant",
-            stacklevel=3,
-        )
+    check_pixels("the counter", images)
 
 
 def verify(folder) -> dict:

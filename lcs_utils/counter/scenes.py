@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
+from lcs_utils.checks import check_choice, check_count
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS
 from lcs_utils.clevr.render import LOOK, object_ids, render
 from lcs_utils.clevr.scenes import COLORS, SHAPES, SIZES, Scene, project, sample_scene, scene_at
@@ -28,7 +29,14 @@ EARLIER_SHARE = 0.0025
 VISIBILITY_SIDE = 96  # px, where visible areas are measured
 IN_ONE_ANOTHER = 0.75  # of the sum of two radii: objects of one color closer than this are one
 SHARD = 2048
-KINDS = ("crowded", "layout", "clevr", "melted")
+# objects of each kind of scene, at most: CLEVR's margins leave room for as many as there are test locations
+MOST = {
+    "crowded": MAX_OBJECTS,
+    "layout": len(TEST_LOCATIONS),
+    "clevr": len(TEST_LOCATIONS),
+    "melted": MAX_OBJECTS,
+}
+KINDS = tuple(MOST)
 TRIES = 8  # attempts to place an object that melts into another
 ANTIALIAS = {32: 3}  # samples per pixel side of an object; elsewhere 2: half a dB less, at half the cost
 
@@ -72,7 +80,7 @@ def parts(scene: Scene) -> list[list[int]]:
     return [np.flatnonzero(groups == group).tolist() for group in range(len(set(groups.tolist())))]
 
 
-def melt(scene: Scene, rng: np.random.Generator) -> Scene:
+def melt(scene: Scene, rng: np.random.Generator, share: float = VISIBLE_SHARE) -> Scene:
     """Grow one to three of the scene's objects by others of the same color that interpenetrate them and
     nothing else; pruned.
     """
@@ -92,7 +100,7 @@ def melt(scene: Scene, rng: np.random.Generator) -> Scene:
                     members.append(len(objects))
                     objects.append(grown)
                     break
-    return prune(replace(scene, objects=tuple(objects)))
+    return prune(replace(scene, objects=tuple(objects)), share)
 
 
 def layout(rng: np.random.Generator, n: int) -> Float[np.ndarray, "n 2"]:
@@ -116,7 +124,7 @@ def scene(seed: int, index: int, kind: str, n_objects: int, share: float = VISIB
         return prune(scene_at(layout(rng, n_objects), seed, index), share)
     if kind == "melted":
         rng = np.random.Generator(np.random.PCG64([seed, index, 2]))
-        return melt(scene(seed, index, "crowded", n_objects), rng)
+        return melt(scene(seed, index, "crowded", n_objects, share), rng, share)
     try:
         return prune(sample_scene(seed, index, n_objects, margins=kind == "clevr"), share)
     except ValueError:
@@ -210,16 +218,16 @@ def training_data(size: int, resolution: int, seed: int = 0) -> Labeled:
 def held_out_scenes(
     kind: str, count: int, size: int, seed: int = 1, share: float = VISIBLE_SHARE
 ) -> list[Scene]:
-    """`size` scenes of `kind` with exactly `count` countable objects. Raises ValueError for an
-    unknown kind.
+    """`size` scenes of `kind` with exactly `count` countable objects. Raises ValueError for an unknown kind,
+    or for more objects than it has, MOST.
     """
-    if kind not in KINDS:
-        raise ValueError(f"unknown kind of scenes {kind!r}; allowed: {', '.join(KINDS)}")
+    check_choice("kind of scenes", kind, KINDS)
+    check_count(f"the number of objects of {kind} scenes", count, 0, MOST[kind])
+    check_count("size", size)
     scenes, index = [], 1_000_000 * (count + 1)
-    most = len(TEST_LOCATIONS) if kind in ("layout", "clevr") else MAX_OBJECTS
     while len(scenes) < size:
         # one more object than wanted in every third scene: its center may lie outside or it may be hidden
-        n = min(count + (index % 3 == 0), most)
+        n = min(count + (index % 3 == 0), MOST[kind])
         candidate = scene(seed, index, kind, n, share)
         if (labels([candidate])[1] >= 0).sum() == count:
             scenes.append(candidate)

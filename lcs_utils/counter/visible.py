@@ -123,7 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"--per-count must be at least 1, got {args.per_count}")
     torch.set_num_threads(1)
     rows = measure(places(), args.per_count)
-    store.write_rows(ROWS, COMMAND, Passed, rows)
+    told = "" if args.per_count == PER_COUNT else f" --per-count {args.per_count}"
+    store.write_rows(ROWS, COMMAND + told, Passed, rows)
     for folder in places():
         print(paths.shown(folder), named_from([row for row in rows if row.judge == judge(folder)]))
 

@@ -229,6 +229,8 @@ def of_nets(
 
     Raises ValueError without rows, or for rows that do not say where objects are.
     """
+    if not nets:
+        raise ValueError("no rows, since no net was named: nets must hold at least 1")
     rows = [row for row in rows if row.net in nets]
     there = [{row.k for row in of_net(rows, net, family)} for net in nets]
     common = [k for k in ks if k > 0 and all(k in measured for measured in there)]

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils import paths
+from lcs_utils.checks import check_pixels
 from lcs_utils.counter import scenes as counter_scenes
 from lcs_utils.counter.corruptions_graded import object_mask
 from lcs_utils.diffusion import from_uint8
@@ -87,7 +88,7 @@ def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batc
 
     Images are in [-1, 1]; those of more than 64 px are reduced to 64 px by averaging areas. Objects that are
     fused, faded or missing go unnoticed. Raises ValueError unless images are finite floats [batch, 3, side,
-    side] of 32, 64 or a multiple of 64 px.
+    side] of 32, 64 or a multiple of 64 px, and of about that range; warns if they look like [0, 1].
     """
     shape = tuple(images.shape)
     fits = len(shape) == 4 and shape[1] == 3 and shape[2] == shape[3] and takes(shape[2])
@@ -97,6 +98,7 @@ def cleanness(images: Float[Tensor, "batch 3 side side"]) -> Float[Tensor, "batc
             "a multiple of 64 px, "
             f"got {str(images.dtype).removeprefix('torch.')} {list(shape)}"
         )
+    check_pixels("cleanness", images)
     if not len(images):
         return images.new_zeros(0)
     x = images.detach().cpu().clamp(-1, 1)

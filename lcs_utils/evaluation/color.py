@@ -20,9 +20,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lcs_utils.checks import as_array, check_choice, check_count, check_kind, check_tensor, shown
 from lcs_utils.clevr.conditions import color_counts
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, Scene, project, sample_scene
+from lcs_utils.counter.scenes import prune
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.rows import PLAUSIBLE
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 N = len(COLORS)
 LARGEST_K = N
+TRIES, APART = 50, 10**6  # scenes drawn for one that hides no object; between their indices
 FAMILIES = {
     "colors": "one object each of the first K of the paper's colors (App. E.1)",
     "subsets": "one object each of a random K of the eight colors, another K for each sample",
@@ -68,29 +71,35 @@ class ColorRow(NamedTuple):
 
 
 def encode(counts: Sequence[int]) -> str:
-    """Write objects per color as eight numbers. Raises ValueError for another length or a number below 0."""
-    counts = [int(v) for v in counts]
-    if len(counts) != N or min(counts) < 0:
-        raise ValueError(f"a multiset of colors is {N} counts >= 0 ({', '.join(COLORS)}), got {counts}")
-    return " ".join(map(str, counts))
+    """Write objects per color as eight numbers. Raises ValueError for another length, a number below 0 or a
+    fraction, TypeError for what are no numbers.
+    """
+    found = as_array("a multiset of colors", counts)
+    if found.shape != (N,) or found.min() < 0 or (found % 1).any():
+        raise ValueError(
+            f"a multiset of colors is {N} counts >= 0 ({', '.join(COLORS)}), got {shown(list(counts))}"
+        )
+    return " ".join(str(int(v)) for v in found)
 
 
 def decode(text: str) -> Int[np.ndarray, "8"]:
     """The multiset that `encode` wrote. Raises ValueError for any other text."""
-    try:
-        return np.array(encode(text.split()).split(), int)
-    except ValueError:
-        raise ValueError(f"a multiset of colors is written as {N} counts >= 0, got {text!r}") from None
+    words = check_kind("a multiset of colors", text, str, "text").split()
+    if len(words) != N or not all(map(str.isdecimal, words)):
+        raise ValueError(f"a multiset of colors is written as {N} counts >= 0, got {text!r}")
+    return np.array(words, int)
 
 
 def conditions(family: str, k: int, samples: int, seed: int = 0) -> Float[Tensor, "samples 8"]:
     """The color condition of each sample: `k` objects in total (App. E.1). A sample's condition does not
     depend on `samples`.
 
-    Raises ValueError for an unknown family or k outside 0..8.
+    Raises ValueError for an unknown family, k outside 0..8 or fewer than no samples, TypeError for fractions.
     """
-    if family not in FAMILIES:
-        raise ValueError(f"unknown family of color conditions {family!r}; allowed: {', '.join(FAMILIES)}")
+    check_choice("family of color conditions", family, FAMILIES)
+    check_count("K", k, None)
+    check_count("samples", samples)
+    check_count("seed", seed)
     if not 0 <= k <= LARGEST_K:
         raise ValueError(f"K must be 0..{LARGEST_K}, got {k}")
     counts = torch.zeros(samples, N)
@@ -104,14 +113,22 @@ def conditions(family: str, k: int, samples: int, seed: int = 0) -> Float[Tensor
 
 
 def check_multisets(found: Tensor, asked: Tensor) -> None:
-    """Raise ValueError, naming both shapes, unless both are [images, 8] counts of colors, all >= 0."""
+    """Raise ValueError, naming both shapes, unless both are [images, 8] counts of colors, all whole and >= 0;
+    TypeError unless both are tensors.
+    """
+    check_tensor("found", found, None, False)
+    check_tensor("asked", asked, None, False)
     if found.shape != asked.shape or found.ndim != 2 or found.shape[1] != N:
         raise ValueError(
             f"found and asked must both be [images, {N}] counts, got {list(found.shape)} and "
             f"{list(asked.shape)}"
         )
-    if bool((found < 0).any() | (asked < 0).any()):
-        raise ValueError(f"counts of colors are >= 0, got {float(torch.minimum(found, asked).min()):g}")
+    for counts in (found, asked):
+        wrong = ~((counts >= 0) & (counts % 1 == 0))  # NaN and infinity, too
+        if bool(wrong.any()):
+            first = float(counts[wrong][0])
+            allowed = ">= 0" if first < 0 else "whole numbers"
+            raise ValueError(f"counts of colors are {allowed}, got {first:g}")
 
 
 def placed(found: Float[Tensor, "images 8"], asked: Float[Tensor, "images 8"]) -> Int[Tensor, "images"]:
@@ -165,8 +182,7 @@ def chance_placed(asked: Sequence[int], objects: int) -> float:
 
     For K asked colors, one each, K (1 - (7/8)^objects). Raises ValueError for a number of objects below 0.
     """
-    if objects < 0:
-        raise ValueError(f"objects must be >= 0, got {objects}")
+    check_count("objects", objects)
     p = [math.comb(objects, n) * (1 / N) ** n * (1 - 1 / N) ** (objects - n) for n in range(objects + 1)]
     return sum(min(n, int(a)) * weight for a in asked for n, weight in enumerate(p))
 
@@ -183,15 +199,29 @@ def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor
 def colored_scenes(asked: Float[Tensor, "samples 8"], seed: int = 0) -> list[Scene]:
     """One held-out CLEVR scene per condition: colors as asked, all centers inside the image, everything else
     random.
+
+    No object is hidden from the counter (`counter.scenes.prune`): hidden ones would lower the ceiling, though
+    they were drawn. Raises ValueError for more objects than CLEVR's margins leave room for.
     """
     scenes = []
     for i, counts in enumerate(asked.long().tolist()):
         colors = [color for color, n in zip(COLORS, counts, strict=True) for _ in range(n)]
-        scene = sample_scene(HELD_OUT + seed, i, len(colors), visibility=False, require_centers_inside=True)
+        scene = _unhidden(HELD_OUT + seed, i, len(colors))
         order = np.random.default_rng([seed, i]).permutation(len(colors))
         objects = tuple(replace(o, color=colors[j]) for o, j in zip(scene.objects, order, strict=True))
         scenes.append(replace(scene, objects=objects))
     return scenes
+
+
+def _unhidden(seed: int, index: int, n_objects: int) -> Scene:
+    """A scene whose objects can all be counted: CLEVR's own test of visibility leaves a few too small, so
+    that another scene is drawn.
+    """
+    for again in range(TRIES):
+        scene = sample_scene(seed, index + again * APART, n_objects, require_centers_inside=True)
+        if len(prune(scene).objects) == n_objects:
+            return scene
+    raise ValueError(f"no scene of {n_objects} objects that are all visible in {TRIES} attempts")
 
 
 class Ceiling(NamedTuple):
@@ -218,8 +248,8 @@ def ceiling(counter: "ObjectCounter", family: str, k: int, samples: int, seed: i
         raise ValueError(
             f"a ceiling needs at least one object and one sample, got K = {k} and {samples} samples"
         )
-    shown, asked = rendered(family, k, samples, counter.config.resolution, seed)
-    counts = counter(shown)
+    images, asked = rendered(family, k, samples, counter.config.resolution, seed)
+    counts = counter(images)
     found = found_colors(counts).cpu()
     plausible = (counts.plausibility.cpu() >= PLAUSIBLE).double().numpy()
     shares = (

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lcs_utils.evaluation.color import LARGEST_K, ColorRow, N, decode
-from lcs_utils.stats import LEVEL, Interval, bounded
+from lcs_utils.stats import LEVEL, Interval, bounded, read_only
 
 MOST_OBEYED = LARGEST_K - 1  # when all colors are asked for, any object shows one
 MOST = 10  # objects that CLEVR's margins leave room for; samples with more are treated as having this many
@@ -41,7 +41,7 @@ def table() -> dict[tuple[int, int], Float[np.ndarray, "obeyed placed"]]:
             for obeyed in range(k + 1):
                 told = min(obeyed, objects)  # no more can obey than there are objects
                 rows[obeyed, told:] = covered(k - told, objects - told)
-            found[k, objects] = rows
+            found[k, objects] = read_only(rows)
     return found
 
 

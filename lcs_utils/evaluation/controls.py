@@ -21,6 +21,7 @@ from lcs_utils.counter import corruptions_graded, loading, scenes
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import length_generalization, sizes
 from lcs_utils.evaluation.rows import Row, read_rows, write_rows
+from lcs_utils.nets import CheckpointError
 
 if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
@@ -30,6 +31,7 @@ ROWS = paths.COUNTS / "small" / "controls.csv.bz2"
 # Neither the counter's training nor its test on fast renders contains these scenes. Its test on Cycles has
 # some of up to three objects, which is harmless: nothing is learned from test images.
 SEED = 5
+LARGEST_K = scenes.MOST["clevr"]
 SIDES = {"32 px": 32, "64 px": 64}
 FAULTS = ("speckle", "confetti", "noise", "ringed", "faded", "ragged")
 
@@ -52,7 +54,7 @@ def images(name: str, k: int, n: int) -> Float[Tensor, "n 3 side side"]:
     """
     kind = check_choice("a control", sizes.bare(name), CONTROLS)
     side = SIDES[check_choice("the size", sizes.size_of(name), SIDES)]
-    check_count("k", k)
+    check_count("k of a control", k, 0, LARGEST_K)
     clean = _rendered(k, check_count("n", n, 1), side)
     if kind == "render":
         return from_uint8(clean.images)
@@ -103,7 +105,12 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     if bool(args.counter) != bool(args.rows):
         parser.error("--counter and --rows go together: the shipped rows are those of the shipped counter")
-    counter = loading.load(64, args.counter)
+    if args.samples < 1:
+        parser.error(f"--samples must be at least 1, got {args.samples}")
+    try:
+        counter = loading.load(64, args.counter)
+    except (ValueError, OSError, CheckpointError) as error:
+        parser.error(str(error))
     found = [row for kind in CONTROLS for row in rows(f"{kind}, 64 px", range(1, 10), args.samples, counter)]
     if not args.rows:
         store.write_rows(ROWS, f"{program} --samples {args.samples}", Row, found)

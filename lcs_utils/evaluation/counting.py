@@ -15,7 +15,16 @@ from lcs_utils.counter import loading, shipped
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import family_grids, placement
 from lcs_utils.evaluation.cleanness import cleanness, takes
-from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path, write_rows
+from lcs_utils.evaluation.rows import (
+    STANDARD,
+    Row,
+    check_inside,
+    decode,
+    encode,
+    read_rows,
+    rows_path,
+    write_rows,
+)
 from lcs_utils.evaluation.sheets import read_sheet
 from lcs_utils.experiments import EXPERIMENTS
 
@@ -30,8 +39,12 @@ def count_rows(
     """One Row per image sampled at `k` locations of `key["family"]`; `key` holds the Row fields that identify
     the net.
 
-    `where` [n k 2] (x right, y down, in [0, 1]) replaces the locations of the family.
+    `where` [n k 2] (x right, y down, in [0, 1)) replaces the locations of the family. Raises ValueError for
+    locations outside the image, such as in pixels.
     """
+    if where is not None:
+        check_tensor("where", where, (len(images), k, 2), True, "float")
+        check_inside("where", where.detach().cpu().numpy())
     seed, solver, steps = STANDARD
     key = dict(weights="", counted_by="", seed=seed, solver=solver, steps=steps) | key
     counts = counter(images)
@@ -40,8 +53,6 @@ def count_rows(
         if takes(images.shape[-1])
         else torch.full((len(images),), Row._field_defaults["cleanness"])
     )
-    if where is not None:
-        check_tensor("where", where, (len(images), k, 2), False, "float")
     where = (
         family_grids.locations(key.get("family", "test"), k, len(images), key["seed"])
         if where is None

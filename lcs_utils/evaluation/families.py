@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from lcs_utils.checks import as_array, check_array, check_choice, check_count, check_kind
 from lcs_utils.clevr.grid import GRID_SIZE, TEST_LOCATIONS, apart, cells
+from lcs_utils.stats import read_only
 
 FAMILIES = {
     "test": "the first K of the paper's 12 test locations (App. E.1)",
@@ -28,7 +29,7 @@ LARGEST_K = {"test": 12, "orders": 12, "spread": 9, "crowded": 12}
 
 def occupied(seed: int = 0) -> Int[np.ndarray, "cells 2"]:
     """The cells (column, row) that objects of training scenes occupy: the fewest that hold SHARE of the
-    centers of SCENES scenes.
+    centers of SCENES scenes. Read-only.
 
     Choice: scenes of 1, 2, 3 objects in turn, without the visibility test, which costs most of the time.
     """
@@ -47,12 +48,12 @@ def _occupied(seed: int) -> Int[np.ndarray, "cells 2"]:
     order = np.argsort(-seen.ravel(), kind="stable")
     held = np.cumsum(seen.ravel()[order]) / seen.sum()
     chosen = np.sort(order[: int((held < SHARE).sum()) + 1])
-    return np.stack([chosen % GRID_SIZE, chosen // GRID_SIZE], 1)
+    return read_only(np.stack([chosen % GRID_SIZE, chosen // GRID_SIZE], 1))
 
 
 @cache
 def _occupied_apart() -> Bool[np.ndarray, "cells cells"]:
-    return apart(occupied(), occupied()) >= SPACING
+    return read_only(apart(occupied(), occupied()) >= SPACING)
 
 
 def spread_cells(
@@ -94,12 +95,12 @@ def middles(where: Int[np.ndarray, "cells 2"]) -> Float[np.ndarray, "cells 2"]:
 
 @cache
 def _order(index: int, seed: int) -> Int[np.ndarray, "12"]:
-    return np.random.default_rng([HELD_OUT, seed, index]).permutation(len(TEST_LOCATIONS))
+    return read_only(np.random.default_rng([HELD_OUT, seed, index]).permutation(len(TEST_LOCATIONS)))
 
 
 @cache
 def _spread(k: int, sample: int, seed: int) -> Float[np.ndarray, "k 2"]:
-    return middles(spread_cells(k, np.random.default_rng([HELD_OUT, seed, k, sample])))
+    return read_only(middles(spread_cells(k, np.random.default_rng([HELD_OUT, seed, k, sample]))))
 
 
 @cache
@@ -107,7 +108,7 @@ def _crowded(k: int, sample: int, seed: int) -> Float[np.ndarray, "k 2"]:
     from lcs_utils.clevr.scenes import project, sample_scene  # as above
 
     scene = sample_scene(HELD_OUT + seed, 1000 * k + sample, k, margins=False, require_centers_inside=True)
-    return project(scene).reshape(k, 2)
+    return read_only(project(scene).reshape(k, 2))
 
 
 def check(family: str, k: int) -> None:
@@ -121,14 +122,15 @@ def check(family: str, k: int) -> None:
 def asked(family: str, k: int, sample: int, seed: int = 0) -> Float[np.ndarray, "k 2"]:
     """The `k` locations (x right, y down, in [0, 1]) that one sample is asked for (App. E.1).
 
-    `seed` is the sampling seed. Raises ValueError for an unknown family or more locations than it has.
+    `seed` is the sampling seed. Read-only. Raises ValueError for an unknown family or more locations than it
+    has.
     """
     check(family, k)
     check_count("sample", sample)
     check_count("seed", seed)
     paper = np.array(TEST_LOCATIONS)
     if family == "test":
-        return paper[:k]
+        return read_only(paper[:k])
     if family == "orders":
-        return paper[_order(sample % ORDERS, seed)[:k]]
+        return read_only(paper[_order(sample % ORDERS, seed)[:k]])
     return (_spread if family == "spread" else _crowded)(k, sample, seed)

@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from lcs_utils import nets, paths, store
-from lcs_utils.checks import check_choice
+from lcs_utils.checks import check_choice, check_count
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes, controls, families, sizes
@@ -48,14 +48,19 @@ def choose(
     neither net nor K.
 
     `way` is the seed, solver and steps of the samples. A net's name may include its size (`sizes.sized`); a
-    name of `controls.CONTROLS` is a control, without family. Raises ValueError for no K or no samples, or an
-    unknown family.
+    name of `controls.CONTROLS` is a control, without family. Raises ValueError for no K or no samples, an
+    unknown family, or a K beyond that of the family or of the controls: before anything is drawn.
     """
     check_choice("a family", family, families.FAMILIES)
     if samples < 1 or not ks:
         raise ValueError(f"need one or more K and samples, got {list(ks)} and {samples}")
     found = []
     for name in nets:
+        for k in ks:
+            if controls.is_control(name):
+                check_count(f"K of {name}", k, 0, controls.LARGEST_K)
+            else:
+                families.check(family, k)
         if controls.is_control(name):
             own = (*controls.way(), Shown._field_defaults["family"])
         else:
@@ -167,7 +172,7 @@ def answers(text: str, n: int) -> dict[int, tuple[int, bool]]:
     found: dict[int, tuple[int, bool]] = {}
     for line in filter(str.strip, text.splitlines()):
         words = line.split()
-        if not (2 <= len(words) <= 3 and all(w.isdigit() for w in words[:2]) and words[2:] in ([], ["?"])):
+        if not (2 <= len(words) <= 3 and all(w.isdecimal() for w in words[:2]) and words[2:] in ([], ["?"])):
             raise ValueError(f"a line must be `number count` or `number count ?`, got {line!r}")
         if int(words[0]) >= n or int(words[0]) in found:
             raise ValueError(f"numbers are 0..{n - 1}, each once; got {words[0]}")

@@ -16,6 +16,8 @@ from lcs_utils.counter.shipped import PLAUSIBLE as PLAUSIBLE
 
 RENAMED = {"scenes": "crowded"}  # earlier names of families of conditions
 
+ROUNDING = 1e-6  # of coordinates in float32: a center just inside the image may be stored as 1
+
 
 class Sampler(NamedTuple):
     """How samples are drawn: the seed of their noise, the solver, its steps."""
@@ -78,15 +80,26 @@ def check_rows(rows: Iterable[Row]) -> list[Row]:
     return rows
 
 
+def check_inside(name: str, points: Float[np.ndarray, "..."]) -> None:
+    """Raise ValueError for coordinates outside the image, [0, 1), such as pixels; ROUNDING is let through."""
+    points = as_array(name, points)
+    if not points.size or (points.min() >= -ROUNDING and points.max() <= 1 + ROUNDING):
+        return
+    found = f"{points.min():g} to {points.max():g}"
+    raise ValueError(f"{name} must be in [0, 1), as shares of the image, got {found}")
+
+
 def encode(points: Float[np.ndarray, "points 2"]) -> str:
     """Points of [0, 1)^2 (x right, y down) as whole thousandths `x y x y ...`: short, and equal on every
     machine.
 
-    Raises ValueError for points that are not finite or of another shape.
+    Raises ValueError for points that are not finite, lie outside the image (by more than rounding) or are of
+    another shape.
     """
     points = as_array("points", points)
     if points.size and (points.ndim > 2 or points.shape[-1:] != (2,)):
         raise ValueError(f"points must have shape [points, 2], got {list(points.shape)}")
+    check_inside("points", points)
     return " ".join(str(int(v)) for v in np.floor(points.reshape(-1) * 1000).clip(0, 999))
 
 
