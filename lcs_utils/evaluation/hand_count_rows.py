@@ -1,6 +1,6 @@
 """Hand counts as rows: which sample was looked at, what was seen, and the file that stores them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def checked(c: HandCount) -> HandCount:
     check_kind("shown", c.shown, Shown, "a Shown")
     if isinstance(c.plausible, (bool, np.bool_)):
         c = c._replace(plausible=int(c.plausible))
-    told = dict(zip(Line._fields, (*c.shown, *c[1:]), strict=True))
+    told: dict[str, Any] = dict(zip(Line._fields, (*c.shown, *c[1:]), strict=True))
     for name, kind in Line.__annotations__.items():
         check_kind(name, told[name], str, "text") if kind is str else check_count(name, told[name], None)
         if kind is str and "".join(told[name].splitlines()) != told[name]:
