@@ -12,61 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lcs_utils.checks import (
-    check_count,
-    check_counts,
-    check_kind,
-    check_list,
-    check_number,
-    check_steady,
-    check_tensor,
-    check_tuple,
-)
+from lcs_utils.checks import check_count, check_counts, check_kind, check_number, check_tensor
 from lcs_utils.diffusion import Denoiser
+from lcs_utils.locality_checks import Targets, check_answer, check_maps, check_point, check_targets
 
 CHUNK = 16  # target pixels, or removed conditions, in one pass: bounds the memory whatever their number
-Targets = Sequence[tuple[int, int]]  # (row, column)
-
-
-def check_targets(targets: Targets, height: int, width: int) -> Int[Tensor, "targets 2"]:
-    """`targets` as a tensor of (row, column). Raises ValueError naming those outside the image, TypeError for
-    anything but pairs of whole numbers.
-    """
-    if torch.is_tensor(targets):
-        targets = check_tensor("targets", targets, ("targets", 2), False, "whole").tolist()
-    pairs = []
-    for target in check_list("targets", targets):
-        check_tuple("a target (row, column)", target, 2)
-        pairs.append([check_count("row or column of a target", v, None) for v in target])
-    pixels = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
-    outside = [tuple(p) for p in pixels.tolist() if not (0 <= p[0] < height and 0 <= p[1] < width)]
-    if outside or not len(pixels):
-        found = f"{', '.join(map(str, outside))} lie outside" if outside else "there is none for"
-        raise ValueError(f"targets are pixels (row, column) of the image: {found} {height} x {width}")
-    return pixels
-
-
-def check_point(denoise: Denoiser, x_t: Tensor, sigma: float) -> None:
-    """Raise TypeError or ValueError unless these are a denoiser, one image and one noise level > 0."""
-    check_steady("denoise", denoise)
-    check_tensor("x_t", x_t, ("channels", "height", "width"), False, "float")
-    check_number("sigma", sigma, 0, above=True)
-
-
-def _check_maps(influence: Tensor, first: str) -> None:
-    """Raise TypeError or ValueError unless these are maps [first, height, width], finite and >= 0."""
-    check_tensor("influence", influence, (first, "height", "width"), False, "float")
-    if not bool((influence >= 0).all() & influence.isfinite().all()):
-        raise ValueError("influence must be finite and >= 0")
-
-
-def _check_answer(x0_hat: Any, x_t: Tensor) -> Tensor:
-    """What a denoiser returns for x_t, finite: NaN would read as an influence of its own, or as none."""
-    check_tensor("what denoise returns", x0_hat, x_t.shape, False, "float")
-    if not bool(x0_hat.isfinite().all()):
-        found = x0_hat[~x0_hat.isfinite()][0].item()
-        raise ValueError(f"what denoise returns must be finite, got {found} in it")
-    return x0_hat
 
 
 def batched(cond: Any) -> Any:
@@ -94,7 +44,7 @@ def pixel_influence(
     pixels = check_targets(targets, height, width).to(x_t.device)
     with torch.enable_grad():
         x = x_t.detach()[None].clone().requires_grad_()
-        x0_hat = _check_answer(denoise(x, x.new_full((1,), float(sigma)), batched(cond)), x)
+        x0_hat = check_answer(denoise(x, x.new_full((1,), float(sigma)), batched(cond)), x)
     maps = []
     for rows, columns in (part.unbind(1) for part in pixels.split(chunk)):
         index = torch.arange(len(rows), device=x.device)
@@ -183,7 +133,7 @@ def condition_influence(
 
         def run(conds, c):
             x = x_t.expand(len(conds), *x_t.shape)
-            return _check_answer(denoise(x, x_t.new_full((len(conds),), float(sigma)), c), x)
+            return check_answer(denoise(x, x_t.new_full((len(conds),), float(sigma)), c), x)
 
         for start in range(0, len(removed), chunk):
             conds = [cond] * (start == 0) + removed[start : start + chunk]
@@ -207,7 +157,7 @@ def locality_window(
     Raises ValueError unless 0 < share <= 1 and power > 0, for targets outside the image, for influence that
     is not finite and >= 0.
     """
-    _check_maps(influence, "targets")
+    check_maps(influence, "targets")
     check_number("share", share, 0, 1, above=True)
     check_number("power", power, 0, 100, above=True)
     pixels = check_targets(targets, *influence.shape[1:]).to(influence.device)
@@ -241,7 +191,7 @@ def conditional_locality(
     the larger of rows and columns. NaN if nothing responds. Raises ValueError if grid_size does not divide
     the image, for cells outside the grid, and for influence that is not finite and >= 0.
     """
-    _check_maps(influence, "removed")
+    check_maps(influence, "removed")
     check_count("grid_size", grid_size, 1)
     cells = check_counts("cells", cells, 0, grid_size**2 - 1, least=1)
     check_count("reach", reach)

@@ -31,7 +31,7 @@ LEVELS = (
     {"provenance", "resumable", "clevr", "alt_text", "printing", "notebook_values"},
     {"notebook_outputs"},
     {"notebooks", "experiments", "lab"},
-    {"presets", "figure_record"},
+    {"presets", "figure_record", "locality_checks"},
     {"theory", "models", "locality", "features", "nets", "own"},
     {"plotting", "locality_profile"},
     {"checkpoints", "swing_by"},
