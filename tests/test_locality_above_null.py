@@ -62,7 +62,8 @@ def test_nets_of_one_s_own_are_not_taken_up(monkeypatch):
     row = planted("spread", 6, lambda rng: 6, 0, crowd, 1)[0]._replace(net="mine_1-4")
     located = LocalityRow("mine_1-4", row.weights, 4, 0, 2.0, *[0.5] * 5)
     monkeypatch.setattr(locality_rates, "read", lambda preset: [located])
-    assert locality_rates.measured_nets([row], "small") == []
+    monkeypatch.setattr(locality_above_null.net_locality, "read", lambda preset: [located])
+    assert locality_above_null.above_null([row]).above == {}
 
 
 def test_the_thesis_is_drawn_and_said(found):

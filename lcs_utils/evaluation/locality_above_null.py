@@ -15,7 +15,8 @@ from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.locality_rates import at_high_noise, measured_nets
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sentences import table
-from lcs_utils.nets import trained
+from lcs_utils.experiments import OURS
+from lcs_utils.nets import parts, trained
 from lcs_utils.stats import Interval
 
 PRESET = "small"
@@ -51,10 +52,12 @@ class AboveNull(NamedTuple):
 
 
 def above_null(rows: Sequence[Row], seed: int = 0) -> AboveNull:
-    """All 64 px nets that see the whole image, are told places, and have rows at K random cells.
+    """All 64 px nets of our experiments that see the whole image, are told places, and have rows at K random
+    cells.
 
     Raises ValueError for a net whose locality was not measured with its present weights.
     """
+    rows = [row for row in rows if parts(row.net)[0] in OURS]
     asked = {row.net for row in rows if row.family == "spread" and row.k == K}
     nets = [net for net in measured_nets(rows, PRESET) if net in asked]
     filled = {

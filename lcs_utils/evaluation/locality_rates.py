@@ -22,7 +22,6 @@ from lcs_utils.evaluation.rates import along_training as rates_along_training
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row, preset_of
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, Rule, largest_k
-from lcs_utils.experiments import OURS
 from lcs_utils.nets import trained
 from lcs_utils.plotting import color_of
 from lcs_utils.stats import Interval, interval, rank_correlation
@@ -229,12 +228,11 @@ def against_k(counted: Sequence[Row], nets: Iterable[str], preset: str = "tiny")
 
 
 def measured_nets(counted: Sequence[Row], preset: str = "tiny", whole: bool = True) -> list[str]:
-    """The finished, unchanged nets of our experiments with location labels that have both counts and locality
-    rows; `whole`: only those that see the whole image.
+    """The finished, unchanged nets with location labels that have both counts and locality rows; `whole`:
+    only those that see the whole image.
     """
     counts, located = {row.net for row in counted if row.k == BEYOND[-1]}, {row.net for row in read(preset)}
-    ours = [name for name in sorted(counts & located) if nets.parts(name)[0] in OURS]
-    found = [nets.parse(name, preset) for name in ours]
+    found = [nets.parse(name, preset) for name in sorted(counts & located)]
     told = [n for n in found if n.experiment.labels != "none" and n.experiment.condition == "location"]
     finished = [n for n in told if n.images is None and n.change is None]
     return [n.name for n in finished if not whole or n.experiment.radius is None]
