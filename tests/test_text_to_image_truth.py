@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_standin import TINY
 
-from lcs_utils import store
+from lcs_utils import stats, store
 from lcs_utils.features import contexts, measures
 from lcs_utils.text_to_image import (
     adapter,
@@ -467,6 +467,15 @@ def test_a_reader_s_training_goes_on_and_its_weights_come_back(tmp_path, monkeyp
     )
     with pytest.raises(ValueError, match="holds the state of another run .seed 0 instead of 1."):
         reader.train(found, 16, tmp_path / "whole", seed=1)
+
+
+@pytest.mark.parametrize(("values", "held"), [(4, 0.80), (16, 0.93)])
+def test_intervals_of_few_values_are_too_narrow_as_a_row_says(values, held):
+    random = np.random.default_rng(0)
+    found = [stats.interval(random.normal(size=values), seed=i) for i in range(400)]
+    inside = np.mean([of.low <= 0 <= of.high for of in found])
+    assert inside == pytest.approx(held, abs=0.04)
+    assert f"{held:.0%}".replace("%", " %") in truth.Row.__doc__
 
 
 def test_rows_replace_those_of_the_same_net_and_measure(tmp_path):

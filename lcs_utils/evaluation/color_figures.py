@@ -140,7 +140,8 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     ks = list(ceilings)
     gray = {"color": "0.45", "lw": 1.3}
     success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
-    success.text(ks[-1], ceilings[ks[-1]].exact.value, "renders ", ha="right", va="top", color="0.35")
+    low = min(ceilings[k].exact.value for k in ks[-3:])  # the line dips where the word stands
+    success.text(ks[-1], low, "renders ", ha="right", va="top", color="0.35")
     _with_limits(right, ceilings, {k: at.chance for k, at in next(iter(found.values())).at.items()})
     drawn.plot(ks, ks, "--", **gray)
     drawn.text(ks[-1], ks[-1], "K ", ha="right", va="bottom", color="0.35")

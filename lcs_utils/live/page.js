@@ -221,7 +221,7 @@
       return await task();
     } catch (error) {
       console.error(error);
-      status.textContent = `That failed: ${error.message}. `;
+      status.textContent = `That failed: ${error.message}.`;
     } finally {
       go.disabled = answer.disabled = false;
       stop.disabled = true;

@@ -4,7 +4,8 @@ import copy
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -103,65 +104,62 @@ def train(
     Raises ValueError for a broken state, one with other settings than `about` or of more than `total` images,
     RuntimeError while another process trains in `folder`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with store.exclusive(folder / "state.pt", wait=False):
-            return _train(state, loss_of, total, batch, peak, folder, about, length or total)
-    except BlockingIOError:
-        raise RuntimeError(f"another process trains in {folder}; wait for it or stop it") from None
+    length = length or total
+    with alone(folder):
+        remove_leftovers(folder)
+        path, rows, before = folder / "state.pt", [], []
+        if path.exists():
+            check_about(folder, about)
+            state.load(path)
+            seen = int(state.seen[0])
+            if seen >= total + batch:  # the last batch may overshoot
+                raise ValueError(
+                    f"{folder.name} was trained on {seen:,} images already, more than the {total:,} asked for"
+                )
+            before = lengths(folder) or [seen]
+            known = store.read_rows(folder / "loss.csv", Log)
+            rows = [row for row in known if row.images <= int(state.seen[0])]
+        recent = [loss for loss in state.recent.tolist() if loss == loss]
+        all_lengths = before if before[-1:] == [length] else [*before, length]
+
+        def save():
+            store.write_json(folder / "about.json", about | {"lengths": all_lengths})
+            store.write_rows(folder / "loss.csv", about["run"], Log, rows)
+            state.recent.fill_(math.nan)
+            state.recent[: len(recent)] = torch.tensor(recent, dtype=torch.float64)
+            state.save(path)
+
+        clock = saved = time.time()
+        with tqdm(
+            total=total, initial=int(state.seen[0]), unit="img", mininterval=10, desc=about["run"]
+        ) as bar:
+            while int(state.seen[0]) < total:
+                loss, lr = step(state, loss_of, length, batch, peak)
+                recent.append(loss)
+                now = time.time()
+                state.seen[1] += now - clock
+                clock = now
+                if len(recent) == LOG_EVERY:
+                    rows.append(Log(int(state.seen[0]), float(np.mean(recent)), lr))
+                    recent = []
+                    bar.set_postfix(loss=f"{rows[-1].loss:.4f}")
+                bar.update(batch)
+                if now - saved > SAVE_EVERY:
+                    save()
+                    saved = time.time()
+        save()
+        return rows
 
 
-def _train(
-    state: State,
-    loss_of: Callable,
-    total: int,
-    batch: int,
-    peak: float,
-    folder: Path,
-    about: dict,
-    length: int,
-) -> list[Log]:
-    remove_leftovers(folder)
-    path, rows, before = folder / "state.pt", [], []
-    if path.exists():
-        check_about(folder, about)
-        state.load(path)
-        seen = int(state.seen[0])
-        if seen >= total + batch:  # the last batch may overshoot
-            raise ValueError(
-                f"{folder.name} was trained on {seen:,} images already, more than the {total:,} asked for"
-            )
-        before = lengths(folder) or [seen]
-        known = store.read_rows(folder / "loss.csv", Log)
-        rows = [row for row in known if row.images <= int(state.seen[0])]
-    recent = [loss for loss in state.recent.tolist() if loss == loss]
-    all_lengths = before if before[-1:] == [length] else [*before, length]
-
-    def save():
-        store.write_json(folder / "about.json", about | {"lengths": all_lengths})
-        store.write_rows(folder / "loss.csv", about["run"], Log, rows)
-        state.recent.fill_(math.nan)
-        state.recent[: len(recent)] = torch.tensor(recent, dtype=torch.float64)
-        state.save(path)
-
-    clock = saved = time.time()
-    with tqdm(total=total, initial=int(state.seen[0]), unit="img", mininterval=10, desc=about["run"]) as bar:
-        while int(state.seen[0]) < total:
-            loss, lr = step(state, loss_of, length, batch, peak)
-            recent.append(loss)
-            now = time.time()
-            state.seen[1] += now - clock
-            clock = now
-            if len(recent) == LOG_EVERY:
-                rows.append(Log(int(state.seen[0]), float(np.mean(recent)), lr))
-                recent = []
-                bar.set_postfix(loss=f"{rows[-1].loss:.4f}")
-            bar.update(batch)
-            if now - saved > SAVE_EVERY:
-                save()
-                saved = time.time()
-    save()
-    return rows
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold `folder` for one training. Raises RuntimeError while another process trains there."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(store.exclusive(folder / "state.pt", wait=False))
+        except BlockingIOError:
+            raise RuntimeError(f"another process trains in {folder}; wait for it or stop it") from None
+        yield
 
 
 def lengths(folder: Path) -> list[int]:
