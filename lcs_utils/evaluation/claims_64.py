@@ -34,8 +34,8 @@ from lcs_utils.stats import Interval, interval
 
 FIGURE_1 = ("exp1", "exp2", "exp3_r2")  # a local net of two cells
 DOSES = ("exp1", "random_1-3", "drop_one_1-3", "exp2")  # labels: all, a random number, all but one, one
-# all labels, on up to six objects, four, three, two, one
-NUMBERS = ("exp1_1-6", "exp1_1-4", "exp1", "exp1_1-2", "exp1_1")
+# all labels, on up to six objects, five, four, three, two, one
+NUMBERS = ("exp1_1-6", "exp1_1-5", "exp1_1-4", "exp1", "exp1_1-2", "exp1_1")
 SEEN, BEYOND = 3, 6  # most objects in training, and twice as many
 OF_SIX, FARTHER = ("exp1_1-6", "exp2_1-6"), 9  # up to six objects: all labels, one; the largest K
 RIGHT = 0.9  # Choice: image quality is acceptable if at least this share looks right
