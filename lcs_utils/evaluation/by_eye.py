@@ -35,6 +35,7 @@ LABELS = {
     "exp1_seed1, 64 px": "Exp. 1, seed 1",
     "exp1_seed2, 64 px": "Exp. 1, seed 2",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
+    "exp1/stochastic, 64 px": "Exp. 1, low noise apart, SDE",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
     "exp1_1-4, 64 px": "Exp. 1 on 1–4, 64 px",
     "random_1-3, 64 px": "random number of labels, 64 px",

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lcs_utils import checkpoints, nets
-from lcs_utils.diffusion import Denoiser
+from lcs_utils.diffusion import SDE, SDE_STEPS, Denoiser
+from lcs_utils.evaluation.rows import STANDARD, Sampler
 from lcs_utils.models.composition import (
     LinearComposition,
     LocalCondition,
@@ -18,7 +19,8 @@ from lcs_utils.models.composition import (
 
 
 class Change(NamedTuple):
-    """A change of a denoiser, given those of the checkpoints in `also`; `nets.CHANGED` describes it in words.
+    """A change of a denoiser, given those of the checkpoints in `also`, and the sampler that draws with it;
+    `nets.CHANGED` describes it in words.
 
     Add yours: CHANGES["name"] = Change(...). If you edit a change, rename it: rows and samples are stored
     under its name.
@@ -26,6 +28,7 @@ class Change(NamedTuple):
 
     change: Callable[..., Denoiser]
     also: tuple[str, ...] = ()
+    sampler: Sampler = STANDARD
 
     def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
         """The changed denoiser; the nets of `also` are loaded onto `device` too. Raises CheckpointError if
@@ -39,6 +42,7 @@ CHANGES = {
     "near": Change(LocalCondition),
     "nearest": Change(lambda denoise: LocalCondition(denoise, nearest)),
     "low_noise": Change(SplitByNoise, ("low_noise",)),
+    "stochastic": Change(SplitByNoise, ("low_noise",), Sampler(STANDARD.seed, SDE, SDE_STEPS)),
     "linear": Change(LinearComposition),
     "linear_empty": Change(LinearComposition, ("background_empty",)),
     "linear_one": Change(LinearComposition, ("background_one",)),
@@ -57,6 +61,12 @@ def split(net: str) -> tuple[str, Change | None]:
     if change not in CHANGES:
         raise ValueError(f"unknown change {change!r} in {net!r}; allowed: {', '.join(CHANGES)}")
     return net.removesuffix(f"/{change}"), CHANGES[change]
+
+
+def sampler(net: str) -> Sampler:
+    """How NET or NET/CHANGE is sampled unless something else is asked for. Raises as `split`."""
+    change = split(net)[1]
+    return change.sampler if change else STANDARD
 
 
 def weights(net: str, preset: str = "tiny") -> str:

@@ -28,7 +28,7 @@ from lcs_utils.evaluation import changes, controls, families, sizes
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.agreement import agreement
 from lcs_utils.evaluation.hand_count_rows import COUNTS, HandCount, Shown, read_counts, record
-from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
+from lcs_utils.evaluation.rows import read_rows, told_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, rounded, sheet_path
 from lcs_utils.plotting import to_uint8
 
@@ -40,16 +40,17 @@ def choose(
     ks,
     samples: int,
     order: int = 0,
-    way: tuple[int, str, int] = STANDARD,
+    way: tuple[int, str, int] | None = None,
     preset: str = "tiny",
     family: str = "test",
 ) -> list[Shown]:
     """The first `samples` samples of each net at each K, in the random order of seed `order`, which reveals
     neither net nor K.
 
-    `way` is the seed, solver and steps of the samples. A net's name may include its size (`sizes.sized`); a
-    name of `controls.CONTROLS` is a control, without family. Raises ValueError for no K or no samples, an
-    unknown family, or a K beyond that of the family or of the controls: before anything is drawn.
+    `way` is the seed, solver and steps of the samples (None: those of `changes.sampler`). A net's name may
+    include its size (`sizes.sized`); a name of `controls.CONTROLS` is a control, without family. Raises
+    ValueError for no K or no samples, an unknown family, or a K beyond that of the family or of the controls:
+    before anything is drawn.
     """
     check_choice("a family", family, families.FAMILIES)
     if samples < 1 or not ks:
@@ -64,7 +65,9 @@ def choose(
         if controls.is_control(name):
             own = (*controls.way(), Shown._field_defaults["family"])
         else:
-            own = (changes.weights(sizes.bare(name), _preset(name, preset)), *way, family)
+            bare = sizes.bare(name)
+            drawn = changes.sampler(bare) if way is None else way
+            own = (changes.weights(bare, _preset(name, preset)), *drawn, family)
         found += [Shown(name, own[0], k, i, *own[1:]) for k in ks for i in range(samples)]
     return [found[i] for i in np.random.default_rng(order).permutation(len(found))]
 

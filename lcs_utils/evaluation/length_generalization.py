@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.counter import loading
-from lcs_utils.diffusion import SOLVERS, Denoiser, final, karras_sigmas, sample
+from lcs_utils.diffusion import SDE, SOLVERS, Denoiser, final, karras_sigmas, sample
 from lcs_utils.evaluation import changes, families, family_grids
 from lcs_utils.evaluation.counting import check_fit, count_rows, count_sheet, counter_hash
 from lcs_utils.evaluation.family_grids import FAMILIES
@@ -30,6 +30,11 @@ from lcs_utils.evaluation.sheets import ACROSS, SHOWN, read_sheet, sheet_path, w
 from lcs_utils.presets import PRESETS
 
 BATCH = 8  # samples drawn, and saved, together
+
+
+def _generator(seed: int, k: int, i: int) -> torch.Generator:
+    (state,) = np.random.SeedSequence([seed, k, i]).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state))
 
 
 @torch.no_grad()
@@ -49,16 +54,17 @@ def draw_samples(
     """Samples `first`..n-1 at k locations, [n-first 3 resolution resolution] in [-1, 1] (App. E.2).
 
     `cond` [n ...] replaces the family's conditions. A sample is a function of (seed, k, condition) and its
-    number: drawing more samples begins with the same ones.
+    number: drawing more samples begins with the same ones. The noise that solver SDE adds is each sample's
+    own.
     """
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
     noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
     cond = (family_grids.grids(family_grids.locations(family, k, n, seed)) if cond is None else cond)[first:]
-    sigmas = karras_sigmas(steps)
-    parts = [
-        final(sample(denoise, x, sigmas, c, solver))
-        for x, c in zip(noise.split(batch), cond.split(batch), strict=True)
-    ]
+    sigmas, parts = karras_sigmas(steps), []
+    for begin in range(0, len(noise), batch):
+        some = slice(begin, begin + batch)
+        own = [_generator(seed, k, first + i) for i in range(len(noise))[some]] if solver == SDE else None
+        parts.append(final(sample(denoise, noise[some], sigmas, cond[some], solver, own)))
     return torch.cat(parts).clamp(-1, 1)
 
 
@@ -121,7 +127,7 @@ def kept_samples(path: Path) -> int:
 
 def expected_seconds(denoise: Denoiser, resolution: int, ks, steps: int, solver: str) -> float:
     """Estimated seconds to draw one sample, from one evaluation at the smallest and the largest `ks`."""
-    evaluations = steps if solver == "dpmpp_2m" else 2 * steps - 1
+    evaluations = 2 * steps - 1 if solver == "heun" else steps
     cost = []
     for k in {min(ks), max(ks)}:
         cond = family_grids.grids(family_grids.locations("test", k, 2))
@@ -139,8 +145,8 @@ def measure(
     samples: int,
     preset="tiny",
     seed: int = STANDARD.seed,
-    steps: int = STANDARD.steps,
-    solver: str = STANDARD.solver,
+    steps: int | None = None,
+    solver: str | None = None,
     family: str = "test",
     device: str = "cpu",
     rows_file: str | Path | None = None,
@@ -149,13 +155,16 @@ def measure(
     """Sample and count `net` at every K of `ks`, adding to the stored rows (or to `rows_file`) as it
     goes.
 
-    Prints the expected time before it starts. `counter_folder` is another counter than the shipped one, whose
+    Prints the expected time before it starts. Without `steps` and `solver`, those of `changes.sampler`.
+    `counter_folder` is another counter than the shipped one, whose
     rows belong in a file of their own. Raises ValueError before any sampling when the net does not fit the
     counter or the locations, CheckpointError when it is missing or altered.
     """
     from lcs_utils.models.fused import fuse_  # imports diffusers, which readers of rows do not need
 
     base, change = changes.split(net)
+    usual = changes.sampler(net)
+    solver, steps = usual.solver if solver is None else solver, usual.steps if steps is None else steps
     pipeline = checkpoints.load(base, preset, device)
     counter = loading.load(pipeline.config.resolution, counter_folder)
     check_fit(net, pipeline, counter)
@@ -194,7 +203,7 @@ def measure(
 
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
-    standard = family == "test" and (seed, solver, steps) == STANDARD
+    standard = family == "test" and (seed, solver, steps) == usual
     shown = standard and not rows_file and nets.parts(net)[2] is None  # snapshots are too many
     if not missing:
         print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
@@ -249,8 +258,10 @@ def main(arguments=None) -> None:
     )
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
-    parser.add_argument("--steps", type=int, default=STANDARD.steps)
-    parser.add_argument("--solver", default=STANDARD.solver, choices=SOLVERS)
+    parser.add_argument("--steps", type=int, help=f"{STANDARD.steps}, or CHANGE's")
+    parser.add_argument(
+        "--solver", choices=(*SOLVERS, SDE), help=f"{STANDARD.solver}, unless CHANGE has its own"
+    )
     parser.add_argument("--seed", type=int, default=STANDARD.seed)
     parser.add_argument(
         "--device", default="cpu", help="device of the net: cpu, or cuda (where a few counts may differ)"
