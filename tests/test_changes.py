@@ -189,7 +189,8 @@ def test_names():
     assert set(nets.CHANGED) == set(changes.CHANGES)  # each is said in words
     assert changes.split("exp2/unit") == ("exp2", changes.CHANGES["unit"])
     with pytest.raises(
-        ValueError, match="unknown change 'far' in 'exp2/far'; allowed: unit, near, nearest, low_noise"
+        ValueError,
+        match="unknown change 'far' in 'exp2/far'; allowed: unit, near, nearest, low_noise, stochastic",
     ):
         changes.split("exp2/far")
     x, sigma, cond = inputs([0])

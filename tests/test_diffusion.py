@@ -101,6 +101,78 @@ def test_dpmpp_2m_agrees_with_diffusers():
     assert float((other - x).abs().max()) > 2e-3  # so the agreement is not just that both are accurate
 
 
+def own(n, seed=0):
+    return [torch.Generator().manual_seed(1000 * seed + i) for i in range(n)]
+
+
+def test_the_reverse_sde_with_eta_one_is_diffusers():
+    scheduler = EDMDPMSolverMultistepScheduler(
+        algorithm_type="sde-dpmsolver++", solver_type="midpoint", lower_order_final=False, sigma_data=0.5
+    )
+    scheduler.set_timesteps(24)
+    noise = unit_noise(1).float()
+    x, (generator,) = noise * 80.0, own(1)
+    for i, t in enumerate(scheduler.timesteps):
+        sigma = scheduler.sigmas[i]
+        x0_hat = MIXTURE.denoise(x, sigma.expand(1))
+        skip, out = 0.25 / (sigma**2 + 0.25), sigma * 0.5 / (sigma**2 + 0.25).sqrt()
+        x = scheduler.step((x0_hat - skip * x) / out, t, x, generator=generator).prev_sample
+
+    def drawn(eta):
+        return diffusion.final(
+            diffusion.sample(
+                MIXTURE.denoise, noise, diffusion.karras_sigmas(24), None, diffusion.SDE, own(1), eta
+            )
+        )
+
+    torch.testing.assert_close(drawn(1.0), x, atol=2e-4, rtol=0)
+    assert float((drawn(1.2) - x).abs().max()) > 2e-3
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0, diffusion.ETA])
+def test_the_reverse_sde_keeps_the_distribution_at_every_noise_level(eta, monkeypatch):
+    """However much noise is replaced, images at noise level sigma are N(mean, cov + sigma^2)."""
+    noise = unit_noise(4000)
+
+    def states():
+        sigmas = diffusion.karras_sigmas(150, 0.05, 20.0)
+        return list(diffusion.sample(GAUSSIAN.denoise, noise, sigmas, None, diffusion.SDE, own(4000), eta))
+
+    def spread(step):
+        variances, axes = torch.linalg.eigh(GAUSSIAN.cov)
+        return ((step.x_t - GAUSSIAN.mean) @ axes).square().mean(0) / (variances + step.sigma**2)
+
+    found = states()
+    for i in (30, 75, 120, 148):
+        assert spread(found[i]).sub(1).abs().max() < 0.12, (i, spread(found[i]))
+    if eta:  # without fresh noise the variance is lost
+        monkeypatch.setattr(torch, "randn", lambda shape, **_: torch.zeros(shape, dtype=torch.float64))
+        assert spread(states()[120]).max() < 0.5
+
+
+def test_without_fresh_noise_the_reverse_sde_is_the_flow():
+    noise, sigmas = unit_noise(5), diffusion.karras_sigmas(20)
+    steps = diffusion.sample(MIXTURE.denoise, noise, sigmas, None, diffusion.SDE, own(5), 0.0)
+    flow = diffusion.sample(MIXTURE.denoise, noise, sigmas, None, "dpmpp_2m")
+    assert torch.equal(diffusion.final(steps), diffusion.final(flow))
+
+
+def test_small_errors_on_the_way_are_forgotten_by_the_reverse_sde():
+    """Why: a denoiser that is wrong above a noise of 1 alone leaves its mark on the flow's samples."""
+
+    def wrong(x, sigma, cond):
+        return GAUSSIAN.denoise(x, sigma) + 0.3 * (sigma > 1)[:, None]
+
+    noise, sigmas = unit_noise(2000), diffusion.karras_sigmas(diffusion.SDE_STEPS)
+
+    def moved(solver, **how):
+        drawn = diffusion.final(diffusion.sample(wrong, noise, sigmas, None, solver, **how))
+        return float((drawn.mean(0) - GAUSSIAN.mean).abs().max())
+
+    assert moved("dpmpp_2m") > 0.05
+    assert moved(diffusion.SDE, generators=own(2000)) < 0.02
+
+
 def test_karras_sigmas_follow_their_formula_and_match_diffusers():
     sigmas = diffusion.karras_sigmas(32)
     assert sigmas[0] == pytest.approx(80) and sigmas[-2] == pytest.approx(0.002) and sigmas[-1] == 0
@@ -209,6 +281,15 @@ def run_sampler(sigmas, solver="heun"):
                 diffusion.sample(lambda x, *_: x[:1], unit_noise(2), diffusion.karras_sigmas(2))
             ),
             r"what denoise returns must have shape \[2, .*\], got \[1, ",
+        ),
+        (lambda: run_sampler([1.0, 0.0], diffusion.SDE), "takes one generator of each of 2 images, got 0"),
+        (
+            lambda: diffusion.final(
+                diffusion.sample(
+                    GAUSSIAN.denoise, unit_noise(2), diffusion.karras_sigmas(2), generators=own(2)
+                )
+            ),
+            "solver heun takes no generators, got 2",
         ),
         (lambda: diffusion.karras_sigmas(0), "steps must be >= 1, got 0"),
         (lambda: diffusion.karras_sigmas(4, 2.0, 1.0), "sigma_min must be > 0 and <= 1, got 2.0"),

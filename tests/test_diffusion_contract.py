@@ -173,6 +173,17 @@ TABLE = {
             "sigmas": (schedules, SCHEDULES),
             "cond": (st.none() | st.just(torch.ones(2, 3)), []),
             "solver": (st.sampled_from(diffusion.SOLVERS), NAME),
+            "eta": (st.floats(0, 10), [*NUMBER, -1.0]),
+        },
+    ),
+    "sample by the reverse SDE": (
+        lambda **k: diffusion.final(diffusion.sample(solver=diffusion.SDE, cond=None, **k)),
+        {
+            "denoise": (st.just(shrink), NO_CALL),
+            "noise": (images, NO_IMAGES),
+            "sigmas": (schedules, SCHEDULES),
+            "generators": (st.tuples(generators, generators), [None, 3, [3, 4], [torch.Generator()]]),
+            "eta": (st.floats(0, 10), [*NUMBER, -1.0]),
         },
     ),
     "final": (

@@ -17,6 +17,7 @@ from lcs_utils.evaluation import (
     color_generalization,
     counting,
     family_grids,
+    hand_counts,
     net_features,
     net_locality,
     placement,
@@ -24,7 +25,7 @@ from lcs_utils.evaluation import (
     sheets,
 )
 from lcs_utils.evaluation import length_generalization as lg
-from lcs_utils.evaluation.rows import Row, encode, told_path
+from lcs_utils.evaluation.rows import STANDARD, Row, encode, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import to_uint8
 
@@ -66,6 +67,34 @@ def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fa
 
     assert means(12, "success") == [1, 1, 1] and means(12, "count") == [1, 4, 9]
     assert means(1, "success") == [1, 0, 0] and means(1, "count") == [1, 1, 1]
+
+
+def test_fresh_noise_is_a_samples_own():
+    """Whatever it is drawn with: batch, first sample, number of samples; and another of each seed and K."""
+
+    def denoise(x_t, sigma, cond):
+        return x_t / (1 + sigma[:, None, None, None])
+
+    def draw(n, seed=0, k=3, **how):
+        return lg.draw_samples(denoise, 16, k, n, seed, steps=6, solver="sde_dpmpp_2m", **how)
+
+    all_five = draw(5)
+    assert torch.equal(draw(5, batch=2), all_five) and torch.equal(draw(3), all_five[:3])
+    assert torch.equal(draw(5, first=2, batch=2), all_five[2:])
+    states = {lg._generator(seed, k, i).initial_seed() for seed in (0, 1) for k in (1, 2) for i in range(3)}
+    assert len(states) == 12
+
+
+def test_a_change_may_bring_its_sampler(tmp_path, monkeypatch):
+    """Rows, saved samples and blind looks of NET/stochastic are the SDE's, unless another is asked for."""
+    usual = (0, "sde_dpmpp_2m", 80)
+    assert lg.changes.sampler("exp1/stochastic") == usual
+    assert lg.changes.sampler("exp1/low_noise") == lg.changes.sampler("exp1") == STANDARD
+    monkeypatch.setattr(nets, "row", lambda net, preset: {"sha256": "0" * 64})
+    (shown,) = hand_counts.choose(["exp1/stochastic, 64 px"], [3], 1)
+    assert (shown.seed, shown.solver, shown.steps) == usual
+    (shown,) = hand_counts.choose(["exp1/stochastic, 64 px"], [3], 1, way=STANDARD)
+    assert (shown.seed, shown.solver, shown.steps) == STANDARD
 
 
 def test_samples_depend_on_seed_and_k_and_not_on_the_batch():
