@@ -39,7 +39,12 @@ NUMBERS = ("exp1_1-6", "exp1_1-5", "exp1_1-4", "exp1", "exp1_1-2", "exp1_1")
 SEEN, BEYOND = 3, 6  # most objects in training, and twice as many
 OF_SIX, FARTHER = ("exp1_1-6", "exp2_1-6"), 9  # up to six objects: all labels, one; the largest K
 RIGHT = 0.9  # Choice: image quality is acceptable if at least this share looks right
-LOOKED_AT = {"exp1, 64 px": "Exp. 1", "render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
+LOOKED_AT = {
+    "exp1, 64 px": "Exp. 1",
+    "exp1/stochastic, 64 px": "drawn by an SDE",
+    "render, 64 px": "renders",
+    "spoiled, 64 px": "spoiled renders",
+}
 
 
 @cache
@@ -248,7 +253,7 @@ def acceptable(found: Compared) -> tuple[str, str]:
     looks = {words: found.looks(name, SEEN) for name, words in LOOKED_AT.items()}
     each = {words: interval(np.array(seen, float), share=True) for words, seen in looks.items()}
     said = ", ".join(f"{words} {say_interval(of)}" for words, of in each.items())
-    own, _, spoiled = each.values()
+    own, spoiled = each["Exp. 1"], each["spoiled renders"]
     verdict = YES if own.value >= RIGHT else PARTLY if own.low > spoiled.high else NO
     return f"share that looks right to a vision-language model, blind: {said}", verdict
 
