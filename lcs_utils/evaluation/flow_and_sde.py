@@ -1,0 +1,118 @@
+"""The same nets drawn by the probability-flow ODE and by the reverse SDE, at random cells (App. E.2).
+
+If a net's denoisers at all noise levels were those of one distribution, both would draw it. The flow keeps
+what high noise decided; the SDE replaces noise and lets lower noise decide again.
+
+    found = compare(read_rows(rows_path("small")))
+    plot(found)
+"""
+
+from collections.abc import Iterable, Mapping
+from statistics import mean
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.evaluation.rows import Row, check_rows
+from lcs_utils.plotting import color_of
+from lcs_utils.stats import Interval, as_dicts, interval
+
+NETS = {"exp1": "Exp. 1", "exp3_r2": "Exp. 3, r = 2"}
+WAYS = {"flow": "", "SDE": "/stochastic"}
+
+
+class Drawn(NamedTuple):
+    """What a net draws at one K: objects minus asked for, the share of pictures with as many as asked for,
+    objects away from every asked cell, and the share of cells filled minus its null.
+    """
+
+    more: Interval
+    exact: Interval
+    extras: Interval
+    above: Interval
+
+
+def compare(
+    rows: Iterable[Row], nets: Mapping[str, str] = NETS, family: str = "spread"
+) -> dict[tuple[str, str], dict[int, Drawn]]:
+    """{(net, way): {K: Drawn}} of the first trainings that were measured both ways (App. E.2). Raises as
+    `against_null.of_nets`.
+    """
+    rows = [row for row in check_rows(rows) if row.family == family and row.k > 0]
+    found = {}
+    for net in nets:
+        for way, change in WAYS.items():
+            at = against_null.of_nets(rows, [net + change], family).at
+            of = {k: [row for row in rows if (row.net, row.k) == (net + change, k)] for k in at}
+            found[net, way] = {
+                k: Drawn(
+                    interval(np.array([row.count - k for row in mine], float)),
+                    interval(np.array([row.count == k for row in mine], float), share=True),
+                    interval(np.array([row.extras for row in mine], float)),
+                    at[k].filled.above,
+                )
+                for k, mine in of.items()
+            }
+    return found
+
+
+def numbers(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> dict[str, Any]:
+    """All values of the figure, {net, way: {K: {...}}}, for JSON."""
+    return {
+        f"{net}, {way}": {k: as_dicts(drawn._asdict()) for k, drawn in of.items()}
+        for (net, way), of in found.items()
+    }
+
+
+def plot(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> Figure:
+    """Each quantity of Drawn but the extras against K; solid by the flow, dashed by the SDE; bars: 95 %."""
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.2))
+    heads = {
+        "more": "objects drawn minus asked for",
+        "exact": "as many as asked for",
+        "above": "cells filled above the null",
+    }
+    for axes, (name, head) in zip(panels, heads.items(), strict=True):
+        for (net, way), of in found.items():
+            value, low, high = np.array([getattr(drawn, name) for drawn in of.values()]).T
+            axes.errorbar(
+                list(of),
+                value,
+                [value - low, high - value],
+                color=color_of(net),
+                ls="-" if way == "flow" else "--",
+                marker="o",
+                ms=4,
+                mfc=color_of(net) if way == "flow" else "white",
+                capsize=2,
+                lw=1.4,
+                label=f"{NETS.get(net, net)}, {way}",
+            )
+        axes.set(title=head, xlabel="K asked for, at random cells")
+    panels[0].axhline(0, color="0.5", lw=1)
+    panels[1].set_ylim(0, 1.02)
+    panels[2].axhline(0, color="0.5", lw=1, ls=":")
+    lines, words = panels[0].get_legend_handles_labels()
+    figure.legend(lines, words, loc="outside lower center", ncols=len(found), fontsize=9)
+    return figure
+
+
+def markdown(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> str:
+    """As a table: the numbers of `plot` at the largest K, and objects that nobody asked for up to three."""
+    lines = [
+        "| net, drawn by | K | objects | exact | filled above the null | extras, K = 1 to 3 |",
+        "|---" * 6 + "|",
+    ]
+    for (net, way), of in found.items():
+        k = max(of)
+        extras = mean(of[few].extras.value for few in of if few <= 3)
+        shifted = Interval(*(k + value for value in of[k].more[:3]))
+        lines.append(
+            f"| {NETS.get(net, net)}, {way} | {k} | {say_interval(shifted)} | {say_interval(of[k].exact)} | "
+            f"{say_interval(of[k].above)} | {extras:.2f} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,39 @@
+"""What flow and SDE draw of one net, from planted rows."""
+
+import pytest
+from test_more_training import KS, SAMPLES, planted
+
+from lcs_utils.evaluation import flow_and_sde
+
+
+def fewer(rows, by):
+    """The same pictures with `by` objects less (none below zero)."""
+
+    def less(row):
+        left = " ".join(row.centers.split()[: 2 * max(row.k - by, 0)])
+        return row._replace(count=max(row.k - by, 0), placed=max(row.k - by, 0), centers=left)
+
+    return list(map(less, rows))
+
+
+def test_each_way_is_told_by_its_own_rows():
+    flow, sde = planted("exp1", 1.0), planted("exp1/stochastic", 1.0)
+    rows = [*flow, *fewer(sde, 2)]
+    found = flow_and_sde.compare(rows, {"exp1": "Exp. 1"})
+    assert list(found) == [("exp1", "flow"), ("exp1", "SDE")]
+    kept, lost = (found["exp1", way][max(KS)] for way in ("flow", "SDE"))
+    assert (kept.more.value, kept.exact.value, lost.more.value, lost.exact.value) == (0, 1, -2, 0)
+    assert flow_and_sde.numbers(found)["exp1, SDE"][1]["more"]["value"] == -1
+    said = flow_and_sde.markdown(found)
+    assert f"| Exp. 1, SDE | {max(KS)} | {max(KS) - 2:.2f}" in said and "| 0.00 |" in said
+    first, *_ = flow_and_sde.plot(found).axes
+    assert len(first.containers) == 2 and len(rows) == 2 * len(KS) * SAMPLES
+
+
+def test_rows_of_random_cells_are_asked_for():
+    rows = planted("exp1", 1.0)
+    with pytest.raises(ValueError, match="exp1/stochastic"):
+        flow_and_sde.compare(rows, {"exp1": "Exp. 1"})
+    elsewhere = [row._replace(net="exp1/stochastic", family="test") for row in rows]
+    with pytest.raises(ValueError, match="exp1/stochastic"):
+        flow_and_sde.compare([*rows, *elsewhere], {"exp1": "Exp. 1"})
