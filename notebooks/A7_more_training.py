@@ -96,7 +96,7 @@ figure = plotting.image_grid(mended.images, list(ends.values()), heads, cell=1.5
 files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in ends))
 path = plotting.save_figure(figure, "low_noise_samples", preset, mended.numbers(), seed, files)
 # %%
-words = {net: label.replace("\n", " ").replace("the same", "low noise apart") for net, label in ends.items()}
+words = {net: " ".join(label.split()) for net, label in ends.items()}
 Markdown(
     more_training.ends(large, words)
     + null_figures.markdown(
