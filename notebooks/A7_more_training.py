@@ -88,7 +88,8 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # composes?
 
 # %%
-ends = {"exp1": "Exp. 1", "exp1/low_noise": "low noise\napart", "exp1/stochastic": "the same,\nby the SDE"}
+ends = {"exp1": "Exp. 1", "exp1/low_noise": "low noise\napart"}
+ends["exp1/stochastic"] = "the same,\nby the SDE"
 large = read_rows(rows_path("small"))
 mended = strips.strip(list(ends), range(1, 7), large, "small")
 heads = [f"K = {k}" for k in mended.ks]
