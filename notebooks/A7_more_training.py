@@ -169,5 +169,5 @@ assert clean["exp1/stochastic"].low > clean["exp1"].high
 k1, k2, _ = (of[1].k.placed for of in again.values())
 assert k1.low > k2.high
 most = {net: of[9].more for net, of in ways.items()}
-assert most["exp1", "SDE"].high < most["exp1", "flow"].low < 0 and most["exp3_r2", "SDE"].low > most["exp1", "SDE"].high
+assert most["exp1", "SDE"].high < min(most["exp1", "flow"].low, most["exp3_r2", "SDE"].low)
 print("Longer, at 64 px: more that the counter takes for CLEVR, not the eye; places far above their null.")
