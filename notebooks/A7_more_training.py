@@ -106,12 +106,12 @@ Markdown(
 )
 
 # %% [markdown]
-# ## Flow and SDE: what is decided at low noise?
+# ## Flow and SDE: do all noise levels agree?
 # If a net's denoisers at all noise levels were those of one distribution, flow and SDE would draw the same.
-# They do not, so the levels disagree on how many objects there are: the flow keeps what high noise decided,
-# the SDE lets lower noise decide again. Does a net that sees the whole image take objects back there, which a
-# local net has no way to count? (Exp. 3 is drawn by the SDE with the net for low noise too; Exp. 1 by the flow
-# with it is in the table above.)
+# The flow keeps what high noise decided, the SDE lets lower noise decide again. We expected it to take objects
+# from a net that sees the whole image, which may count, and none from a local one. So it looks by the number
+# drawn; the cells that were asked for say otherwise. Both nets lose some of these, and most of what nobody
+# asked for. (Exp. 3 is drawn by the SDE with the net for low noise, too; Exp. 1 by the flow with it is above.)
 
 # %%
 ways = flow_and_sde.compare(large)
@@ -164,10 +164,10 @@ first = next(iter(found["64 px"].values()))
 assert last["64 px"].at[3].placed.above.low > 0 and last["64 px"].at[5].placed.above.low > 0
 assert last["64 px"].at[3].looks.low > max(last["32 px"].at[3].looks.high, first.at[3].looks.high)
 clean = {net: more_training.cleanness(large, net, (1, 2, 3)) for net in ends}
-assert clean["exp1/low_noise"].low > clean["exp1"].high
-assert clean["exp1/stochastic"].low > clean["exp1"].high
+assert min(clean["exp1/low_noise"].low, clean["exp1/stochastic"].low) > clean["exp1"].high
 k1, k2, _ = (of[1].k.placed for of in again.values())
 assert k1.low > k2.high
-most = {net: of[9].more for net, of in ways.items()}
-assert most["exp1", "SDE"].high < min(most["exp1", "flow"].low, most["exp3_r2", "SDE"].low)
+for net in flow_and_sde.NETS:
+    assert ways[net, "SDE"][8].filled.high < ways[net, "flow"][8].filled.low
+    assert flow_and_sde.extras(ways[net, "SDE"]) < flow_and_sde.extras(ways[net, "flow"]) / 2
 print("Longer, at 64 px: more that the counter takes for CLEVR, not the eye; places far above their null.")

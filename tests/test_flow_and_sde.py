@@ -22,10 +22,16 @@ def test_each_way_is_told_by_its_own_rows():
     found = flow_and_sde.compare(rows, {"exp1": "Exp. 1"})
     assert list(found) == [("exp1", "flow"), ("exp1", "SDE")]
     kept, lost = (found["exp1", way][max(KS)] for way in ("flow", "SDE"))
-    assert (kept.more.value, kept.exact.value, lost.more.value, lost.exact.value) == (0, 1, -2, 0)
+    assert (kept.more.value, kept.filled.value, lost.more.value) == (0, 1, -2)
+    assert lost.filled.value == pytest.approx(1 - 2 / max(KS), abs=1e-3) and kept.null.value < 1
     assert flow_and_sde.numbers(found)["exp1, SDE"][1]["more"]["value"] == -1
-    said = flow_and_sde.markdown(found)
-    assert f"| Exp. 1, SDE | {max(KS)} | {max(KS) - 2:.2f}" in said and "| 0.00 |" in said
+    beside = {
+        (net, way): {k: of._replace(extras=of.more) for k, of in each.items()}
+        for (net, way), each in found.items()
+    }
+    assert flow_and_sde.extras(beside["exp1", "SDE"]) == pytest.approx(-(1 + 2 + 2) / 3)
+    said = flow_and_sde.markdown(found, [max(KS)])
+    assert f"| {max(KS) - 2}.0 | 0.00 |" in said and f"| Exp. 1, flow | 1.00 ({kept.null.value:.2f})" in said
     first, *_ = flow_and_sde.plot(found).axes
     assert len(first.containers) == 2 and len(rows) == 2 * len(KS) * SAMPLES
 

@@ -7,7 +7,7 @@ what high noise decided; the SDE replaces noise and lets lower noise decide agai
     plot(found)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation import against_null
-from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.evaluation.more_training import SEEN
 from lcs_utils.evaluation.rows import Row, check_rows
 from lcs_utils.plotting import color_of
 from lcs_utils.stats import Interval, as_dicts, interval
@@ -26,14 +26,14 @@ WAYS = {"flow": "", "SDE": "/stochastic"}
 
 
 class Drawn(NamedTuple):
-    """What a net draws at one K: objects minus asked for, the share of pictures with as many as asked for,
-    objects away from every asked cell, and the share of cells filled minus its null.
+    """What a net draws at one K: objects minus asked for, objects away from every asked cell, the share of
+    asked cells filled, and of other samples' cells.
     """
 
     more: Interval
-    exact: Interval
     extras: Interval
-    above: Interval
+    filled: Interval
+    null: Interval
 
 
 def compare(
@@ -51,9 +51,9 @@ def compare(
             found[net, way] = {
                 k: Drawn(
                     interval(np.array([row.count - k for row in mine], float)),
-                    interval(np.array([row.count == k for row in mine], float), share=True),
                     interval(np.array([row.extras for row in mine], float)),
-                    at[k].filled.above,
+                    at[k].filled.own,
+                    at[k].filled.null,
                 )
                 for k, mine in of.items()
             }
@@ -69,12 +69,12 @@ def numbers(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> dict[str, A
 
 
 def plot(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> Figure:
-    """Each quantity of Drawn but the extras against K; solid by the flow, dashed by the SDE; bars: 95 %."""
+    """Each quantity of Drawn against K; solid by the flow, dashed by the SDE, dotted the null; bars: 95 %."""
     figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.2))
     heads = {
         "more": "objects drawn minus asked for",
-        "exact": "as many as asked for",
-        "above": "cells filled above the null",
+        "extras": "objects nobody asked for",
+        "filled": "asked cells filled (dotted: null)",
     }
     for axes, (name, head) in zip(panels, heads.items(), strict=True):
         for (net, way), of in found.items():
@@ -92,27 +92,29 @@ def plot(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> Figure:
                 lw=1.4,
                 label=f"{NETS.get(net, net)}, {way}",
             )
+            if name == "filled":
+                null = [drawn.null.value for drawn in of.values()]
+                axes.plot(list(of), null, color=color_of(net), ls=":", lw=1.2, alpha=0.7)
         axes.set(title=head, xlabel="K asked for, at random cells")
     panels[0].axhline(0, color="0.5", lw=1)
-    panels[1].set_ylim(0, 1.02)
-    panels[2].axhline(0, color="0.5", lw=1, ls=":")
+    panels[2].set_ylim(0, 1.02)
     lines, words = panels[0].get_legend_handles_labels()
     figure.legend(lines, words, loc="outside lower center", ncols=len(found), fontsize=9)
     return figure
 
 
-def markdown(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> str:
-    """As a table: the numbers of `plot` at the largest K, and objects that nobody asked for up to three."""
-    lines = [
-        "| net, drawn by | K | objects | exact | filled above the null | extras, K = 1 to 3 |",
-        "|---" * 6 + "|",
-    ]
+def extras(of: Mapping[int, Drawn], most: int = SEEN) -> float:
+    """Mean number of objects that nobody asked for, up to `most` locations."""
+    return mean(drawn.extras.value for k, drawn in of.items() if k <= most)
+
+
+def markdown(found: Mapping[tuple[str, str], Mapping[int, Drawn]], ks: Sequence[int] = (6, 7, 8, 9)) -> str:
+    """As a table: cells filled and objects drawn at some K, and objects that nobody asked for up to SEEN."""
+    told = " / ".join(map(str, ks))
+    head = f"asked cells filled (null), K = {told} | objects drawn | nobody asked for, K = 1 to {SEEN}"
+    lines = [f"| net, drawn by | {head} |", "|---" * 4 + "|"]
     for (net, way), of in found.items():
-        k = max(of)
-        extras = mean(of[few].extras.value for few in of if few <= 3)
-        shifted = Interval(*(k + value for value in of[k].more[:3]))
-        lines.append(
-            f"| {NETS.get(net, net)}, {way} | {k} | {say_interval(shifted)} | {say_interval(of[k].exact)} | "
-            f"{say_interval(of[k].above)} | {extras:.2f} |"
-        )
+        filled = " / ".join(f"{of[k].filled.value:.2f} ({of[k].null.value:.2f})" for k in ks)
+        drawn = " / ".join(f"{k + of[k].more.value:.1f}" for k in ks)
+        lines.append(f"| {NETS.get(net, net)}, {way} | {filled} | {drawn} | {extras(of):.2f} |")
     return "\n".join(lines) + "\n"

@@ -120,8 +120,10 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
 
     by_sde = [row._replace(net="exp1") for row in large if row.net == "exp3_r2/stochastic"]
-    by_sde = against_null.of_nets(by_sde, ["exp1"], "spread")
-    ways = {key: of[NINE].more.value + NINE for key, of in flow_and_sde.compare(large).items()}
+    by_sde = against_null.of_nets(by_sde, ["exp1"], "spread").k
+    ways = {
+        way: flow_and_sde.extras(of) for (net, way), of in flow_and_sde.compare(large, ["exp3_r2"]).items()
+    }
     told, same = (
         color_rates.of_net(color_generalization.read("small"), "color_1-3", family)
         for family in ("subsets", "repeated")
@@ -180,10 +182,9 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "new",
-            f"An SDE, which lets low noise decide again, draws {ways['exp1', 'SDE']:.1f} of {NINE} objects "
-            f"with Exp. 1, {ways['exp3_r2', 'SDE']:.1f} with the local Exp. 3 (the flow: "
-            f"{ways['exp1', 'flow']:.1f}, {ways['exp3_r2', 'flow']:.1f}); by Exp. 1's rule Exp. 3's K is "
-            f"then {say(by_sde.k.placed)}.",
+            f"Drawn by an SDE, which lets low noise decide again, Exp. 3 has {ways['SDE']:.2f} objects that "
+            f"nobody asked for up to three (by the flow {ways['flow']:.2f}), and its K by Exp. 1's rule is "
+            f"{say(by_sde.placed)}, its null's {by_sde.placed_null.value}.",
             "A7",
         ),
         Finding(
