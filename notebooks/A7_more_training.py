@@ -84,8 +84,8 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # Those objects are decided at higher noise, where a small net is a little wrong at each step, and the
 # probability-flow ODE keeps every step's error. The reverse SDE (Karras et al. 2022, eq. 6) puts fresh noise
 # in place of old at each step, and so forgets them: `exp1/stochastic`, the same two nets in 80 steps. How
-# much noise was chosen by looks at K = 1 to 3, with other seeds than those below. Does either change what
-# composes?
+# much noise was chosen by looks at K = 1 to 3, at last with other seeds than those below (first trials shared
+# them). Does either change what composes?
 
 # %%
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "low noise\napart"}
@@ -108,9 +108,9 @@ Markdown(
 # %% [markdown]
 # ## Flow and SDE: do all noise levels agree?
 # If a net's denoisers at all noise levels were those of one distribution, flow and SDE would draw the same.
-# The flow keeps what high noise decided, the SDE lets lower noise decide again. We expected it to take objects
-# from a net that sees the whole image, which may count, and none from a local one. So it looks by the number
-# drawn; the cells that were asked for say otherwise. Both nets lose some of these, and most of what nobody
+# The flow keeps what high noise decided, the SDE lets lower noise decide again. One might expect it to take
+# objects from a net that sees the whole image, which may count, and none from a local one. So it looks by the
+# number drawn; the cells that were asked for say otherwise. Both nets lose some of these, and most of what nobody
 # asked for. (Exp. 3 is drawn by the SDE with the net for low noise, too; Exp. 1 by the flow with it is above.)
 
 # %%
