@@ -265,6 +265,20 @@ def test_rows_survive_their_file_and_a_stopped_measurement_goes_on(toy, capsys):
         lg.read_rows(toy.path)
 
 
+def test_a_measurement_draws_as_its_change_says_unless_told_otherwise(toy):
+    lg.measure("toy/stochastic", [1], 2)
+    assert {(r.net, r.solver, r.steps) for r in lg.read_rows(toy.path)} == {
+        ("toy/stochastic", "sde_dpmpp_2m", 80)
+    }
+    lg.measure("toy/stochastic", [2], 2, steps=3, solver="heun")
+    lg.measure("toy", [3], 2)
+    assert {(r.k, r.solver, r.steps) for r in lg.read_rows(toy.path)} == {
+        (1, "sde_dpmpp_2m", 80),
+        (2, "heun", 3),
+        (3, *STANDARD[1:]),
+    }
+
+
 def test_a_half_written_file_is_noticed_and_continued(toy):
     lg.measure("toy", [1, 2], 10, steps=2, solver="heun")
     whole = toy.path.read_text()

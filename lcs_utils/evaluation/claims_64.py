@@ -39,12 +39,8 @@ NUMBERS = ("exp1_1-6", "exp1_1-5", "exp1_1-4", "exp1", "exp1_1-2", "exp1_1")
 SEEN, BEYOND = 3, 6  # most objects in training, and twice as many
 OF_SIX, FARTHER = ("exp1_1-6", "exp2_1-6"), 9  # up to six objects: all labels, one; the largest K
 RIGHT = 0.9  # Choice: image quality is acceptable if at least this share looks right
-LOOKED_AT = {
-    "exp1, 64 px": "Exp. 1",
-    "exp1/stochastic, 64 px": "drawn by an SDE",
-    "render, 64 px": "renders",
-    "spoiled, 64 px": "spoiled renders",
-}
+LOOKED_AT = {"exp1, 64 px": "Exp. 1", "exp1/stochastic, 64 px": "drawn by an SDE"}
+LOOKED_AT |= {"render, 64 px": "renders", "spoiled, 64 px": "spoiled renders"}
 
 
 @cache
