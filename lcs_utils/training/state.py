@@ -22,6 +22,7 @@ from lcs_utils.models.unet import EDM2UNet
 from lcs_utils.presets import Preset, of_row
 from lcs_utils.resumable import Resumable
 from lcs_utils.training.data import Batch, condition_dim
+from lcs_utils.training.muon import Muon
 
 SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's length (EDM2, section 3.1)
 # Choice: shares of the run's images, where EDM2 has a ramp-up of 10 million images and a decay from 35,000
@@ -105,7 +106,11 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
     told = {"cond_dim": condition_dim(exp, exp.radius), "normalize_label": exp.normalize_label}
     net = EDM2UNet(**told, **size.config(exp))
     objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
-    optimizer = torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
+    optimizer = (
+        torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
+        if size.optimizer == "adam"
+        else Muon(objective.parameters(), size.learning_rate)
+    )
     generator = torch.Generator(device).manual_seed(seed * 1000 + process)
     return State(
         objective=objective,
