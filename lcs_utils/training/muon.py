@@ -31,8 +31,8 @@ class Muon(torch.optim.Optimizer):
     """Muon of every parameter: a convolution is its matrix of [outputs, inputs x kernel], a scalar one of a
     single entry, of which its sign is left.
 
-    Steps have a root mean square of about `lr` per weight, as Adam's at most, whatever a matrix's shape, which
-    suits weights of unit magnitude (EDM2). torch.optim.Muon takes matrices alone.
+    Steps have a root mean square of about `lr` per weight, as Adam's at most, whatever a matrix's shape,
+    which suits weights of unit magnitude (EDM2). torch.optim.Muon takes matrices alone.
     """
 
     def __init__(self, parameters: Iterable[Tensor], lr: float):
