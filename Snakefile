@@ -86,7 +86,7 @@ PARTS = number("parts", 32 if PAPER else 1, 1)
 RENDER_THREADS = number("render_threads", 2 if TRIAL else 8, 1)
 MAX_RUNTIME = number("max_runtime", 1440, 10)
 # of one net on one device, with room; how long one of a preset of one's own takes is not known
-HOURS = {"tiny": 1.5, "small": 6, "paper": 90}.get(PRESET, 1 if TRIAL else MAX_RUNTIME / 60)
+HOURS = {"tiny": 1.5, "small": 6, "medium": 2.5, "paper": 90}.get(PRESET, 1 if TRIAL else MAX_RUNTIME / 60)
 
 QUEUED = [experiment(name).net(seed) for name, seed in QUEUE]
 ALONG = ("exp1_seed1", "exp2_seed1")  # nets kept along their training

@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-SIZES = {"tiny": "32 px", "small": "64 px"}
-LOCAL = {"small": "exp3_r2"}  # the local net shown with Exp. 1 and 2, where its radius is not three cells
+SIZES = {"tiny": "32 px", "small": "64 px", "medium": "64 px by Muon"}
+LOCAL = {
+    "small": "exp3_r2",
+    "medium": "exp3_r2",
+}  # the local net shown with Exp. 1 and 2, where its radius is not three cells
 
 
 def told(preset: str) -> tuple[str, str]:
@@ -16,12 +19,12 @@ def told(preset: str) -> tuple[str, str]:
 
 
 def sampled(preset: str) -> str:
-    """The preset whose nets of Exp. 1, 2, 3 a notebook samples: not `small`, as it lacks some weights."""
-    return "tiny" if preset == "small" else preset
+    """The preset whose nets of Exp. 1, 2, 3 a notebook samples: not of 64 px, which lack some weights."""
+    return "tiny" if preset in LOCAL else preset
 
 
 def sized(net: str, preset: str) -> str:
-    """`exp1` of preset tiny, `exp1, 64 px` of preset small. Raises KeyError for another preset."""
+    """`exp1` of preset tiny, `exp1, 64 px` of small. Raises KeyError for a preset without size."""
     return net if preset == "tiny" else f"{net}, {SIZES[preset]}"
 
 
@@ -31,7 +34,7 @@ def bare(name: str) -> str:
 
 
 def size_of(name: str) -> str:
-    """The size in a sized name: `32 px` or `64 px`."""
+    """The size in a sized name, one of SIZES."""
     return name.partition(", ")[2] or SIZES["tiny"]
 
 
@@ -39,10 +42,10 @@ def preset_of(name: str) -> str:
     """The preset of a sized name. Raises ValueError for another size."""
     size = size_of(name)
     if size not in SIZES.values():
-        raise ValueError(f"sizes are {' and '.join(SIZES.values())}, got {name!r}")
+        raise ValueError(f"sizes are {', '.join(SIZES.values())}, got {name!r}")
     return next(preset for preset, of in SIZES.items() if of == size)
 
 
 def of_both(read: Callable[[str], Iterable[Any]]) -> list[Any]:
-    """The rows of both presets from `read(preset)`, with sized net names."""
+    """The rows of all presets from `read(preset)`, with sized net names."""
     return [row._replace(net=sized(row.net, preset)) for preset in SIZES for row in read(preset)]
