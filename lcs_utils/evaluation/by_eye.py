@@ -36,6 +36,8 @@ LABELS = {
     "exp1_seed2, 64 px": "Exp. 1, seed 2",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
     "exp1/stochastic, 64 px": "Exp. 1, the same by the SDE",
+    "exp1, 64 px by Muon": "Exp. 1, by Muon",
+    "exp1/stochastic, 64 px by Muon": "Exp. 1, by Muon and SDE",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
     "exp1_1-4, 64 px": "Exp. 1 on 1–4, 64 px",
     "exp1_1-5, 64 px": "Exp. 1 on 1–5, 64 px",

@@ -26,7 +26,7 @@ from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
-SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"]}
+SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"], "64 px by Muon": PALETTE["purple"]}
 SEEN = 3  # the most objects in training, so nothing is extrapolated
 
 
