@@ -219,18 +219,17 @@ def cleanness(rows: Iterable[Row], net: str, ks: Sequence[int], family: str = "s
     return interval(np.array(found))
 
 
-def ends(rows: Sequence[Row], nets: Mapping[str, str]) -> str:
-    """A Markdown table of cleanness, and of the share that looks right to the counter, of nets {name: words}
-    at random cells, with clean and spoiled renders for comparison.
+def ends(nets: Mapping[str, tuple[Sequence[Row], str]]) -> str:
+    """A Markdown table of cleanness, and of the share that looks right to the counter, of nets {words: (rows,
+    name)} at random cells, with clean and spoiled renders for comparison.
     """
     spans = ((1, 2, 3), (4, 5, 6), (7, 8, 9))
     heads = [f"{what}, K = {ks[0]} to {ks[-1]}" for what in ("cleanness", "to the counter") for ks in spans]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * 7 + "|"]
     beside = {"render": "clean renders", "spoiled": "spoiled renders"}
     control = [row._replace(family="spread") for row in controls.read()]
-    every = [(rows, net, words) for net, words in nets.items()]
-    every += [(control, f"{name}, 64 px", words) for name, words in beside.items()]
-    for of, net, words in every:
+    every = dict(nets) | {words: (control, f"{name}, 64 px") for name, words in beside.items()}
+    for words, (of, net) in every.items():
         mine = [row for row in of if (row.net, row.family) == (net, "spread")]
         clean = [say_interval(cleanness(mine, net, ks)) for ks in spans]
         right = [mean(row.plausibility >= PLAUSIBLE for row in mine if row.k in ks) for ks in spans]
