@@ -187,7 +187,7 @@ def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
     [
         ("nets=exp9", "unknown nets exp9; allowed: all, none, exp1"),
         ("preset=paper gpu=8", "unknown settings gpu; allowed: preset, images"),
-        ("preset=3", "unknown preset 3; allowed: tiny, small, paper"),
+        ("preset=3", "unknown preset 3; allowed: tiny, small, medium, paper"),
         ("preset=paper gpus=3", "a batch of 2048 cannot be shared evenly by gpus=3"),
         ("preset=paper notebooks=A3", "unknown notebooks A3_counter; allowed: all, none, 00_start"),
         ("preset=paper samples=few", "samples must be a whole number >= 1, got 'few'"),
@@ -221,7 +221,7 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=tiny", "images=640", "nets=exp1")
     assert not failed and not any(rule.startswith("notebook") for rule in jobs(said))  # A1 takes three
     failed, said = snakemake(tmp_path, *config, "notebooks=A1")
-    assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
+    assert failed and "notebooks know tiny, small, medium, paper, not mini" in said, said[-2000:]
 
 
 def test_scenes_of_other_numbers_of_objects_are_rendered_before_a_net_is_trained(tmp_path, mine):
