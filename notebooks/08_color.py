@@ -51,7 +51,8 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed, ks = STANDARD.seed, range(1, color.LARGEST_K + 1)  # the seed is the stored samples'
 nets = color_figures.measured(color_generalization.read)
-files = strips.behind(*(rows_path(size, color_generalization.NAME) for size in sizes.SIZES))
+stored = [rows_path(size, color_generalization.NAME) for size in sizes.SIZES]
+files = strips.behind(*(path for path in stored if path.exists()))
 
 # %% [markdown]
 # ## The pictures (Fig. 5)
@@ -77,7 +78,7 @@ every = feature_report.by_layer(cosines, "color_1-3, 64 px")
 layers = [of for of in every if "encoder" in of.caption or "all layers" in of.caption]
 figure = feature_figures.plot_cosines(cosines, shown, layers, dict.fromkeys(shown, COLORS))
 said = feature_report.cosine_numbers(cosines, shown)
-stored = strips.behind(*(feature_matrices.path(size) for size in sizes.SIZES))
+stored = strips.behind(*(at for size in sizes.SIZES if (at := feature_matrices.path(size)).exists()))
 path = plotting.save_figure(figure, "fig05_features", preset, said, seed, stored)
 
 # %% [markdown]

@@ -52,7 +52,7 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 rows, cosines = sizes.of_both(net_features.read), sizes.of_both(feature_matrices.read)
 stored = [of.path(name) for of in (net_features, feature_matrices) for name in sizes.SIZES]
-seed, files = 0, strips.behind(*stored)
+seed, files = 0, strips.behind(*(path for path in stored if path.exists()))
 
 # %% [markdown]
 # ## Cosines, the paper's picture (Fig. 11)
