@@ -97,6 +97,8 @@ large, muon = (read_rows(rows_path(name)) for name in ("small", "medium"))
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "low noise\napart", "exp1/stochastic": "the same,\nby the SDE"}
 by_muon = {"exp1": "Exp. 1\nby Muon", "exp1/stochastic": "by Muon\nand the SDE"}
 trained = {"small": (large, ends), "medium": (muon, by_muon)}
+
+# %%
 made = [strips.strip(list(of), range(1, 7), rows, name) for name, (rows, of) in trained.items()]
 images, labels = sum((one.images for one in made), []), [*ends.values(), *by_muon.values()]
 figure = plotting.image_grid(

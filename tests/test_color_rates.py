@@ -72,7 +72,8 @@ def test_rows_that_are_not_there_are_named_with_their_command(rows):
 
 
 def test_figures_and_table_say_what_was_found(rows):
-    nets = color_figures.measured(lambda preset: rows if preset == "tiny" else planted("color_1-3", 1.0))
+    read = {"tiny": rows, "small": planted("color_1-3", 1.0)}
+    nets = color_figures.measured(lambda preset: read.get(preset, []))
     assert list(nets) == ["color_1-3, 64 px", "color_1-3", "color_single_1-3"]
     found = {net: color_rates.of_net(rows, sizes.bare(net)) for net in nets}
     listed = {net: color_rates.of_net(rows, sizes.bare(net), "colors") for net in nets}
