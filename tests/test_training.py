@@ -497,7 +497,7 @@ def test_labels_are_what_the_policy_says():
 def test_bad_names_list_the_allowed(capsys, monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="unknown experiment 'exp9'; allowed: exp1, exp2, exp3"):
         experiment("exp9")
-    with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: tiny, small, paper"):
+    with pytest.raises(ValueError, match="unknown preset 'huge'; allowed: tiny, small, medium, paper"):
         preset("huge")
     for arguments in (["exp9"], ["exp1", "--preset", "huge"], ["exp1", "--images", "3"]):
         with pytest.raises(SystemExit) as stop:

@@ -21,7 +21,7 @@ from lcs_utils.training.rendered import render_scenes, verify_once
 from lcs_utils.training.state import check_made
 
 ALONG = (range(1, 7), 32)  # K and samples of snapshots
-PRESET = "tiny, small, paper, or a trial of one, as tiny_2000"
+PRESET = "tiny, small, medium, paper, or a trial of one, as tiny_2000"
 
 
 def snapshots(net: str, size: Preset) -> list[str]:
