@@ -166,11 +166,11 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     drawn.set(title=f"objects drawn,\nasked for {SEEN}", ylim=(0, None))
     looks.set(title=f"looks right to the\ncounter, K = {SEEN}", ylim=(-0.03, 1.05))
     largest.set(title="K by number\nand places", ylim=(-0.3, 9.3), yticks=range(0, 10, 3))
-    clean.set(title=f"cleanness,\nK = {SEEN}", ylim=(-0.03, 1.05))
+    clean.set(title=f"cleanness,\nK = {SEEN}", ylim=(-0.03, 1.15), yticks=(0, 0.25, 0.5, 0.75, 1))
     for control, words in (("render", "clean renders"), ("spoiled", "spoiled")):
         value = cleanness_of(control)
         clean.axhline(value, color="0.5", lw=1, ls="--")
-        clean.text(6e3, value - 0.03, words, fontsize=9, color="0.35", va="top")
+        clean.text(6e3, value + 0.02, words, fontsize=9, color="0.35", va="bottom")
     local.set(title="conditional locality\n(2 cells), σ ≥ 1", ylim=(-0.03, 1.05))
     local.axhline(chance_locality(None), color="0.5", lw=1, ls="--")
     local.text(

@@ -112,9 +112,11 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     strictly = strict.at[SIX].placed
-    looked, label = by_eye.compare(hands).looks, by_eye.NETS["exp1/stochastic, 64 px"]
-    seen = by_eye.compare_everywhere(hands).seen[f"{label}, {by_eye.RANDOM}"]["K = 1–3"]
-    at_random = f"{seen.eye.value * seen.samples:.0f} of {seen.samples}"
+    looked, everywhere = by_eye.compare(hands).looks, by_eye.compare_everywhere(hands).seen
+
+    def at_random(name: str) -> str:
+        seen = everywhere[f"{by_eye.NETS[name]}, {by_eye.RANDOM}"]["K = 1–3"]
+        return f"{seen.eye.value * seen.samples:.0f} of {seen.samples}"
 
     def by_looking(name: str) -> str:
         return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
@@ -168,8 +170,9 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} pictures of Exp. 1, "
-            f"{by_looking('exp1/stochastic, 64 px')} drawn by an SDE ({at_random} at random cells), "
-            f"{by_looking('render, 64 px')} renders.",
+            f"{by_looking('exp1/stochastic, 64 px')} drawn by an SDE (at random cells "
+            f"{at_random('exp1/stochastic, 64 px')}, trained by Muon "
+            f"{at_random('exp1/stochastic, 64 px by Muon')}), {by_looking('render, 64 px')} renders.",
             "A7",
         ),
         _six_objects(large),
