@@ -79,10 +79,10 @@ plotting.use_style()
 
 # %%
 # Exp. 1 at 64 px, trained on 1-3 objects; below noise level .3 an unconditional net takes over (A7)
-denoise, side = changes.denoiser("exp1/low_noise", "medium")
+denoise, side = changes.denoiser("exp1/low_noise", "small")
 images = draw_samples(denoise, side, 5, 4)  # the paper's first five test locations, four samples
 figure = plotting.image_grid([images], title="five locations asked for")
-nets = [f"data/checkpoints/medium/{name}" for name in ("exp1", "low_noise")]
+nets = [f"data/checkpoints/small/{name}" for name in ("exp1", "low_noise")]
 path = plotting.save_figure(figure, "readme_samples", preset, {"locations": 5}, 0, nets)
 
 # %% [markdown]
