@@ -88,9 +88,9 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # them). Does either change what composes?
 #
 # Then the optimizer. EDM2's Adam takes 6,250 steps of 64 images here; preset `medium` takes as many of 16 by
-# Muon (Jordan et al. 2024), a quarter of the images and of the time. The settings were chosen by denoising
-# errors, before a picture of such a net was seen (LOG). Does it draw shapes where Adam does not, and does
-# composition change?
+# Muon (Jordan et al. 2024), on a quarter of the images. The settings were chosen by denoising errors, before
+# a picture of such a net was seen (LOG). Does it draw shapes where Adam does not? After equally many images,
+# which composes farther (above)?
 
 # %%
 large, muon = (read_rows(rows_path(name)) for name in ("small", "medium"))
