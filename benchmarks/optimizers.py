@@ -16,7 +16,7 @@ from accelerate import Accelerator
 
 from lcs_utils.experiments import EXPERIMENTS
 from lcs_utils.models.precond import precondition
-from lcs_utils.presets import PRESETS, preset
+from lcs_utils.presets import preset
 from lcs_utils.training.errors import SIGMAS, denoising_error, held_out, line
 from lcs_utils.training.loop import training_loop
 from lcs_utils.training.rendered import load_data
@@ -32,7 +32,7 @@ RECIPES = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("net", nargs="?", default="low_noise", choices=tuple(EXPERIMENTS))
-    parser.add_argument("--preset", default="medium", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="medium", help="or a trial of one, such as medium_640")
     parser.add_argument("--images", type=int, default=6400)
     parser.add_argument("--scenes", type=int, default=64, help="held-out renders")
     parser.add_argument("--threads", type=int, default=1)

@@ -15,7 +15,7 @@ MOMENT = {  # words of the command line that make a run short
     "explorer": ("--moment",),
     "local_patch": ("--images", "1", "--loop", "128"),
     "locality": ("--targets", "1"),
-    "optimizers": ("--images", "64", "--scenes", "1"),
+    "optimizers": ("--preset", "medium_64", "--images", "64", "--scenes", "1"),
     "patch_denoiser": ("--images", "2", "--batch", "1"),
     "renderer": ("speed", "memory", "cuda"),
     "features": ("--draws", "4"),
