@@ -38,10 +38,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    exp, size = (
-        EXPERIMENTS[args.net],
-        replace(preset(args.preset), images=args.images, patch_images=args.images),
-    )
+    exp = EXPERIMENTS[args.net]
+    size = replace(preset(args.preset), images=args.images, patch_images=args.images)
     accelerator = Accelerator(cpu=True)
     data = load_data(exp, size, accelerator.device, args.threads)
     low, high = exp.sigmas or (0, float("inf"))
@@ -51,9 +49,9 @@ def main():
     print("| recipe | CPU seconds | " + " | ".join(f"sigma {sigma:g}" for sigma in SIGMAS) + " |")
     print("|" + "---|" * (2 + len(SIGMAS)))
     for name, recipe in RECIPES.items():
-        state = start(exp, replace(size, **recipe), 0, accelerator.device)
-        begun = time.process_time()
-        for _ in training_loop(state, data, exp, replace(size, **recipe), accelerator):
+        by = replace(size, **recipe)
+        state, begun = start(exp, by, 0, accelerator.device), time.process_time()
+        for _ in training_loop(state, data, exp, by, accelerator):
             pass
         seconds = time.process_time() - begun
 

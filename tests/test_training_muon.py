@@ -108,7 +108,7 @@ def test_a_run_resumes_to_the_bit_and_says_how_it_was_trained(tmp_path):
 
 def test_rows_from_before_there_was_a_choice_are_adams():
     for name in ("tiny", "small"):
-        settings = asdict(PRESETS[name]) | {"name": name}
+        settings = asdict(PRESETS[name])
         row = {"experiment": "exp1", "objects": [1, 3], "preset": settings.pop("name"), "settings": settings}
         settings.pop("optimizer")
         assert of_row(row)[1].optimizer == "adam"

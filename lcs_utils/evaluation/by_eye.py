@@ -52,8 +52,6 @@ LABELS = {
 }
 NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}
 RANDOM = "random cells"  # the family `spread`; else the paper's list
-
-
 LOOKER = "a vision-language model, blind, among controls"
 AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
 

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 SIZES = {"tiny": "32 px", "small": "64 px", "medium": "64 px by Muon"}
-LOCAL = {
-    "small": "exp3_r2",
-    "medium": "exp3_r2",
-}  # the local net shown with Exp. 1 and 2, where its radius is not three cells
+# the local net shown with Exp. 1 and 2, where its radius is not three cells
+LOCAL = dict.fromkeys(("small", "medium"), "exp3_r2")
 
 
 def told(preset: str) -> tuple[str, str]:

@@ -44,8 +44,9 @@ class Muon(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.grad is None:
                     continue
-                kept = self.state[p]
-                momentum = kept.setdefault("momentum", torch.zeros_like(p))
+                if not self.state[p]:
+                    self.state[p]["momentum"] = torch.zeros_like(p)
+                momentum = self.state[p]["momentum"]
                 momentum.lerp_(p.grad, 1 - MOMENTUM)
                 ahead = p.grad.lerp(momentum, MOMENTUM)  # Nesterov's
                 matrix = ahead.reshape(len(p) if p.ndim > 1 else 1, -1)
