@@ -78,7 +78,8 @@ try:
 except ValueError as error:
     raise WorkflowError(str(error))
 PAPER = PRESET == "paper"
-SHIPPED = PRESET in paths.SHIPPED  # its nets and rows are in the repository, figures need no training
+KNOWN = notebook_values.known(PRESET)  # no figure knows a preset of one's own, nor `medium` whole
+SHIPPED = KNOWN and PRESET in paths.SHIPPED  # its nets and rows are in the repository, figures need no training
 GPUS = number("gpus", 0 if TRIAL else 1)
 if SIZE.batch % max(GPUS, 1):
     raise WorkflowError(f"a batch of {SIZE.batch} cannot be shared evenly by gpus={GPUS}")
@@ -101,7 +102,6 @@ CHANGES = {  # nets sampled another way, and the nets that this takes
 CHANGED = [net for net, also in CHANGES.items() if {net.partition("/")[0], *also} <= set(NETS)]
 SEEN = ("A3_counter", "A4_copies")  # need counts by eye and copies, which exist for shipped nets only
 EVERY = [name for name in notebooks.names() if SHIPPED or name not in SEEN]
-KNOWN = notebook_values.known(PRESET)  # no figure knows a preset of one's own
 USUAL = "A1" if {"exp1", "exp2", "exp3"} <= set(NETS) else "none"  # of a trial: A1 compares these
 NOTEBOOKS = chosen("notebooks", EVERY, "none" if not KNOWN else USUAL if TRIAL else "all")
 if NOTEBOOKS and not KNOWN:

@@ -289,10 +289,7 @@ def main():
         command.set_defaults(function=function)
         if function is reproduce:
             command.add_argument(
-                "--preset",
-                choices=("tiny", "small", "medium", "paper"),
-                default="tiny",
-                help="default: tiny",
+                "--preset", choices=("tiny", "small", "paper"), default="tiny", help="default: tiny"
             )
             command.add_argument("--cores", type=int, help="default: all")
             command.add_argument("--force", action="store_true", help="also what is up to date")

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Any
 
-PRESET_NAMES = ("tiny", "small", "medium", "paper")
+PRESET_NAMES = ("tiny", "small", "paper")
 
 
 def known(preset: str) -> bool:

@@ -18,7 +18,7 @@ FIGURES = ROOT / "figures"
 # ignored by git: executed notebooks, training states, scenes; LCS_RUNS: where, if not here
 RUNS = Path(os.environ.get("LCS_RUNS") or ROOT / "runs").resolve()
 
-SHIPPED = ("tiny", "small", "medium")  # presets whose nets, rows, samples and figures are in the repository
+SHIPPED = ("tiny", "small", "medium")  # presets with rows and samples in the repository
 
 
 def shown(path):

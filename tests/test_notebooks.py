@@ -332,10 +332,7 @@ def test_told_claims_are_printed_and_fail_nothing_else_goes_on_failing(folder, c
         (["run", "01", "-p", "count", "True"], "count must be int"),
         (["run", "01", "-p", "deep", "1"], "deep must be bool"),
         (["run", "01", "-p", "radii", "3"], "radii must be list"),
-        (
-            ["run", "01", "-p", "preset", "huge"],
-            "preset must be one of tiny, small, medium, paper, got 'huge'",
-        ),
+        (["run", "01", "-p", "preset", "huge"], "preset must be one of tiny, small, paper, got 'huge'"),
         (["run", "0"], "'0' names 2 notebooks; choose one of: 01_claim, 02_other"),
         (["build", "07"], "'07' names 0 notebooks"),
         (["build", "x"], "'x' names 0 notebooks"),

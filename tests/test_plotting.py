@@ -132,7 +132,7 @@ def test_a_figure_brings_its_numbers_and_what_they_rest_on(figure, folder):
         ({"values": np.array([np.inf])}, r"values\[0\] is inf"),
         ({"values": paths.ROOT}, "path"),
         ({"values": {"a": object()}}, "type object"),
-        ({"preset": "huge"}, "tiny, small, medium, paper"),
+        ({"preset": "huge"}, "tiny, small, paper"),
         ({"name": "../fig"}, "a-z"),
         ({"checkpoints": ["data/checkpoints/tiny/none"]}, "does not exist"),
         ({"checkpoints": ["../"]}, "outside the repository"),

@@ -221,7 +221,15 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=tiny", "images=640", "nets=exp1")
     assert not failed and not any(rule.startswith("notebook") for rule in jobs(said))  # A1 takes three
     failed, said = snakemake(tmp_path, *config, "notebooks=A1")
-    assert failed and "notebooks know tiny, small, medium, paper, not mini" in said, said[-2000:]
+    assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
+
+
+def test_medium_is_trained_and_measured_although_some_of_its_rows_are_here(tmp_path):
+    failed, said = snakemake(tmp_path, "-n", "--config", "preset=medium", "nets=exp2,exp3_r2")
+    assert not failed and jobs(said)["train_net"] == 2 and jobs(said)["measure_net"] >= 2
+    assert not any(rule.startswith("notebook") for rule in jobs(said))
+    failed, said = snakemake(tmp_path, "-n", "--config", "preset=medium", "notebooks=A1")
+    assert failed and "notebooks know tiny, small, paper, not medium" in said, said[-2000:]
 
 
 def test_scenes_of_other_numbers_of_objects_are_rendered_before_a_net_is_trained(tmp_path, mine):

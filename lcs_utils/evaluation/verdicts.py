@@ -23,7 +23,6 @@ from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, lar
 from lcs_utils.evaluation.tables import COMMAND, PAPER, RULES, cells, say
 from lcs_utils.experiments import EXP3, EXPERIMENTS, RADIUS_SWEEP
 from lcs_utils.nets import trained
-from lcs_utils.notebook_values import PRESET_NAMES
 
 OLD = "Counted by the earlier counter, without a null."
 CLAIM_HEAD = "| claim | paper | ours | verdict | command |"
@@ -302,7 +301,7 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lcs_utils.evaluation.verdicts", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--preset", default="tiny", choices=PRESET_NAMES)
+    parser.add_argument("--preset", default="tiny", choices=("tiny", "small", "paper"))
     parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")
     args = parser.parse_args(arguments)
     text, path = page(read_rows(told_path(args.preset)), args.preset), place(args.preset)
