@@ -40,7 +40,8 @@ couplings, sigmas = noise.COUPLINGS, noise.SIGMAS
 # and how far objects spill over. Def. 3 measures the distance to a CPC by $\varepsilon_1$ (blocks
 # depend on each other), $\varepsilon_2$ (conditions act on other blocks) and $\varepsilon_3$ (they act
 # on the background). **Lemma 2**: the distribution of the local score is within
-# $\varepsilon_1+|J|\varepsilon_2+\varepsilon_3$ of the truth in KL divergence.
+# $\varepsilon_1+|J|\varepsilon_2+\varepsilon_3$ of the truth in KL divergence. Dots: the same divergence as
+# the exact sum behind the bound, blocks' dependence plus each block's divergence from its own law.
 
 # %%
 lemmas = noise.lemma_2_by_coupling(couplings)

@@ -143,8 +143,9 @@ Markdown(sentences_locality.fades(local, titles, sigma_data))
 # ## The thesis in one picture: locality against composition
 # One point per training at 64 px that sees the whole image: how locally it hears conditions at high noise,
 # and what share of six random cells it fills, less what its pictures fill of cells that others were asked
-# for. No rule is needed. **Dashed**: a net that hears all conditions alike, and one that ignores them. The
-# interval of the rank correlation draws kinds of nets, since trainings of one net are alike.
+# for. No rule is needed. Nets on 1-6 objects saw six in training: the correlation without them stands below.
+# **Dashed**: a net that hears all conditions alike, and one that ignores them. The interval of the rank
+# correlation draws kinds of nets, since trainings of one net are alike.
 
 # %%
 large = rows_path(locality_above_null.PRESET)
@@ -228,7 +229,7 @@ at = found.locality
 assert at["exp1"].low > max(at["exp2"].high, at["exp1_1"].high, found.chance["exp1"] + 0.1) + 0.1
 assert all(at[net].low > found.chance[net] - 0.05 for net in titles) and min(rho.values()) > 0
 assert ranks["all"].low > 0 and ranks["told all labels"].low > 0
-assert max(of.high for of in thesis.of("single").above.values()) < 0.1  # of those told one
+assert max(of.high for of in thesis.of("told one").above.values()) < 0.1  # of those told one
 widest = max(side.high for net in ("exp1", "exp2") for side in curves[net]["window"].values())
 assert widest < side / 2  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12

@@ -68,8 +68,8 @@ path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheet
 
 # %% [markdown]
 # Beside the samples the paper shows eq. (3) in the encoder: cosines of the colors' mean differences,
-# white where they are orthogonal. The two bottom rows are controls. All layers, and what else they say,
-# are in notebook 08b.
+# white where they are orthogonal. Ours are not, and an untrained net's are nearer to it (not reproduced).
+# The two bottom rows are controls, explained in notebook 08b with all layers and what else they say.
 
 # %%
 cosines = sizes.of_both(feature_matrices.read)

@@ -46,8 +46,8 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 # samples that look right to the counter, which rejects strong faults (speckle, confetti, rings, fading) but
 # not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled minus the
 # null's. Thin: how much room there is above the null, since at large K a net that was asked for something
-# else also fills many cells. Last row: objects in the samples that a vision-language model counted blind, by
-# its count and by the counter's.
+# else also fills many cells. Last row: objects in those samples at the paper's locations that a
+# vision-language model counted blind (fewer than above), by its count and by the counter's.
 
 # %%
 files = strips.behind(rows_path("small"), hand_counts.COUNTS)

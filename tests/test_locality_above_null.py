@@ -39,7 +39,14 @@ def test_a_deaf_net_lies_on_the_null_and_others_as_far_above_as_they_obey(found)
 
 def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
     assert locality_above_null.ranked(found)["all"].value == 1
-    assert set(locality_above_null.ranked(found)) == {"all"}  # no three nets are told alike
+    few = "never shown 6 objects"
+    assert set(locality_above_null.ranked(found)) == {"all", few}  # no three nets are told alike
+    wide = found._replace(
+        locality=found.locality | {"exp1_1-6": Interval(0.1, 0.1, 0.1)},
+        above=found.above | {"exp1_1-6": Interval(0.5, 0.5, 0.5)},
+    )
+    assert set(wide.of(few).above) == set(found.above)
+    assert locality_above_null.ranked(wide)[few].value == 1 > locality_above_null.ranked(wide)["all"].value
     turned = dict(zip(OBEYED, reversed(found.locality.values()), strict=True))
     assert found._replace(locality=turned).correlation().value == -1
     again = {"exp1_seed1": 0.62, "exp1_seed2": 0.55}
@@ -48,13 +55,13 @@ def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
         above=found.above | dict.fromkeys(again, found.above["exp1"]),
     )
     ranks = locality_above_null.ranked(more)
-    assert set(ranks) == {"all"}  # three are told alike, which do not differ
+    assert set(ranks) == {"all", few}  # three are told alike, which do not differ
     differ = more._replace(above=more.above | {"exp1_seed2": found.above["exp2"]})
     assert locality_above_null.ranked(differ)["told all labels"].kinds == 1
     assert (ranks["all"].nets, ranks["all"].kinds) == (6, 4)
-    assert len(more.of("all").above) == 3 and set(more.of("single").locality) == {"exp2"}
+    assert len(more.of("told all labels").above) == 3 and set(more.of("told one").locality) == {"exp2"}
     with pytest.raises(ValueError, match="3 or more"):
-        found.of("single").correlation()
+        found.of("told one").correlation()
 
 
 def test_nets_of_one_s_own_are_not_taken_up(monkeypatch):

@@ -35,9 +35,11 @@ LABELS = {
     "exp1_seed1, 64 px": "Exp. 1, seed 1",
     "exp1_seed2, 64 px": "Exp. 1, seed 2",
     "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
-    "exp1/stochastic, 64 px": "Exp. 1, the same by the SDE",
+    "exp1/stochastic, 64 px": "Exp. 1, low noise apart, SDE",
     "exp1, 64 px by Muon": "Exp. 1, by Muon",
     "exp1/stochastic, 64 px by Muon": "Exp. 1, by Muon and SDE",
+    "exp1@100000, 64 px by Muon": "Exp. 1, Muon, 100,000 images",
+    "exp1@100000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 100,000",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
     "exp1_1-4, 64 px": "Exp. 1 on 1–4, 64 px",
     "exp1_1-5, 64 px": "Exp. 1 on 1–5, 64 px",
@@ -273,7 +275,7 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
             if other is not None:
                 panels[0].plot(other.counter.value, at + 0.08, "D", ms=4, color=color, mfc="white")
                 panels[1].plot(other.bias.value, at + 0.08, "D", ms=4, color=color, mfc="white")
-    panels[0].set(title="share that looks right:\nfilled by eye, hollow to the counter", xlim=(-0.04, 1.04))
+    panels[0].set(title="looks right: filled, to the\neye; hollow, to the counter", xlim=(-0.04, 1.04))
     panels[1].set(title="objects by the counter\nminus by eye")
     panels[2].set(title="objects by eye\nminus asked for")
     for axes in panels[1:]:

@@ -189,7 +189,7 @@ def plot(real: Real) -> Figure:
             axes.set_ylim(0, None)
         column[-1].set(xlabel="K, locations asked for", xticks=range(1, 10))
     names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
-    names += ["cells filled\nminus the null"] + ["objects"] * bool(real.counted)
+    names += ["cells filled\nminus the null"] + ["objects,\nthe paper's locations"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):
         axes.set_ylabel(name, fontsize=9.5)
     _name_lines(panels, list(real.measured))

@@ -5,7 +5,7 @@ share of random cells that it fills, less what its pictures fill of other sample
 correlations draw kinds of nets, since trainings of one net are alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lcs_utils.evaluation import against_null, feature_ranks, net_locality
@@ -15,12 +15,17 @@ from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.locality_rates import at_high_noise, measured_nets
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sentences import table
-from lcs_utils.experiments import OURS
+from lcs_utils.experiments import OURS, Experiment
 from lcs_utils.nets import parts, trained
 from lcs_utils.stats import Interval
 
 PRESET = "small"
-TOLD = {"all": "told all labels", "single": "told one"}
+GROUPS: dict[str, Callable[[Experiment], bool]] = {
+    "all": lambda exp: True,
+    f"never shown {K} objects": lambda exp: exp.objects[1] < K,
+    "told all labels": lambda exp: exp.labels == "all",
+    "told one": lambda exp: exp.labels == "single",
+}
 
 
 class AboveNull(NamedTuple):
@@ -37,11 +42,10 @@ class AboveNull(NamedTuple):
         locality, above = ({net: list(i) for net, i in of.items()} for of in (self.locality, self.above))
         return {"locality": locality, "above": above, "null": self.null}
 
-    def of(self, labels: str) -> "AboveNull":
-        """The nets trained with these labels alone."""
-        return AboveNull(
-            *({n: v for n, v in of.items() if trained(n, PRESET).labels == labels} for of in self)
-        )
+    def of(self, group: str) -> "AboveNull":
+        """The nets of one of GROUPS alone."""
+        belongs = GROUPS[group]
+        return AboveNull(*({n: v for n, v in of.items() if belongs(trained(n, PRESET))} for of in self))
 
     def correlation(self, seed: int = 0) -> Correlation:
         """Spearman's correlation of the two, and its interval over kinds of nets. Raises ValueError for fewer
@@ -73,7 +77,7 @@ def above_null(rows: Sequence[Row], seed: int = 0) -> AboveNull:
 
 def ranked(found: AboveNull, seed: int = 0) -> dict[str, Correlation]:
     """The correlation over all nets, and over those told alike where there are three that differ."""
-    groups = {"all": found} | {words: found.of(labels) for labels, words in TOLD.items()}
+    groups = {group: found.of(group) for group in GROUPS}
     there = {words: of for words, of in groups.items() if len(of.above) > 2 and len({*of.above.values()}) > 1}
     return {words: of.correlation(seed) for words, of in there.items()}
 

@@ -132,7 +132,7 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     return f"K = {say(of.k)} when trained on 1-3 objects, null {say(of.k_null)}", holds_if(of.k.low > 3)
 
 
-def _cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
+def cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
     """{net: cosines by part, for each of its trainings} of the 64 px nets; None without rows."""
     rows = sizes.of_both(net_features.read) if preset in sizes.SIZES else []
     measured = {sizes.bare(row.net) for row in rows if sizes.size_of(row.net) == sizes.SIZES["small"]}
@@ -232,14 +232,14 @@ CLAIMS = (
         "to orthogonal than in an untrained net",
         "orthogonal",
         "08b",
-        _cosines,
+        cosines,
         _orthogonal("color_1-3", ("encoder",)),
     ),
     Claim(
         "The same for locations, not in the paper: Exp. 1, in each part of the net",
         "–",
         "08b",
-        _cosines,
+        cosines,
         _orthogonal("exp1", ("encoder", "decoder", "denoiser")),
     ),
     *claims_text_to_image.CLAIMS,

@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 
 from lcs_utils import alt_text
 from lcs_utils.checks import check_choice, check_kind
@@ -136,17 +135,9 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
         rotation=90 * (trained < 2),
     )
     panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
-    around = [withStroke(linewidth=2, foreground="white")]
-    panels[0, 0].text(
-        max(KS) + 0.3,
-        QUARTER + 0.01,
-        "K: last point above",
-        ha="right",
-        fontsize=8,
-        color="0.25",
-        path_effects=around,
+    rule = (
+        f"all up to {trained + 1}, then all but one;\nK: as far as it stays above the line"  # `rules.needed`
     )
-    rule = f"all up to {trained + 1}, then all but one"  # `rules.needed`
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     for axes, words in zip(panels[:, 0], ("share", "objects")):
         axes.set_ylabel(words)

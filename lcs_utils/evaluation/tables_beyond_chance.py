@@ -29,6 +29,7 @@ MOST = 12  # locations of the paper's list
 NEAR = 1  # a K this close to the paper's agrees with it
 KEYS = (
     Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, random cells, 95 % (▶: at least)"),
+    Line2D([], [], marker="o", ms=6, lw=0, mfc="white", mec=OURS, label="ours, the paper's cells"),
     Line2D([], [], marker="x", ms=7, lw=0, mew=2, color=NULL, label="its null"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, its cells, by eye"),
 )
@@ -115,6 +116,9 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
         axes.hlines(at, cell.own.low, cell.own.high, color=OURS, lw=2.4, zorder=3)
         marker, beside = (">", 0.4) if cell.own.capped else ("o", 0)  # seen beside the paper's mark
         axes.plot(cell.own.value + beside, at, marker, color=OURS, ms=6.5, zorder=6)
+    if cell.at_papers is not None:
+        marker, beside = (">", 0.4) if cell.at_papers.capped else ("o", 0)
+        axes.plot(cell.at_papers.value + beside, at + 0.3, marker, mfc="white", mec=OURS, ms=5, zorder=6)
     if cell.null is not None:
         axes.plot(cell.null.value, at, "x", color=NULL, ms=6, mew=1.8, zorder=5)
     axes.plot(cell.paper.k, at, "D", mfc="white", mec=PAPERS, ms=8, zorder=2)
@@ -188,6 +192,8 @@ def sentence(found: Sequence[Cell]) -> str:
         each = [f"{c.trained_on}, {c.column} ({say(k)}, the paper {c.paper.k})" for c, k in zip(there, ks)]
         apart, open_ = ([of for of, yes in zip(each, near) if yes is which] for which in (False, None))
         words = [f"{what}: {'; '.join(of)}" for what, of in (("not", apart), ("not asked", open_)) if of]
+        most = sum(yes is True and k is not None and k.capped for yes, k in zip(near, ks, strict=True))
+        words = [f"{most} of them the most that was asked for, or more"] * bool(most) + words
         return f"{sum(map(bool, near))}" + (f" ({'. '.join(words)})" if words else "")
 
     trained_, every = entries(found)
