@@ -7,7 +7,7 @@
 #   snakemake --profile profiles/local --report report.html            one page, after a run
 #
 # The settings of --config, with their defaults:
-#   preset=tiny         the size: tiny, small, paper
+#   preset=tiny         the size: tiny, small, medium (no notebooks), paper
 #   images=             a trial: narrow nets, this many training images, at most as many scenes of each count
 #   nets= notebooks=    a selection, such as exp1,exp2 and A1,07, or `all`, `none` (a trial: Fig. 1's nets, and A1)
 #   gpus=1              GPUs of one net (a trial: 0)
@@ -244,11 +244,13 @@ rule train_net:
     resources:
         gpu=GPUS,
         nodes=1,
-        mem_mb=32000 + 16000 * GPUS if PAPER else 6000,
+        processes=max(GPUS, 1),  # not in the command's text: another number must not train or measure anything again
+        mem_mb=32000 + 16000 * GPUS if PAPER else 6000 * max(GPUS, 1),
         runtime=lambda wildcards: min(minutes(wildcards.net), MAX_RUNTIME),
     shell:
         TRAIN + " {params.experiment} --preset " + PRESET + "{params.seed} --missing{params.along}"
-        + (f" --num-processes {GPUS}" if GPUS > 1 else "" if GPUS else " --threads {threads}")
+        + (" --num-processes {resources.processes}" if GPUS else " --threads {threads}")
+        + (" --gpu" if GPUS and (PAPER or "gpus" in config) else "")
 
 
 # Up to 64 px the counter is in the repository; the next larger size gets its own.

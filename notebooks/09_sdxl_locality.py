@@ -76,9 +76,10 @@ Markdown(report.success_words(rows))
 # We evaluate eq. (10), with the words of a prompt as conditions, while the prompt is sampled. At each place,
 # words are ranked by how strongly they are heard. As in the paper, the first are *dominant* if each is heard
 # at least twice as strongly as the next-ranked word. Of several such sets we take that with the
-# largest ratio. A place has the color of its strongest dominant word, pale if others dominate with it. Told
-# two objects, places at an object mostly hear its color, alone or with others. In the first picture the floor
-# hears the other color, with others. The color of a single object is heard on the floor, too.
+# largest ratio. A place has the color of its strongest dominant word, pale if others dominate with it. In the
+# first picture, which has two cyan objects for the one asked for, places at the red object mostly hear red.
+# At the cyan ones many hear cyan, but so does the floor. At the highest noise "none" or a word of the whole
+# picture covers nearly all. The color of a single object is heard on the floor, too.
 
 # %%
 settings = study.at, study.steps, study.guidance

@@ -39,12 +39,12 @@ rows, files = truth.read(), report.files(model)
 
 # %% [markdown]
 # ## What does a word's token get? (Fig. 7)
-# Attention to one word, averaged over ten samples and the up blocks, which are the finest. (The paper uses
-# the mid block; here it has few places and finds no object, as shown below.) Left: minus the map of "" at its
-# end token, as in the paper. Right: minus the mean over prompts. Purple is more than the baseline, orange
-# less; each map is scaled to its own largest value. Everything is computed once more from other noise, to see
-# what chance in the samples does. Left out: Fig. 7's pictures of compositions that succeed or fail beside
-# their cosines; how often ours are right is in 09.
+# Attention to one word, averaged over ten samples and the up blocks, as fine as the down blocks. (The paper
+# uses the mid block; here it has few places and finds no object, as shown below.) Left: minus the map of ""
+# at its end token, as in the paper. Right: minus the mean over prompts. Purple is more than the baseline,
+# orange less; each map is scaled to its own largest value. Everything is computed once more from other noise,
+# to see what chance in the samples does. Left out: Fig. 7's pictures of compositions that succeed or fail
+# beside their cosines; how often ours are right is in 09.
 
 # %%
 both, again = (
@@ -58,11 +58,12 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# The paper finds blocks: related words attend alike, others less so. So do we, but under either baseline part
-# of that is there before any training (second table). Orthogonal concepts would show neither purple nor
-# orange between kinds. The mean cosine hides both, because they cancel. With the mean over prompts subtracted
-# it even follows from the number of prompts alone, if the differences then have equal length. So the mean
-# absolute cosine stands beside it.
+# The paper finds blocks: related words attend alike, others less so. So do we, but under either baseline much
+# of that is there before any training (second table): minus the mean, all of it in the down blocks and most
+# in the mid block below the highest noise. (A kind's words also stand at the same place of their prompts.)
+# Orthogonal concepts would show neither purple nor orange between kinds. The mean cosine hides both, because
+# they cancel. With the mean over prompts subtracted it even follows from the number of prompts alone, if the
+# differences then have equal length. So the mean absolute cosine stands beside it.
 
 # %%
 figure = figures.plot_cosines(found, study.singles)
@@ -149,7 +150,7 @@ Markdown(report.by_noise_words(rows, "own share", report.ADDED))
 
 # %% [markdown]
 # ## Your own model
-# Any SDXL-class pipeline of diffusers works: use `prompts.load(FOLDER)` or these lines.
+# Any StableDiffusionXLPipeline that predicts the noise works: use `prompts.load(FOLDER)` or these lines.
 
 # %%
 cond = denoiser.condition(study.scenes[0])

@@ -115,6 +115,22 @@ def test_a_job_asks_for_the_time_of_its_patches_and_for_no_more_than_it_may(tmp_
     assert not failed and asked and max(map(int, asked)) <= 30
 
 
+def test_the_number_of_gpus_is_no_part_of_what_a_finished_job_is_compared_by(tmp_path):
+    """Snakemake runs a job again whose command's text has changed; resources are not compared."""
+    lines = {}
+    for gpus in (2, 8):
+        settings = ("preset=medium", "nets=exp2", "notebooks=none", f"gpus={gpus}")
+        failed, said = snakemake(tmp_path, "-n", "-p", "--resources", "gpu=8", "--config", *settings)
+        assert not failed, said[-2000:]
+        (lines[gpus],) = re.findall(r"^.*lcs_utils.training exp2 .*$", said, flags=re.M)
+        assert lines[gpus].endswith(f"--num-processes {gpus} --gpu")
+        assert f"mem_mb={6000 * gpus}" in said
+    (rule,) = re.findall(
+        r"^rule train_net:\n((?:    .*\n|\n)+)", (paths.ROOT / "Snakefile").read_text(), flags=re.M
+    )
+    assert "{GPUS}" not in rule
+
+
 def test_a_folder_s_name_may_hold_a_space(tmp_path):
     environment = tmp_path / "a folder"
     environment.symlink_to(sys.prefix, target_is_directory=True)

@@ -7,10 +7,11 @@ from fnmatch import fnmatch
 
 import pytest
 import torch
+from diffusers import DDIMScheduler
 from transformers import CLIPTokenizer
 
 from lcs_utils import diffusion, locality
-from lcs_utils.text_to_image import adapter, attention, standin
+from lcs_utils.text_to_image import adapter, attention, prompts, standin
 
 PROMPT = "a red cube on the left and a blue sphere"
 SMALL = standin.Size((16, 16), (2, 2), (1, 1), (8, 8), 16, 1, 16)
@@ -119,12 +120,39 @@ def test_a_word_of_clip_s_own_tokenizer_beside_signs_knows_its_tokens(prompt, fo
     ]
     pipeline = standin.untrained(SMALL)
     clip = CLIPTokenizer(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], model_max_length=48)
-    pipeline.register_modules(tokenizer=clip)
+    pipeline.register_modules(tokenizer=clip, tokenizer_2=clip)
     words = adapter.PromptDenoiser(pipeline, 32, 32).words(prompt)
     ids = clip(prompt).input_ids
     assert [word.text for word in words] == found and words[-1].tokens[0] == later
     for word in words:
         assert clip.decode([ids[i] for i in word.tokens]).replace(" ", "") == word.text
+    rest = [*signs, *(f"{sign}</w>" for sign in signs if sign != "o"), *map(str, range(1000, 2000))]
+    few = {piece: i for i, piece in enumerate([*rest, "o x</w>", "ox</w>", standin.BEGIN, standin.END])}
+    other = CLIPTokenizer(vocab=few, merges=[("o", "x</w>")], model_max_length=48)  # o x is one token there
+    pipeline.register_modules(tokenizer_2=other)
+    with pytest.raises(ValueError, match="for the first text encoder and .* no word has one place"):
+        adapter.PromptDenoiser(pipeline, 32, 32).words(prompt)
+
+
+def test_an_accent_and_its_letter_are_one_sign():
+    assert adapter.composed("cafe\u0301") == "caf\u00e9"
+    with pytest.raises(TypeError, match="prompt must be text"):
+        adapter.composed(None)
+
+
+def test_a_picture_may_be_wide_and_its_schedule_another(pipeline):
+    wide = adapter.PromptDenoiser(pipeline, 32, 64)
+    usual = [(m.step, m.sigma) for m in prompts.sampling(wide, "a red cube", 3, 1.0, 1, 0)]
+    moment = prompts.Moment(1, 2.0, torch.zeros(1, *wide.latent_shape))
+    maps = prompts.looked_at(wide, moment, "a red cube", [3])
+    assert all(of.shape[-1] == 2 * of.shape[-2] for of in maps.values())
+    scheduler = pipeline.scheduler
+    try:  # has no noise levels of its own
+        pipeline.scheduler = DDIMScheduler.from_config(scheduler.config)
+        other = adapter.PromptDenoiser(pipeline, 32, 64)
+        assert [(m.step, m.sigma) for m in prompts.sampling(other, "a red cube", 3, 1.0, 1, 0)] == usual
+    finally:
+        pipeline.scheduler = scheduler
 
 
 @pytest.mark.parametrize("ablate", list(adapter.ABLATIONS))

@@ -213,14 +213,18 @@ def test_the_shipped_model_is_small_and_says_how_it_was_made():
     assert denoiser.latent_shape == (8, 16, 16) and study.side == 64
 
 
-def test_a_half_precision_vae_that_overflows_decodes_in_float32(monkeypatch):
+def test_a_half_precision_vae_that_overflows_works_in_float32(monkeypatch):
     vae = standin.untrained(TINY).vae.eval()
     latents = torch.randn(1, TINY.latents, 8, 8, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        whole, half = data.decode(vae.half().float(), latents), vae.half()
+        whole = data.decode(vae.half().float(), latents)
+        back, half = data.encode(vae, whole), vae.half()
     half.register_to_config(force_upcast=True)
     torch.testing.assert_close(data.decode(half, latents), whole)
+    torch.testing.assert_close(data.encode(half, whole), back)
     assert half.dtype == torch.float16  # as it was given
+    with pytest.raises(FloatingPointError, match="latents are not finite"):
+        data.encode(half, whole * nan)
     monkeypatch.setattr(type(vae), "decode", lambda *_: SimpleNamespace(sample=torch.full((1, 3, 8, 8), nan)))
     with pytest.raises(FloatingPointError, match="not finite in torch.float16"):
         data.decode(half, latents)

@@ -17,6 +17,7 @@ from lcs_utils.training.state import start
 
 LENGTH = 12  # steps of a run
 SIZE = replace(TINY, images=TINY.batch * LENGTH, patch_images=TINY.batch * LENGTH)
+KINDS = [(EXP1, "adam"), (EXP3, "adam"), (EXP1, "muon")]
 
 
 class Replayed:
@@ -65,11 +66,11 @@ def same(left, right):
     )
 
 
-@pytest.mark.parametrize("exp", [EXP1, EXP3])
-def test_a_graphed_run_is_the_eager_run(exp, captured, monkeypatch):
-    """From the first step on: warm-ups change neither weights nor what Adam keeps."""
-    device = torch.device("cpu")
-    eager, replayed = (start(exp, SIZE, 0, device) for _ in range(2))
+@pytest.mark.parametrize(("exp", "optimizer"), KINDS)
+def test_a_graphed_run_is_the_eager_run(exp, optimizer, captured, monkeypatch):
+    """From the first step on: warm-ups change neither weights nor what the optimizer keeps."""
+    size, device = replace(SIZE, optimizer=optimizer), torch.device("cpu")
+    eager, replayed = (start(exp, size, 0, device) for _ in range(2))
     logs = [steps(state, exp, 6, state is replayed, monkeypatch) for state in (eager, replayed)]
     assert len(captured) == 1 and same(*logs)
     pairs = list(zip(graphed.tensors(eager), graphed.tensors(replayed), strict=True))
@@ -129,14 +130,14 @@ def test_a_graph_is_for_one_piece_on_one_gpu():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("exp", [EXP1, EXP3])
-def test_a_gpu_replays_the_eager_run(exp, monkeypatch, request):
+@pytest.mark.parametrize(("exp", "optimizer"), KINDS)
+def test_a_gpu_replays_the_eager_run(exp, optimizer, monkeypatch, request):
     logs, states = [], []
     for kind in (AcceleratorState, PartialState):  # of other tests: on the processor
         request.addfinalizer(kind._reset_state)
         kind._reset_state()
     for as_graph in (False, True):
-        state = start(exp, SIZE, 0, torch.device("cuda"))
+        state = start(exp, replace(SIZE, optimizer=optimizer), 0, torch.device("cuda"))
         states.append(state)
         with monkeypatch.context() as patched, warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -184,6 +186,7 @@ def test_many_readers_give_the_images_asked_for():
         (["exp1", "--num-processes", "0"], {}, "--num-processes must be at least 1, got 0"),
         (["exp1", "--threads", "-1"], {}, "--threads must be >= 1, got -1"),
         (["exp9", "--num-processes", "2"], {}, "unknown experiment 'exp9'"),
+        (["exp1", "--gpu"], {}, "--gpu: torch finds no GPU here"),
         (["exp1", "--preset", "tiny_3"], {}, "a trial of 3 images is less than one batch of 64"),
     ],
 )
@@ -195,6 +198,14 @@ def test_a_refusal_is_one_sentence_before_any_process_starts(words, variables, m
         command.main([*words, "--again"])
     error = capsys.readouterr().err
     assert stop.value.code == 2 and message in error and error.count("\n") == 1
+
+
+def test_a_batch_script_s_world_size_does_not_make_this_one_of_several(monkeypatch):
+    started = []
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setattr(command, "launch", lambda _, words, count: started.append(count))
+    command.main(["exp1", "--preset", "tiny_640", "--num-processes", "2"])
+    assert started == [2] and "WORLD_SIZE" not in os.environ
 
 
 WORK = """
@@ -222,6 +233,38 @@ def test_one_process_that_refuses_ends_the_others_without_a_traceback(tmp_path):
     )
     assert done.returncode == 1 and "['exp1'] 0 2" in done.stdout
     assert done.stderr.count("refused, in one sentence") == 1 and "Traceback" not in done.stderr
+
+
+ALONE = """
+import os, signal, sys, time
+from lcs_utils.training.launch import launch
+
+def work(words):
+    os.write(1, f"{os.getpid()} ".encode())
+    time.sleep(600)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell script's `&` starts it
+    launch(work, [], 2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell a process that its parent ended")
+def test_processes_end_with_the_one_that_launched_them(tmp_path):
+    (tmp_path / "alone.py").write_text(ALONE)
+    env = os.environ | {"PYTHONPATH": str(paths.ROOT)}
+    launcher = subprocess.Popen([sys.executable, tmp_path / "alone.py"], env=env, stdout=subprocess.PIPE)
+    said = b""
+    while said.count(b" ") < 2:
+        said += os.read(launcher.stdout.fileno(), 100)
+    launcher.kill()
+    launcher.wait()
+    children = [Path(f"/proc/{pid}/stat") for pid in said.decode().split()]
+    for _ in range(600):
+        if not any(path.exists() and path.read_text().split()[2] != "Z" for path in children):
+            return
+        time.sleep(0.1)
+    pytest.fail("they train on")
 
 
 def test_a_trial_is_narrow_short_and_apart():

@@ -89,7 +89,9 @@ def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> li
     ):
         at = [r for r in rows if r.net == net and r.layer in layers and r.measure == f"{way}_effect"]
         if not at:
-            raise ValueError(f"no rows of {net!r}: python -m lcs_utils.evaluation.feature_causal {net}")
+            raise ValueError(
+                f"no rows of {net!r}: python -m lcs_utils.evaluation.feature_causal {net} --preset ..."
+            )
         best = max((row for row in at if not row.control), key=lambda row: row.value)
         leaks = causes(rows, net, best.layer, f"{way}_leak")
         leak, own_leak = (leaks[control].value for control in ("", "condition"))

@@ -51,7 +51,9 @@ def pick(
     mine = [row for row in mine if row.layer.split(".")[0] == part]
     what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
     if not mine:
-        raise ValueError(f"no rows for {what}: python -m lcs_utils.evaluation.net_features {net}")
+        raise ValueError(
+            f"no rows for {what}: python -m lcs_utils.evaluation.net_features {net} --preset ..."
+        )
     ways = sorted({(row.order, row.draws) for row in mine})
     if len(ways) > 1:
         said = ", ".join(f"order {order}, {draws} draws" for order, draws in ways)

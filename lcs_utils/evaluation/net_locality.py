@@ -134,7 +134,7 @@ def current(
         if len(found[net]) < IMAGES * len(SIGMAS):
             raise ValueError(
                 f"no locality rows for today's weights of {net}: python -m "
-                f"lcs_utils.evaluation.net_locality {net}"
+                f"lcs_utils.evaluation.net_locality {net} --preset {preset}"
             )
     return found
 

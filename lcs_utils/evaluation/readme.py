@@ -143,7 +143,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
             f"In the paper's order of labels for 1-3 objects, the share of {SIX} cells filled above the null "
-            f"falls: {above[0]} all, {above[1]} a random number, {above[2]} one dropped, {above[3]} one; {_apart(doses)}.",
+            f"falls: {above[0]} all, {above[1]} a random number, {above[2]} one dropped, {above[3]} one; "
+            f"{_apart(doses)}.",
             "05",
         ),
         Finding(

@@ -44,9 +44,10 @@ ALT = {
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "
-        "the down, mid and up blocks under two baselines: high with its own, about as the single prompt's "
-        "with itself from other noise, near zero with the others. In the mid block an untrained net is "
-        "mostly high with its own too, and with the others under the paper's baseline."
+        "the down, mid and up blocks under two baselines: high with its own; in the down and up blocks "
+        "about as the single prompt's with itself from other noise, near zero with the others; in the mid "
+        "block half of the words lie well below the former, and the others reach .3 either way. There an "
+        "untrained net is mostly high with its own too, and with the others under the paper's baseline."
     ),
     "attention_to_mask": (
         "How well attention to a word finds its own object's mask, by part of the net and noise level: "

@@ -3,7 +3,8 @@
 import copy
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,13 +85,30 @@ def in_style(images: UInt8[Tensor, "n 3 height width"], styles: Sequence[str]) -
     return x
 
 
+@contextmanager
+def _wide(vae: AutoencoderKL) -> Iterator[AutoencoderKL]:
+    """The VAE, in float32 meanwhile if it is in float16 and asks for it: SDXL's, whose activations
+    overflow.
+    """
+    half = vae.dtype
+    try:
+        yield vae.to(torch.float32) if half == torch.float16 and vae.config.force_upcast else vae
+    finally:
+        vae.to(half)
+
+
 @torch.no_grad()
 def encode(
     vae: AutoencoderKL, images: Float[Tensor, "n 3 height width"]
 ) -> Float[Tensor, "n channels height width"]:
-    """Images in [-1, 1] as scaled latents (the posterior mean), which an SDXL pipeline denoises."""
+    """Images in [-1, 1] as scaled latents (the posterior mean), which an SDXL pipeline denoises. Raises
+    FloatingPointError for latents that are not finite.
+    """
     check_tensor("images", images, ("n", 3, "height", "width"), False, "float")
-    z = vae.encode(images).latent_dist.mean
+    with _wide(vae) as wide:
+        z = wide.encode(images.to(wide.dtype)).latent_dist.mean
+    if not z.isfinite().all():
+        raise FloatingPointError(f"the VAE's latents are not finite in {vae.dtype}")
     if vae.config.latents_mean is not None:
         mean, std = (
             z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std)
@@ -103,19 +121,15 @@ def encode(
 def decode(
     vae: AutoencoderKL, latents: Float[Tensor, "n channels height width"]
 ) -> Float[Tensor, "n 3 height width"]:
-    """Scaled latents as images in [-1, 1]; a half-precision VAE that asks for it (SDXL's, whose activations
-    overflow) decodes in float32. Raises FloatingPointError for pictures that are not finite."""
+    """Scaled latents as images in [-1, 1]. Raises FloatingPointError for pictures that are not finite."""
     z = latents / vae.config.scaling_factor
     if vae.config.latents_mean is not None:
         mean, std = (
             z.new_tensor(n)[:, None, None] for n in (vae.config.latents_mean, vae.config.latents_std)
         )
         z = z * std + mean
-    half, upcast = vae.dtype, vae.dtype == torch.float16 and vae.config.force_upcast
-    try:
-        images = (vae.to(torch.float32) if upcast else vae).decode(z.to(vae.dtype)).sample
-    finally:
-        vae.to(half)
+    with _wide(vae) as wide:
+        images = wide.decode(z.to(wide.dtype)).sample
     if not images.isfinite().all():
         raise FloatingPointError(f"the VAE's pictures are not finite in {vae.dtype}")
     return images.clamp(-1, 1)

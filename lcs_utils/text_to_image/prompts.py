@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from diffusers import EulerDiscreteScheduler
 from jaxtyping import Float
 from torch import Tensor
 
@@ -154,11 +155,13 @@ def sampling(
 ) -> Iterator[Moment]:
     """Sample a prompt `number` times by Euler's method; yields the state before each step, last the samples.
 
-    The schedule is the pipeline's own; guidance is against zero embeddings, as SDXL's is.
+    The noise levels are those of the pipeline's own schedule; guidance is against zero embeddings, as SDXL's
+    is.
     """
     check_count("number", number, 1)
-    denoiser.pipeline.scheduler.set_timesteps(check_count("steps", steps, 2))
-    sigmas = denoiser.pipeline.scheduler.sigmas.tolist()
+    schedule = EulerDiscreteScheduler.from_config(denoiser.pipeline.scheduler.config)
+    schedule.set_timesteps(check_count("steps", steps, 2))
+    sigmas = schedule.sigmas.tolist()
     told = denoiser.condition(text)
     untold = torch.zeros_like(told)
     tokens = denoiser.pipeline.tokenizer.model_max_length
@@ -256,7 +259,7 @@ def looked_at(
 ) -> dict[str, Tensor]:
     """{layer: attention [batch tokens height width] to some tokens} at a state, without guidance."""
     cond = denoiser.condition(text).expand(len(moment.x_t), -1)
-    with attention_maps(denoiser.pipeline.unet, tokens, PARTS) as maps:
+    with attention_maps(denoiser.pipeline.unet, tokens, PARTS, denoiser.latent_shape[1:]) as maps:
         denoiser(moment.x_t, moment.x_t.new_full((len(cond),), moment.sigma), cond)
     return {layer: of[0].float().cpu() for layer, of in maps.items()}
 

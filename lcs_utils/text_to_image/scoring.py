@@ -119,7 +119,7 @@ def word_attention(
     own = [word for pair in case.scene.pairs for word in pair]
 
     def maps_of(text: str, tokens: list[int]) -> dict[str, Tensor]:
-        with torch.no_grad(), attention_maps(denoiser.pipeline.unet, tokens) as maps:
+        with torch.no_grad(), attention_maps(denoiser.pipeline.unet, tokens, shape=x_t.shape[-2:]) as maps:
             denoiser(x_t, torch.tensor([sigma]), denoiser.condition(text)[None])
         return {layer: truth.enlarged(of[0], x_t.shape[-1])[0] for layer, of in maps.items()}
 

@@ -181,6 +181,7 @@ def main(arguments=None) -> None:
     parser.add_argument(
         "--num-processes", type=int, default=1, help="processes, one GPU each, that share every batch"
     )
+    parser.add_argument("--gpu", action="store_true", help="stop rather than train on the CPU")
     parser.add_argument(
         "--images",
         type=int,
@@ -214,9 +215,14 @@ def main(arguments=None) -> None:
             size = replace(size, images=args.images, patch_images=args.images)
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
+        if args.gpu and not torch.cuda.is_available():
+            raise ValueError("--gpu: torch finds no GPU here (leave it out to train on the CPU)")
+        launched = "RANK" in os.environ  # this is one of several, started by torchrun or below
+        if not launched:
+            os.environ.pop("WORLD_SIZE", None)  # a batch script's: accelerate would wait for others
         count = int(os.environ.get("WORLD_SIZE", args.num_processes))
         check_launch(exps, size, args.seed, count, args.again)
-        if exps and args.num_processes > 1 and "WORLD_SIZE" not in os.environ:  # else this is one of them
+        if exps and args.num_processes > 1 and not launched:
             for exp in exps:
                 begin(exp, size, args.seed, args.again)
             return launch(main, words, args.num_processes)
@@ -232,9 +238,9 @@ def main(arguments=None) -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     if processes.is_main_process:
-        print(
-            f"{args.experiment}: {len(exps)} to train" + "".join(f" {exp.name}" for exp in exps), flush=True
-        )
+        where = torch.cuda.get_device_name() if processes.device.type == "cuda" else "CPU"
+        names, share = "".join(f" {exp.name}" for exp in exps), processes.num_processes
+        print(f"{args.experiment}: {len(exps)} to train{names}, on {share} x {where}", flush=True)
     try:
         train(exps, args, size, words, processes)
     except (ValueError, FloatingPointError, RuntimeError, OSError, nets.CheckpointError) as error:

@@ -2,12 +2,16 @@
 tracebacks.
 """
 
+import ctypes
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
 
 from torch import multiprocessing
+
+PR_SET_PDEATHSIG = 1  # prctl.h
 
 
 def _process(rank: int, work: Callable, words: list[str], count: int, port: int) -> None:
@@ -15,6 +19,8 @@ def _process(rank: int, work: Callable, words: list[str], count: int, port: int)
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     os.environ.update({name: str(value) for name, value in (address | place).items()})
+    if sys.platform == "linux":  # end with the launcher: torch asks for SIGINT, which a script's `&` ignores
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     work(words)
 
 

@@ -21,7 +21,9 @@ def parts(batch: Batch, x_t: torch.Tensor, sigma: torch.Tensor, at_once: int) ->
 def gradients(
     objective, accelerator: Accelerator, batch: Batch, sigma: torch.Tensor, x_t: torch.Tensor, at_once: int
 ) -> tuple[float, float]:
-    """Accumulate the gradients of a batch piece by piece; return its mean loss and error."""
+    """Accumulate the gradients of a batch piece by piece; return its mean loss and error, all processes'
+    shares together.
+    """
     losses, errors = [], []
     for part in parts(batch, x_t, sigma, at_once):
         last = sum(map(len, losses)) + len(part[0]) == len(x_t)
@@ -31,4 +33,6 @@ def gradients(
             accelerator.backward(loss.mean() * (len(loss) / len(x_t)))
         losses.append(loss.detach())
         errors.append(error)
-    return float(torch.cat(losses).mean()), float(torch.cat(errors).mean())
+    means = torch.stack([torch.cat(losses).mean(), torch.cat(errors).detach().mean()])
+    loss, error = accelerator.reduce(means, "mean").tolist()  # over the processes
+    return loss, error

@@ -192,8 +192,8 @@ def check_same(folder: Path, now: dict) -> None:
         ]
         if differing:
             raise ValueError(
-                f"{folder} holds the state of another training ({'; '.join(differing)}); choose another "
-                "name or folder"
+                f"{folder} holds the state of another training ({'; '.join(differing)}); remove it "
+                "to train from the start, or choose another name or folder (LCS_RUNS)"
             )
 
 
