@@ -78,11 +78,11 @@ plotting.use_style()
 # We ask for objects at five places, two more than any training image had objects.
 
 # %%
-# Exp. 1 at 64 px, trained on 1-3 objects; below noise level .3 an unconditional net takes over (A7)
-denoise, side = changes.denoiser("exp1/low_noise", "small")
-images = draw_samples(denoise, side, 5, 4)  # the paper's first five test locations, four samples
+# Exp. 1, of 1-3 objects, by the reverse SDE, at 64 px; below noise .3 an unconditional net takes over (A7)
+denoise, side = changes.denoiser("exp1/stochastic", "medium")
+images = draw_samples(denoise, side, 5, 4, steps=80, solver="sde_dpmpp_2m")  # at five cells, four samples
 figure = plotting.image_grid([images], title="five locations asked for")
-nets = [f"data/checkpoints/small/{name}" for name in ("exp1", "low_noise")]
+nets = [f"data/checkpoints/medium/{name}" for name in ("exp1", "low_noise")]
 path = plotting.save_figure(figure, "readme_samples", preset, {"locations": 5}, 0, nets)
 
 # %% [markdown]

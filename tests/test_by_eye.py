@@ -49,6 +49,18 @@ def test_colors_do_not_tell_a_net_from_a_control(monkeypatch):
     assert not any(coarse(image) for image in hc.images_of(shown))
 
 
+def test_those_who_judged_the_last_net_are_compared_with_themselves():
+    """What others said of the same pictures does not count."""
+    found = by_eye.by_same_lookers(hc.read_counts()).seen
+    names = {*by_eye.LAST, "render, 64 px", "spoiled, 64 px", "exp1/stochastic, 64 px"}
+    assert {by_eye.LABELS[name] for name in names} < set(found) and by_eye.LABELS["exp2, 64 px"] not in found
+    others = [hand for hand in hc.read_counts() if hand.counted_by == by_eye.LOOKER]
+    elsewhere = by_eye.by_same_lookers(others).seen
+    assert set(elsewhere) == {by_eye.LABELS[name] for name in by_eye.LAST}
+    (renders, spoiled) = (found[by_eye.LABELS[f"{name}, 64 px"]]["K = 1–3"] for name in ("render", "spoiled"))
+    assert renders.eye.low > spoiled.eye.high and renders.samples == spoiled.samples == 18
+
+
 def planted(bias=0, looks=1.0, eye=1):
     shown = [
         hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in by_eye.LABELS for k in (2, 5) for i in (0, 1)

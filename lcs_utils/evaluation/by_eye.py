@@ -56,6 +56,8 @@ NETS = {name: label for name, label in LABELS.items() if not controls.is_control
 RANDOM = "random cells"  # the family `spread`; else the paper's list
 LOOKER = "a vision-language model, blind, among controls"
 AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
+SAME = f"{LOOKER}, on the sheets of LAST"  # other nets and controls, by those who judged LAST
+LAST = ("exp1, 64 px by Muon", "exp1/stochastic, 64 px by Muon")
 
 
 class Seen(NamedTuple):
@@ -160,6 +162,12 @@ def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
         if mine:
             found = found._replace(seen=found.seen | compare(mine, {name: f"{label}, {RANDOM}"}, random).seen)
     return found
+
+
+def by_same_lookers(hands: Sequence[HandCount]) -> Compared:
+    """As `compare`, at random cells: LAST and what the same lookers judged on the same sheets."""
+    mine = [hand for hand in hands if hand.counted_by == SAME or hand.shown.net in LAST]
+    return compare([hand._replace(counted_by=LOOKER) for hand in mine], stored=rows("spread"))
 
 
 def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:

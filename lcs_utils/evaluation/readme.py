@@ -21,11 +21,12 @@ from lcs_utils.evaluation import (
     color_rates,
     flow_and_sde,
     hand_counts,
+    net_locality,
 )
 from lcs_utils.evaluation.claims import KINDS, PARTLY, YES, say_interval
 from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, Falling, composes, falling, falls, told
 from lcs_utils.evaluation.locality_above_null import K, above_null, ranked
-from lcs_utils.evaluation.more_training import without_extras
+from lcs_utils.evaluation.more_training import along_training, without_extras
 from lcs_utils.evaluation.notebook_claims import cosines, decided, of_nets_and_exact
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
@@ -58,6 +59,21 @@ def _apart(doses: Falling) -> str:
     pairs = enumerate(pairwise(doses.above.values()))
     close = [f"the {ordinals[i]} and {ordinals[i + 1]}" for i, (a, b) in pairs if a.low <= b.high]
     return f"{', '.join(close)} overlap" if close else "none overlap"
+
+
+def _along_muon() -> str:
+    """Locality and cells filled above the null of Muon's Exp. 1, at its last two stages."""
+    rows, heard = read_rows(rows_path("medium")), net_locality.read("medium")
+    stages = list(along_training(rows, "exp1", "medium", heard=heard).values())[-2:]
+    said = []
+    for words, values in (
+        ("locality", [of.local for of in stages]),
+        ("filled", [of.at[SIX].filled.above for of in stages]),
+    ):
+        first, last = values
+        assert first is not None and last is not None  # both are shipped
+        said.append(f"{words} {first.value:.2f} to {last.value:.2f}")
+    return ", ".join(said)
 
 
 def _six_objects(large: Sequence[Row]) -> Finding:
@@ -112,10 +128,10 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     strictly = strict.at[SIX].placed
-    looked, everywhere = by_eye.compare(hands).looks, by_eye.compare_everywhere(hands).seen
+    looked, others = by_eye.compare(hands).looks, by_eye.by_same_lookers(hands).seen
 
-    def at_random(name: str) -> str:
-        seen = everywhere[f"{by_eye.NETS[name]}, {by_eye.RANDOM}"]["K = 1–3"]
+    def by_others(name: str) -> str:
+        seen = others[by_eye.LABELS[name]]["K = 1–3"]
         return f"{seen.eye.value * seen.samples:.0f} of {seen.samples}"
 
     def by_looking(name: str) -> str:
@@ -137,6 +153,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     filled = {net: _filled(small, net) for net in ("exp2", "exp2/nearest")}
     near, plain = (filled[net].replace("(", "(null ") for net in ("exp2/nearest", "exp2"))
     ranks = ranked(above_null(large))
+    few = ranks[f"never shown {K} objects"]
     return [
         Finding(held["exp1"], f"Exp. 1 (all labels) composes: {k['exp1']}.", "05 A7"),
         Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
@@ -174,19 +191,18 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} pictures of Exp. 1, "
-            f"{by_looking('exp1/stochastic, 64 px')} drawn by an SDE (at random cells "
-            f"{at_random('exp1/stochastic, 64 px')}, by Muon and the SDE "
-            f"{at_random('exp1/stochastic, 64 px by Muon')}), {by_looking('render, 64 px')} renders.",
+            f"{by_looking('exp1/stochastic, 64 px')} by an SDE, {by_looking('render, 64 px')} renders; "
+            f"stricter eyes, at random cells, {by_others('exp1/stochastic, 64 px')} by the SDE, Muon's "
+            f"{by_others('exp1/stochastic, 64 px by Muon')}, {by_others('render, 64 px')} renders.",
             "A7",
         ),
         _six_objects(large),
         Finding(
             "new",
-            f"Over {ranks['all'].nets} trainings, the more local, the more of {K} random cells are filled "
-            f"above the null: Spearman {say_interval(ranks['all'])} (never shown {K} objects "
-            f"{say_interval(ranks[f'never shown {K} objects'])}, told all labels "
-            f"{say_interval(ranks['told all labels'])}).",
-            "07",
+            f"Over {ranks['all'].nets} trainings the more local fill more of {K} random cells above the "
+            f"null: Spearman {say_interval(ranks['all'])} (never shown {K}: {few.value:.2f}). Not along "
+            f"Muon's: {_along_muon()}.",
+            "07 A7",
         ),
         Finding(
             "new",
