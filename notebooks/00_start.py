@@ -80,7 +80,7 @@ plotting.use_style()
 # %%
 # Exp. 1, of 1-3 objects, by the reverse SDE, at 64 px; below noise .3 an unconditional net takes over (A7)
 denoise, side = changes.denoiser("exp1/stochastic", "medium")
-images = draw_samples(denoise, side, 5, 4, steps=80, solver="sde_dpmpp_2m")  # at five cells, four samples
+images = draw_samples(denoise, side, 5, 4, steps=80, solver="sde_dpmpp_2m", family="spread")  # random cells
 figure = plotting.image_grid([images], title="five locations asked for")
 nets = [f"data/checkpoints/medium/{name}" for name in ("exp1", "low_noise")]
 path = plotting.save_figure(figure, "readme_samples", preset, {"locations": 5}, 0, nets)
