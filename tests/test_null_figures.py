@@ -23,7 +23,10 @@ def test_curves_are_the_rates_and_their_null(found):
     assert figure.get_suptitle() == "64 px"
     titles = [axes.get_title() for axes in figure.axes]
     first = null_figures.MEASURES["placed"]
-    assert titles == [f"{first}:\nall up to 4, then all but one", *list(null_figures.MEASURES.values())[1:]]
+    assert titles == [
+        f"{first}:\nall up to 4, then all but one;\nK: as far as it stays above the line",
+        *list(null_figures.MEASURES.values())[1:],
+    ]
     by_words = dict(zip(titles, figure.axes, strict=True))
     placed = [list(line.get_ydata()) for line in figure.axes[0].lines]
     assert set(placed.pop()) == {0.25}
