@@ -193,6 +193,7 @@ def test_many_readers_give_the_images_asked_for():
 def test_a_refusal_is_one_sentence_before_any_process_starts(words, variables, message, monkeypatch, capsys):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # also where there is a GPU
     monkeypatch.setattr(command, "launch", lambda *_: pytest.fail("processes were started"))
     with pytest.raises(SystemExit) as stop:
         command.main([*words, "--again"])
@@ -203,6 +204,7 @@ def test_a_refusal_is_one_sentence_before_any_process_starts(words, variables, m
 def test_a_batch_script_s_world_size_does_not_make_this_one_of_several(monkeypatch):
     started = []
     monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # also where there is one GPU
     monkeypatch.setattr(command, "launch", lambda _, words, count: started.append(count))
     command.main(["exp1", "--preset", "tiny_640", "--num-processes", "2"])
     assert started == [2] and "WORLD_SIZE" not in os.environ

@@ -215,7 +215,7 @@ def main(arguments=None) -> None:
             size = replace(size, images=args.images, patch_images=args.images)
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
-        if args.gpu and not torch.cuda.is_available():
+        if args.gpu and exps and not torch.cuda.is_available():
             raise ValueError("--gpu: torch finds no GPU here (leave it out to train on the CPU)")
         launched = "RANK" in os.environ  # this is one of several, started by torchrun or below
         if not launched:
