@@ -56,7 +56,7 @@ NETS = {name: label for name, label in LABELS.items() if not controls.is_control
 RANDOM = "random cells"  # the family `spread`; else the paper's list
 LOOKER = "a vision-language model, blind, among controls"
 AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
-SAME = f"{LOOKER}, on the sheets of LAST"  # other nets and controls, by those who judged LAST
+SAME = f"{LOOKER}, on the sheets of Exp. 1 by Muon"  # others and controls, by those who judged LAST
 LAST = ("exp1, 64 px by Muon", "exp1/stochastic, 64 px by Muon")
 
 

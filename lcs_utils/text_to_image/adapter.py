@@ -8,7 +8,7 @@ prompts can be stacked, and eqs. (9) and (10), additivity, own share and this pa
     without = denoiser.without_words("a horse and a dog")
     heard = locality.condition_influence(denoiser, x_t, 2.0, cond, without)
 
-Eq. (9) of SDXL at 1024 px takes one target at a time (`pixel_influence(..., chunk=1)`): sixteen need 24 GB.
+Eq. (9) of SDXL at 1024 px takes one target at a time (`pixel_influence(..., chunk=1)`).
 """
 
 import json
