@@ -76,6 +76,22 @@ def test_figure_and_table_say_what_is_not_trained(found):
     assert len(lines) == 2 + 3 and "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | – |" in lines
     said = tables_beyond_chance.sentence(found)
     assert said.startswith("3 of 4 entries have a net trained at 64 px, 3 nets;")
+    assert "1 of them the most that was asked for, or more" in said
+    few = [cell._replace(own=cell.own._replace(capped=False)) for cell in found if cell.own]
+    assert "the most that was asked for" not in tables_beyond_chance.sentence(few)
+
+
+def test_k_at_the_papers_cells_is_a_ring(found):
+    """Drawn below the row's own mark; none where it was not measured."""
+
+    def rings(cell):
+        lines = tables_beyond_chance.plot([cell]).axes[0].lines
+        white = [of for of in lines if of.get_markerfacecolor() == "white" and of.get_marker() != "D"]
+        return [(of.get_marker(), *of.get_xdata()) for of in white]
+
+    assert rings(found[0]._replace(at_papers=LargestK(4, 4, 5, False))) == [("o", 4)]
+    assert rings(found[0]._replace(at_papers=LargestK(9, 9, 9, True))) == [(">", 9.4)]
+    assert rings(found[0]._replace(at_papers=None)) == []
 
 
 def test_a_gap_to_the_papers_k_is_drawn_where_its_length_is_known(found):

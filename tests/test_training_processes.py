@@ -237,6 +237,36 @@ def test_one_process_that_refuses_ends_the_others_without_a_traceback(tmp_path):
     assert done.stderr.count("refused, in one sentence") == 1 and "Traceback" not in done.stderr
 
 
+SHARES = """
+import os
+import torch
+from accelerate import Accelerator
+from lcs_utils.training.data import Batch
+from lcs_utils.training.launch import launch
+from lcs_utils.training.pieces import gradients
+
+def work(words):
+    accelerator = Accelerator(cpu=True)
+    own, weight = torch.full((2,), float(os.environ["RANK"])), torch.ones(1, requires_grad=True)
+    objective = lambda x_t, sigma, batch: (x_t * weight, 3 * x_t.detach())
+    found = gradients(objective, accelerator, Batch(own, own, None), own, own, 2)
+    os.write(1, f"{found} ".encode())
+
+if __name__ == "__main__":
+    launch(work, [], 2)
+"""
+
+
+def test_loss_and_error_are_of_all_processes(tmp_path):
+    """One process has seen 0, the other 1."""
+    (tmp_path / "shares.py").write_text(SHARES)
+    env = os.environ | {"PYTHONPATH": str(paths.ROOT)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "shares.py"], env=env, capture_output=True, text=True, timeout=200
+    )
+    assert done.stdout == "(0.5, 1.5) " * 2, done.stderr[-2000:]
+
+
 ALONE = """
 import os, signal, sys, time
 from lcs_utils.training.launch import launch
