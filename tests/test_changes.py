@@ -184,15 +184,6 @@ def test_rows_know_the_weights_of_both_nets(monkeypatch):
     assert len({"a" * 12, before, changes.weights("exp1_1/linear_empty")}) == 3
 
 
-def test_the_same_net_after_fewer_images_is_a_net_that_a_change_takes():
-    """Of each training seed its own, whatever snapshot is changed; the table of changes stays as it is."""
-    assert changes.split("exp2/guided")[1].also == ("exp2@50000", "low_noise")
-    assert changes.split("exp2_seed1/guided")[1].also == ("exp2_seed1@50000", "low_noise")
-    base, change = changes.split("exp1@100000/guided")
-    assert (base, change.also) == ("exp1@100000", ("exp1@50000", "low_noise"))
-    assert changes.CHANGES["guided"].also == ("@50000", "low_noise")
-
-
 def test_names():
     assert changes.split("exp1") == ("exp1", None)
     assert set(nets.CHANGED) == set(changes.CHANGES)  # each is said in words

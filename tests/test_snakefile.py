@@ -278,8 +278,7 @@ def test_the_graph_knows_what_changed_nets_take():
     assert len(changes) == 10
     for net, also in changes.items():
         assert tuple(re.findall(r"\w+", also)) == split(net)[1].also
-    # which takes a net kept along a training that this graph does not keep
-    assert {net.partition("/")[2] for net in changes} | {"guided"} == set(CHANGES)
+    assert {net.partition("/")[2] for net in changes} == set(CHANGES)
 
 
 def test_the_slurm_profile_asks_for_an_account_and_a_partition_and_names_rules_that_exist():

@@ -10,7 +10,6 @@ from lcs_utils import checkpoints, nets
 from lcs_utils.diffusion import SDE, SDE_STEPS, Denoiser
 from lcs_utils.evaluation.rows import STANDARD, Sampler
 from lcs_utils.models.composition import (
-    Guided,
     LinearComposition,
     LocalCondition,
     SplitByNoise,
@@ -20,8 +19,8 @@ from lcs_utils.models.composition import (
 
 
 class Change(NamedTuple):
-    """A change of a denoiser, given those of the checkpoints in `also` (@IMAGES: the net itself, after so
-    many), and the sampler that draws with it; `nets.CHANGED` describes it in words.
+    """A change of a denoiser, given those of the checkpoints in `also`, and the sampler that draws with it;
+    `nets.CHANGED` describes it in words.
 
     Add yours: CHANGES["name"] = Change(...). If you edit a change, rename it: rows and samples are stored
     under its name.
@@ -32,24 +31,18 @@ class Change(NamedTuple):
     sampler: Sampler = STANDARD
 
     def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
-        """The changed denoiser; the nets of `also` are loaded onto `device` too (@IMAGES: only of `split`'s).
-        Raises CheckpointError if one is missing.
+        """The changed denoiser; the nets of `also` are loaded onto `device` too. Raises CheckpointError if
+        one is missing.
         """
         return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
 
 
-def _guided(denoise: Denoiser, guide: Denoiser, low: Denoiser) -> Denoiser:
-    return SplitByNoise(Guided(denoise, guide), low)
-
-
-_SDE = Sampler(STANDARD.seed, SDE, SDE_STEPS)
 CHANGES = {
     "unit": Change(UnitCondition),
     "near": Change(LocalCondition),
     "nearest": Change(lambda denoise: LocalCondition(denoise, nearest)),
     "low_noise": Change(SplitByNoise, ("low_noise",)),
-    "stochastic": Change(SplitByNoise, ("low_noise",), _SDE),
-    "guided": Change(_guided, ("@50000", "low_noise"), _SDE),
+    "stochastic": Change(SplitByNoise, ("low_noise",), Sampler(STANDARD.seed, SDE, SDE_STEPS)),
     "linear": Change(LinearComposition),
     "linear_empty": Change(LinearComposition, ("background_empty",)),
     "linear_one": Change(LinearComposition, ("background_one",)),
@@ -58,8 +51,7 @@ CHANGES = {
 
 
 def split(net: str) -> tuple[str, Change | None]:
-    """("exp2", its Change, `also` by full name) of "exp2/unit"; (net, None) of a net without a change or a
-    folder of that name.
+    """("exp2", its Change) of "exp2/unit"; (net, None) of a net without a change or a folder of that name.
 
     Raises ValueError listing the allowed names for NAME/SOMETHING that is neither.
     """
@@ -68,9 +60,7 @@ def split(net: str) -> tuple[str, Change | None]:
         return net, None
     if change not in CHANGES:
         raise ValueError(f"unknown change {change!r} in {net!r}; allowed: {', '.join(CHANGES)}")
-    base, found = net.removesuffix(f"/{change}"), CHANGES[change]
-    itself = base.partition("@")[0]
-    return base, found._replace(also=tuple(itself * name.startswith("@") + name for name in found.also))
+    return net.removesuffix(f"/{change}"), CHANGES[change]
 
 
 def sampler(net: str) -> Sampler:

@@ -1,5 +1,5 @@
 """Denoisers built from others: conditions rescaled, made local, composed from single objects; another net for
-low noise; guided by a worse net.
+low noise.
 
 Each takes denoisers and returns a denoiser, without training.
 """
@@ -17,7 +17,6 @@ from lcs_utils.experiments import RADIUS
 
 CHUNK = 256  # images per forward pass
 LOW = 0.3  # Choice: the low-noise net errs less on held-out renders at .2, more at .4
-WEIGHT, GUIDED_BELOW = 2.0, 3.0  # Choice: by looks at K = 1 to 3, with other seeds than those counted (LOG)
 
 # conditions [batch, cells] -> what each cell may see of them, bool [batch, cells, cells]
 View = Callable[[Tensor], Tensor]
@@ -148,25 +147,3 @@ class SplitByNoise:
         x0_hat[under] = self.low(x_t[under], sigma[under], nothing)
         x0_hat[~under] = self.denoise(x_t[~under], sigma[~under], cond[~under])
         return x0_hat
-
-
-@dataclass(frozen=True)
-class Guided:
-    """guide + weight (D - guide) at noise levels below `below`: away from where a worse version of the net
-    errs more (autoguidance, Karras et al. 2024, in a range of levels, Kynkäänniemi et al. 2024).
-
-    Where the two agree nothing changes. Influences add up, so of two local denoisers it makes a local one.
-    """
-
-    denoise: Denoiser
-    guide: Denoiser
-    weight: float = WEIGHT
-    below: float = GUIDED_BELOW
-
-    def __call__(self, x_t, sigma, cond):
-        x0_hat, within = self.denoise(x_t, sigma, cond), sigma < self.below
-        if not within.any():
-            return x0_hat
-        cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
-        guide = self.guide(x_t[within], sigma[within], cond[within])
-        return x0_hat.index_put((within,), torch.lerp(guide, x0_hat[within], self.weight))
