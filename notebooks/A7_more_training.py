@@ -23,8 +23,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import against_null, by_eye, flow_and_sde, more_training, net_locality
-from lcs_utils.evaluation import null_figures, strips
+from lcs_utils.evaluation import against_null, by_eye, by_eye_figures, flow_and_sde, more_training
+from lcs_utils.evaluation import net_locality, null_figures, strips
 from lcs_utils.evaluation.hand_count_rows import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -162,10 +162,10 @@ Markdown(null_figures.markdown(control))
 looked = by_eye.compare_everywhere(read_counts())
 second = by_eye.compare(read_counts(), stored=by_eye.second_rows())
 behind = strips.behind(COUNTS, by_eye.CONTROLS, by_eye.SECOND, *(rows_path(name) for name in SIZES))
-figure = by_eye.plot(looked, second)
+figure = by_eye_figures.plot(looked, second)
 path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, behind)
 # %%
-Markdown(by_eye.markdown(looked, by_eye.twice(read_counts(), looked), second))
+Markdown(by_eye_figures.markdown(looked, by_eye.twice(read_counts(), looked), second))
 
 # %% [markdown]
 # Lookers differ, and those who judged Exp. 1 by Muon were stricter than others, also to renders. On the same
@@ -173,8 +173,8 @@ Markdown(by_eye.markdown(looked, by_eye.twice(read_counts(), looked), second))
 # All are at random cells.
 
 # %%
-same = by_eye.by_same_lookers(read_counts())
-Markdown(by_eye.markdown(same))
+same = by_eye.by_same_lookers(read_counts(), by_eye.MUON_1)
+Markdown(by_eye_figures.markdown(same))
 
 # %% [markdown]
 # K by the paper's rule on exactly these pictures, few for each K, at the paper's locations and at random

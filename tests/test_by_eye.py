@@ -5,7 +5,7 @@ import torch
 
 from lcs_utils import nets, paths
 from lcs_utils.counter import shipped
-from lcs_utils.evaluation import by_eye, controls, counting, length_generalization
+from lcs_utils.evaluation import by_eye, by_eye_figures, controls, counting, length_generalization
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sheets import rounded
@@ -51,12 +51,15 @@ def test_colors_do_not_tell_a_net_from_a_control(monkeypatch):
 
 def test_those_who_judged_the_last_net_are_compared_with_themselves():
     """What others said of the same pictures does not count."""
-    found = by_eye.by_same_lookers(hc.read_counts()).seen
-    names = {*by_eye.LAST, "render, 64 px", "spoiled, 64 px", "exp1/stochastic, 64 px"}
+    nets = by_eye.JUDGED[by_eye.MUON_1]
+    found = by_eye.by_same_lookers(hc.read_counts(), by_eye.MUON_1).seen
+    names = {*nets, "render, 64 px", "spoiled, 64 px", "exp1/stochastic, 64 px"}
     assert {by_eye.LABELS[name] for name in names} < set(found) and by_eye.LABELS["exp2, 64 px"] not in found
     others = [hand for hand in hc.read_counts() if hand.counted_by == by_eye.LOOKER]
-    elsewhere = by_eye.by_same_lookers(others).seen
-    assert set(elsewhere) == {by_eye.LABELS[name] for name in by_eye.LAST}
+    elsewhere = by_eye.by_same_lookers(others, by_eye.MUON_1).seen
+    assert set(elsewhere) == {by_eye.LABELS[name] for name in nets}
+    with pytest.raises(ValueError, match="unknown lookers .others.; allowed"):
+        by_eye.by_same_lookers(others, "others")
     (renders, spoiled) = (found[by_eye.LABELS[f"{name}, 64 px"]]["K = 1–3"] for name in ("render", "spoiled"))
     assert renders.eye.low > spoiled.eye.high and renders.samples == spoiled.samples == 18
 
@@ -79,12 +82,12 @@ def test_planted_judgements_come_back():
     of = more.seen["Exp. 1, 64 px"]["K = 1–3"]
     assert (of.samples, of.eye.value, of.counter.value, of.bias.value, of.extras.value) == (2, 1, 0, 1, 0)
     assert same.kappa_counts == 1 and more.kappa_counts < 0.2
-    assert "| Exp. 1, 64 px, K = 1–3 | 2 | 1.00 | 0.00 | +1.00 | +0.00 |" in by_eye.markdown(more)
-    both = by_eye.markdown(same, second=more)  # the second counter's stand after a slash
+    assert "| Exp. 1, 64 px, K = 1–3 | 2 | 1.00 | 0.00 | +1.00 | +0.00 |" in by_eye_figures.markdown(more)
+    both = by_eye_figures.markdown(same, second=more)  # the second counter's stand after a slash
     assert "| Exp. 1, 64 px, K = 1–3 | 2 | 1.00 | 1.00 / 0.00 | +0.00 / +1.00 | +0.00 |" in both
-    figure = by_eye.plot(same, more)
+    figure = by_eye_figures.plot(same, more)
     assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "second counter"
-    assert len(figure.axes[1].lines) > len(by_eye.plot(same).axes[1].lines)
+    assert len(figure.axes[1].lines) > len(by_eye_figures.plot(same).axes[1].lines)
     assert more.numbers()["seen"]["clean renders"]["K = 4–6"]["bias"]["value"] == 1
     with pytest.raises(ValueError, match="none of 0 hand counts"):
         by_eye.compare([], stored=[])

@@ -1,7 +1,7 @@
 """Images judged by eye and by the counter: samples of nets among clean and spoiled renders (App. E.2).
 
 found = compare(hand_count_rows.read_counts(), LABELS)
-plot(found)
+by_eye_figures.plot(found)
 """
 
 import re
@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib import pyplot as plt
-from matplotlib.figure import Figure
 
 from lcs_utils import paths, store
+from lcs_utils.checks import check_choice
 from lcs_utils.evaluation import controls
 from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
 from lcs_utils.evaluation.hand_count_rows import HandCount
@@ -21,7 +20,6 @@ from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK, la
 from lcs_utils.evaluation.sizes import SIZES, bare
 from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.training_sets import counted_blind
-from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
 CONTROLS = controls.ROWS
@@ -47,17 +45,24 @@ LABELS = {
     "drop_one_1-3, 64 px": "one label dropped, 64 px",
     "drop_one_1-4, 64 px": "one dropped on 1–4, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",
+    "exp2/stochastic, 64 px by Muon": "Exp. 2, by Muon and SDE",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
     "exp3_r2_seed1, 64 px": "Exp. 3, seed 1",
     "exp3_r2_seed2, 64 px": "Exp. 3, seed 2",
+    "exp3_r2/stochastic, 64 px by Muon": "Exp. 3, by Muon and SDE",
     "exp1, 32 px": "Exp. 1, 32 px",
 }
 NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}
 RANDOM = "random cells"  # the family `spread`; else the paper's list
 LOOKER = "a vision-language model, blind, among controls"
 AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
-SAME = f"{LOOKER}, on the sheets of Exp. 1 by Muon"  # others and controls, by those who judged LAST
-LAST = ("exp1, 64 px by Muon", "exp1/stochastic, 64 px by Muon")
+# those who judged these nets, and on the same sheets others and controls, as which counts are recorded
+MUON_1 = f"{LOOKER}, on the sheets of Exp. 1 by Muon"
+MUON_23 = f"{LOOKER}, on the sheets of Exps. 2 and 3 by Muon"
+JUDGED = {
+    MUON_1: ("exp1, 64 px by Muon", "exp1/stochastic, 64 px by Muon"),
+    MUON_23: ("exp2/stochastic, 64 px by Muon", "exp3_r2/stochastic, 64 px by Muon"),
+}
 
 
 class Seen(NamedTuple):
@@ -164,9 +169,12 @@ def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
     return found
 
 
-def by_same_lookers(hands: Sequence[HandCount]) -> Compared:
-    """As `compare`, at random cells: LAST and what the same lookers judged on the same sheets."""
-    mine = [hand for hand in hands if hand.counted_by == SAME or hand.shown.net in LAST]
+def by_same_lookers(hands: Sequence[HandCount], lookers: str) -> Compared:
+    """As `compare`, at random cells: the nets that `lookers`, a key of JUDGED, judged, and the others on the
+    same sheets. Raises ValueError for other lookers.
+    """
+    check_choice("lookers", lookers, JUDGED)
+    mine = [hand for hand in hands if hand.counted_by == lookers or hand.shown.net in JUDGED[lookers]]
     return compare([hand._replace(counted_by=LOOKER) for hand in mine], stored=rows("spread"))
 
 
@@ -255,76 +263,3 @@ def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> 
                 said = " | ".join(say(k) if k else "–" for k in found)
                 lines.append(f"| {label}{words} | {said} |")
     return "\n".join(lines) + "\n"
-
-
-def plot(found: Compared, second: Compared | None = None) -> Figure:
-    """Left: share that looks right, by eye (filled) and counter (hollow). Middle and right: mean number of
-    objects, counter minus eye and eye minus asked.
-
-    One row per net or control, one mark per span of K; bars: 95 % over images. Diamonds: the second counter.
-    """
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.5 * len(found.seen) + 1.6), sharey=True)
-    shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
-    for y, (label, spans) in enumerate(found.seen.items()):
-        for i, (span, color) in enumerate(shades.items()):
-            if span not in spans:
-                continue
-            at, of = y + 0.24 * (i - 1), spans[span]
-            for axes, value, fill in (
-                (panels[0], of.eye, color),
-                (panels[0], of.counter, "white"),
-                (panels[1], of.bias, color),
-                (panels[2], of.extras, color),
-            ):
-                own = at + 0.08 * (fill == "white")
-                axes.plot([value.low, value.high], [own, own], color=color, lw=1, alpha=0.6)
-                axes.plot(value.value, own, "o", ms=5, color=color, mfc=fill)
-            other = second.seen.get(label, {}).get(span) if second is not None else None
-            if other is not None:
-                panels[0].plot(other.counter.value, at + 0.08, "D", ms=4, color=color, mfc="white")
-                panels[1].plot(other.bias.value, at + 0.08, "D", ms=4, color=color, mfc="white")
-    panels[0].set(title="looks right: filled, to the\neye; hollow, to the counter", xlim=(-0.04, 1.04))
-    panels[1].set(title="objects by the counter\nminus by eye")
-    panels[2].set(title="objects by eye\nminus asked for")
-    for axes in panels[1:]:
-        axes.axvline(0, color="0.5", lw=1, ls="--")
-    panels[0].set_yticks(range(len(found.seen)), list(found.seen))
-    panels[0].set_ylim(len(found.seen) - 0.5, -0.5)
-    lines = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
-    words = list(shades)
-    if second is not None:
-        lines.append(plt.Line2D([], [], color="0.3", marker="D", ms=4, mfc="white", ls=""))
-        words.append("second counter")
-    figure.legend(lines, words, loc="outside lower center", ncols=4, fontsize=9)
-    return figure
-
-
-def markdown(found: Compared, again: Twice | None = None, second: Compared | None = None) -> str:
-    """The numbers of `plot` as a table, and the agreement in a sentence, next to the eye's with itself; the
-    second counter's numbers after a slash.
-    """
-    lines = [
-        "| | pictures | look right to the eye | to the counter | counter minus eye | eye minus asked |",
-        "|---|---|---|---|---|---|",
-    ]
-    for label, spans in found.seen.items():
-        for span, of in spans.items():
-            other = second.seen.get(label, {}).get(span) if second is not None else None
-            looks, bias = f"{of.counter.value:.2f}", f"{of.bias.value:+.2f}"
-            if other is not None:
-                looks += f" / {other.counter.value:.2f}"
-                bias += f" / {other.bias.value:+.2f}"
-            lines.append(
-                f"| {label}, {span} | {of.samples} | {of.eye.value:.2f} | {looks} | {bias} "
-                f"| {of.extras.value:+.2f} |"
-            )
-    n = len(found.all.pairs)
-    said = f"{n} pictures. Cohen's kappa of looks wrong or not: {found.kappa_looks:.2f}; of the count: "
-    said += f"{found.kappa_counts:.2f}."
-    if again:
-        said += (
-            f" Of these {again.pictures} were looked at twice. On them the eye with itself: "
-            f"{again.kappa_looks:.2f} and {again.kappa_counts:.2f}, the same count in {again.same:.2f}; with "
-            f"the counter: {again.counter_looks:.2f} and {again.counter_counts:.2f}."
-        )
-    return "\n".join(lines) + f"\n\n{said}\n"

@@ -128,7 +128,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     strictly = strict.at[SIX].placed
-    looked, others = by_eye.compare(hands).looks, by_eye.by_same_lookers(hands).seen
+    looked, others = by_eye.compare(hands).looks, by_eye.by_same_lookers(hands, by_eye.MUON_1).seen
 
     def by_others(name: str) -> str:
         seen = others[by_eye.LABELS[name]]["K = 1–3"]
