@@ -76,6 +76,13 @@ def _along_muon() -> str:
     return ", ".join(said)
 
 
+def _k_over_none(rows: Sequence[Row], net: str) -> str:
+    """K at random cells, of a net whose null's is 0."""
+    k = against_null.of_nets(rows, [net], "spread").k
+    assert k.placed_null is not None and k.placed_null.value == 0
+    return say(k.placed)
+
+
 def _six_objects(large: Sequence[Row]) -> Finding:
     """Whether six objects in training compose farther than three, at 64 px."""
     paper, nets = PAPER["exp1_1-6"].k, ("exp1_1-6", "exp1")
@@ -137,8 +144,10 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     def by_looking(name: str) -> str:
         return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
 
-    by_sde = [row._replace(net="exp1") for row in large if row.net == "exp3_r2/stochastic"]
-    by_sde = against_null.of_nets(by_sde, ["exp1"], "spread").k
+    by_muon = read_rows(rows_path("medium"))
+    strictly_by_sde = [
+        _k_over_none(without_extras(rows, "exp3_r2/stochastic"), "exp1") for rows in (large, by_muon)
+    ]
     ways = {
         way: flow_and_sde.extras(of) for (net, way), of in flow_and_sde.compare(large, ["exp3_r2"]).items()
     }
@@ -206,9 +215,9 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "new",
-            f"Drawn by an SDE, with the net for low noise, Exp. 3 has {ways['SDE']:.2f} objects that nobody "
-            f"asked for up to three (by the flow alone {ways['flow']:.2f}), and its K by Exp. 1's rule is "
-            f"{say(by_sde.placed)}, its null's {by_sde.placed_null.value}.",
+            f"By an SDE and a net for low noise Exp. 3 draws {ways['SDE']:.2f} objects nobody asked for, up "
+            f"to three (flow {ways['flow']:.2f}); K by Exp. 1's rule: {', by Muon '.join(strictly_by_sde)}, "
+            f"its Exp. 2 {_k_over_none(by_muon, 'exp2/stochastic')}, nulls 0.",
             "A7",
         ),
         Finding(
