@@ -23,11 +23,12 @@ from lcs_utils.evaluation import (
     placement,
     rates,
     sheets,
+    strips,
 )
 from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.rows import STANDARD, Row, encode, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
-from lcs_utils.plotting import to_uint8
+from lcs_utils.plotting import in_pixels, to_uint8
 
 DRAW = lg.draw_samples
 KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
@@ -403,6 +404,26 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
         sheets.read_sheet("toy/unit")
     with pytest.raises(ValueError, match="8 samples of each K, got {2: 7}"):
         sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
+
+
+def test_samples_at_random_cells_leave_a_sheet_of_their_own_if_asked(toy):
+    lg.measure("toy/unit", [2, 3], 8, family="spread")
+    with pytest.raises(FileNotFoundError, match="--preset tiny --family spread --keep-sheet draws them"):
+        sheets.read_sheet("toy/unit", family="spread")
+    lg.measure("toy/unit", [2, 3], 8, family="spread", sheet_of_any=True)  # all are counted already
+    lg.measure("toy/unit", [2, 3], 8)
+    apart, listed = (sheets.read_sheet("toy/unit", family=family) for family in ("spread", "test"))
+    assert apart.about == listed.about and list(apart.samples) == list(listed.samples) == [2, 3]
+    assert len(strips.strip(["toy/unit"], [2]).marks[0][0]) == 2
+    assert strips.strip(["toy/unit"], [2], family="spread").marks == [[[]]]  # only the paper's are known
+
+
+def test_a_strip_marks_the_cells_that_its_family_was_asked_for():
+    rows = lg.read_rows(lg.rows_path("medium"))
+    for family in ("spread", "test"):
+        strip = strips.strip(["exp1/stochastic"], [4], rows, "medium", family=family)
+        dots = [(x, y) for x, y, kind in strip.marks[0][0] if kind is not True]
+        assert np.allclose(dots, in_pixels(family_grids.locations(family, 4, 1)[0], 64), atol=0.1)
 
 
 def test_sheets_round_hues_more_than_brightness_and_only_once():

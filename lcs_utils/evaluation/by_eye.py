@@ -174,8 +174,9 @@ def by_same_lookers(hands: Sequence[HandCount], lookers: str) -> Compared:
     same sheets. Raises ValueError for other lookers.
     """
     check_choice("lookers", lookers, JUDGED)
-    mine = [hand for hand in hands if hand.counted_by == lookers or hand.shown.net in JUDGED[lookers]]
-    return compare([hand._replace(counted_by=LOOKER) for hand in mine], stored=rows("spread"))
+    first = [hand for hand in hands if hand.counted_by == LOOKER and hand.shown.net in JUDGED[lookers]]
+    same = [hand._replace(counted_by=LOOKER) for hand in hands if hand.counted_by == lookers]
+    return compare(first + same, stored=rows("spread"))
 
 
 def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:

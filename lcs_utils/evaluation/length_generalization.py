@@ -151,14 +151,16 @@ def measure(
     device: str = "cpu",
     rows_file: str | Path | None = None,
     counter_folder: str | Path | None = None,
+    sheet_of_any: bool = False,
 ) -> None:
     """Sample and count `net` at every K of `ks`, adding to the stored rows (or to `rows_file`) as it
     goes.
 
     Prints the expected time before it starts. Without `steps` and `solver`, those of `changes.sampler`.
-    `counter_folder` is another counter than the shipped one, whose
-    rows belong in a file of their own. Raises ValueError before any sampling when the net does not fit the
-    counter or the locations, CheckpointError when it is missing or altered.
+    `counter_folder` is another counter than the shipped one, whose rows belong in a file of their own. Of
+    the paper's locations a sheet of samples is kept, of others with `sheet_of_any`. Raises ValueError before
+    any sampling when the net does not fit the counter or the locations, CheckpointError when it is missing
+    or altered.
     """
     from lcs_utils.models.fused import fuse_  # imports diffusers, which readers of rows do not need
 
@@ -203,7 +205,7 @@ def measure(
 
     rows = read_rows(path)
     missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
-    standard = family == "test" and (seed, solver, steps) == usual
+    standard = (family == "test" or sheet_of_any) and (seed, solver, steps) == usual
     shown = standard and not rows_file and nets.parts(net)[2] is None  # snapshots are too many
     if not missing:
         print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
@@ -244,8 +246,8 @@ def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -
     about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
     samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
     if samples:
-        path = sheet_path(net, preset)
-        old = read_sheet(net, preset) if path.exists() else None
+        path = sheet_path(net, preset, key["family"])
+        old = read_sheet(net, preset, key["family"]) if path.exists() else None
         write_sheet(path, (old.samples if old is not None and old.about == about else {}) | samples, about)
 
 
@@ -273,6 +275,11 @@ def main(arguments=None) -> None:
         "--sheet",
         action="store_true",
         help="count the samples of the net's sheet in data/samples; needs no weights",
+    )
+    parser.add_argument(
+        "--keep-sheet",
+        action="store_true",
+        help="keep a sheet in data/samples of another family's samples, too",
     )
     parser.add_argument(
         "--rows",
@@ -310,6 +317,7 @@ def main(arguments=None) -> None:
                 args.device,
                 args.rows,
                 args.counter,
+                args.keep_sheet,
             )
     except (ValueError, OSError, nets.CheckpointError) as error:
         parser.error(str(error))

@@ -135,11 +135,17 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     strictly = strict.at[SIX].placed
-    looked, others = by_eye.compare(hands).looks, by_eye.by_same_lookers(hands, by_eye.MUON_1).seen
+    looked = by_eye.compare(hands).looks
+    first, second = (by_eye.by_same_lookers(hands, lookers).seen for lookers in by_eye.JUDGED)
 
-    def by_others(name: str) -> str:
-        seen = others[by_eye.LABELS[name]]["K = 1–3"]
-        return f"{seen.eye.value * seen.samples:.0f} of {seen.samples}"
+    def passed(by: dict[str, dict[str, by_eye.Seen]], name: str) -> tuple[int, int]:
+        seen = by[by_eye.LABELS[name]]["K = 1–3"]
+        return round(seen.eye.value * seen.samples), seen.samples
+
+    (adams, many), (renders, clean) = (
+        passed(first, f"{net}, 64 px") for net in ("exp1/stochastic", "render")
+    )
+    muons, again = (passed(by, "exp1/stochastic, 64 px by Muon")[0] for by in (first, second))
 
     def by_looking(name: str) -> str:
         return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
@@ -201,8 +207,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} pictures of Exp. 1, "
             f"{by_looking('exp1/stochastic, 64 px')} by an SDE, {by_looking('render, 64 px')} renders; "
-            f"stricter eyes, at random cells, {by_others('exp1/stochastic, 64 px')} by the SDE, Muon's "
-            f"{by_others('exp1/stochastic, 64 px by Muon')}, {by_others('render, 64 px')} renders.",
+            f"others (then others), at random cells, {adams} of {many}, Muon's {muons} ({again}), of {clean} "
+            f"renders {renders} ({passed(second, 'render, 64 px')[0]}).",
             "A7",
         ),
         _six_objects(large),

@@ -32,9 +32,12 @@ class SampleSheet(NamedTuple):
     about: dict
 
 
-def sheet_path(net: str, preset: str = "tiny") -> Path:
-    """Where the sheet of a net, or of NET/CHANGE, is stored: data/samples for shipped presets, else runs/."""
+def sheet_path(net: str, preset: str = "tiny", family: str = "test") -> Path:
+    """Where the sheet of a net, or of NET/CHANGE, is stored: data/samples for shipped presets, else runs/; of
+    another family of locations than the paper's list in a folder of its name.
+    """
     folder = paths.DATA / "samples" / preset if preset in paths.SHIPPED else paths.RUNS / preset / "sheets"
+    folder = folder if family == "test" else folder / family
     return folder / f"{net.strip('/').replace('/', '_')}.webp"
 
 
@@ -69,13 +72,14 @@ def write_sheet(
         )
 
 
-def read_sheet(net: str, preset: str = "tiny") -> SampleSheet:
+def read_sheet(net: str, preset: str = "tiny", family: str = "test") -> SampleSheet:
     """The sheet of a net. Raises FileNotFoundError, with the command that makes it, or ValueError for another
     file.
     """
-    path = sheet_path(net, preset)
+    path = sheet_path(net, preset, family)
     if not path.exists():
         command = f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset}"
+        command += "" if family == "test" else f" --family {family} --keep-sheet"
         raise FileNotFoundError(f"no samples of {net!r} are kept; {command} draws them")
     try:
         with Image.open(path) as image:

@@ -96,16 +96,22 @@ def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
 
 
 def strip(
-    nets: Sequence[str], ks: Sequence[int], rows: Sequence[Row] = (), preset: str = "tiny", sample: int = 0
+    nets: Sequence[str],
+    ks: Sequence[int],
+    rows: Sequence[Row] = (),
+    preset: str = "tiny",
+    sample: int = 0,
+    family: str = "test",
 ) -> Strip:
-    """One stored sample of each net at each K (`sheets`), marked by `rows`.
+    """One stored sample of each net at each K (`sheets`), marked by `rows`, without which only the paper's
+    locations are.
 
     Raises ValueError when the rows of a net are of other weights than its stored samples.
     """
     made = Strip([], [], [], {}, {}, list(ks))
     for net in nets:
-        sheet = read_sheet(net, preset)
-        judged = {row.k: row for row in of_net(rows, net) if row.sample == sample}
+        sheet = read_sheet(net, preset, family)
+        judged = {row.k: row for row in of_net(rows, net, family) if row.sample == sample}
         other = {row.weights for row in judged.values()} - {sheet.about["weights"]}
         if other:
             raise ValueError(
@@ -116,7 +122,8 @@ def strip(
         marks, captions = [], []
         for k, picture in zip(ks, pictures, strict=True):
             row = judged.get(k)
-            dots = [] if picture is None else plotting.in_pixels(TEST_LOCATIONS[:k], size)
+            listed = TEST_LOCATIONS[:k] if family == "test" and picture is not None else []
+            dots = plotting.in_pixels(listed, size)
             marks.append(dots if row is None else ringed(row, size))
             captions.append("" if row is None else f"{row.count} drawn")
         made.images.append(pictures)
@@ -136,7 +143,7 @@ def figure_1(
 ) -> Figure:
     """Figs. 1, 4: the strip, and beside it the share of cells asked for that hold an object, with its null.
 
-    `where` says which these cells are; in the pictures they are the paper's. `labels` is {net: words}, whose
+    `where` says which these cells are. `labels` is {net: words}, whose
     part before the colon is the key in `curves`; the nets saw up to `trained` objects.
     """
     room = 3.7
