@@ -590,8 +590,9 @@ def test_the_command_measures_what_its_options_say(monkeypatch):
     asked = [word for name, value in way.items() for word in (f"--{name}", str(value))]
     lg.main(
         ["exp1", "exp2/unit", "--k", "1,4", "--samples", "2", "--rows", "mine.csv", "--counter", "c", *asked]
+        + ["--keep-sheet"]
     )
     for net, told in zip(("exp1", "exp2/unit"), called, strict=True):
         told["ks"] = list(told["ks"])
-        own = dict(net=net, ks=[1, 4], samples=2, rows_file="mine.csv", counter_folder="c")
+        own = dict(net=net, ks=[1, 4], samples=2, rows_file="mine.csv", counter_folder="c", sheet_of_any=True)
         assert dict(told) == own | way

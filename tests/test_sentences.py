@@ -158,7 +158,7 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
     sheet = SimpleNamespace(
         samples={k: np.zeros((8, 3, 32, 32), np.uint8) for k in (1, 2)}, about={"weights": "0" * 12}
     )
-    monkeypatch.setattr(strips, "read_sheet", lambda net, preset: sheet)
+    monkeypatch.setattr(strips, "read_sheet", lambda net, preset, family: sheet)
 
     def at(k):
         return encode(np.array(TEST_LOCATIONS[:k]))
