@@ -141,8 +141,8 @@ Markdown(flow_and_sde.markdown(ways) + "\n" + null_figures.markdown(alone))
 
 # %% [markdown]
 # ## Fig. 1 again, by Muon and the SDE
-# Muon's Exps. 1 and 2 saw 240,000 images and Exp. 3 400,000 patches, fewer than Adam's; one training each. By
-# the SDE, pictures of up to three objects are clean. Exp. 2 is the control that the SDE lacked: does the SDE
+# Muon's Exps. 1 and 2 saw 240,000 images and Exp. 3 400,000 patches, fewer than Adam's; one training each. Of
+# their pictures by the SDE the eye accepts more (below). Exp. 2 is the control that the SDE lacked: does the SDE
 # make a net compose that by the flow does not? A dot marks a cell asked for, a ring the object within a cell
 # of it, a cross none. All is at random cells, the first sample of each K; at the right the cells filled, with
 # the null dotted. (At the paper's, which lie close together, above: from K = 5 on Exp. 1 by Muon draws too

@@ -61,6 +61,8 @@ def test_those_who_judged_the_last_net_are_compared_with_themselves():
     again = by_eye.JUDGED[by_eye.MUON_1][1]  # judged by the next lookers, too, which is told apart
     own, later = (by_eye.by_same_lookers(hc.read_counts(), of).seen for of in by_eye.JUDGED)
     assert own[by_eye.LABELS[again]].keys() > later[by_eye.LABELS[again]].keys() == {"K = 1–3"}
+    both = [of[by_eye.LABELS[again]]["K = 1–3"] for of in (own, later)]
+    assert [of.samples for of in both] == [48, 48] and both[0].eye.value < both[1].eye.value
     with pytest.raises(ValueError, match="unknown lookers .others.; allowed"):
         by_eye.by_same_lookers(others, "others")
     (renders, spoiled) = (found[by_eye.LABELS[f"{name}, 64 px"]]["K = 1–3"] for name in ("render", "spoiled"))

@@ -414,6 +414,17 @@ def test_samples_at_random_cells_leave_a_sheet_of_their_own_if_asked(toy):
     lg.measure("toy/unit", [2, 3], 8)
     apart, listed = (sheets.read_sheet("toy/unit", family=family) for family in ("spread", "test"))
     assert apart.about == listed.about and list(apart.samples) == list(listed.samples) == [2, 3]
+    before = sheets.sheet_path("toy/unit", family="spread").read_bytes()
+    sheets.sheet_path("toy/unit", family="spread").unlink()
+    for kept in (paths.RUNS / "tiny" / "samples").glob("*spread*"):
+        kept.unlink()  # runs/ may be lost; the command that a missing sheet names makes it again
+    lg.measure("toy/unit", [2, 3], 8, family="spread", sheet_of_any=True)
+    assert sheets.sheet_path("toy/unit", family="spread").read_bytes() == before
+    for other in (dict(seed=1), dict(steps=3), dict(rows_file="mine.csv")):
+        with pytest.raises(ValueError, match="a sheet keeps 8 or more samples"):
+            lg.measure("toy/unit", [2], 8, family="spread", sheet_of_any=True, **other)
+    with pytest.raises(ValueError, match="a sheet keeps 8 or more samples"):
+        lg.measure("toy/unit", [2], 7, family="spread", sheet_of_any=True)
     assert len(strips.strip(["toy/unit"], [2]).marks[0][0]) == 2
     assert strips.strip(["toy/unit"], [2], family="spread").marks == [[[]]]  # only the paper's are known
 

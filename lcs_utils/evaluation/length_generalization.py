@@ -159,8 +159,8 @@ def measure(
     Prints the expected time before it starts. Without `steps` and `solver`, those of `changes.sampler`.
     `counter_folder` is another counter than the shipped one, whose rows belong in a file of their own. Of
     the paper's locations a sheet of samples is kept, of others with `sheet_of_any`. Raises ValueError before
-    any sampling when the net does not fit the counter or the locations, CheckpointError when it is missing
-    or altered.
+    any sampling when the net does not fit the counter or the locations, or a sheet is asked for that is not
+    kept, CheckpointError when the net is missing or altered.
     """
     from lcs_utils.models.fused import fuse_  # imports diffusers, which readers of rows do not need
 
@@ -204,9 +204,18 @@ def measure(
         )
 
     rows = read_rows(path)
-    missing = [k for k in ks if len({r.sample for r in rows if same(r, k) and r.sample < samples}) < samples]
+    # a sheet is made of saved samples: of counted ones that are lost, too, if it was asked for
+    lost = {k for k in ks if sheet_of_any and k in SHOWN and kept_samples(place(k)) < ACROSS}
+    counted = {k: len({r.sample for r in rows if same(r, k) and r.sample < samples}) for k in ks}
+    missing = [k for k in ks if counted[k] < samples or k in lost]
     standard = (family == "test" or sheet_of_any) and (seed, solver, steps) == usual
     shown = standard and not rows_file and nets.parts(net)[2] is None  # snapshots are too many
+    if sheet_of_any and (not shown or samples < ACROSS):
+        raise ValueError(
+            f"a sheet keeps {ACROSS} or more samples of a net or NET/CHANGE, drawn as usual and counted in "
+            f"the shipped rows; {net!r} is a snapshot, or other samples, seed, solver, steps or rows were "
+            "asked for"
+        )
     if not missing:
         print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
         return keep_sheet(net, preset, place, key) if shown else None

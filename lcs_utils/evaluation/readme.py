@@ -148,6 +148,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     muons, again = (passed(by, "exp1/stochastic, 64 px by Muon")[0] for by in (first, second))
     own = by_eye.NETS["exp1/stochastic, 64 px"]
     mild = by_eye.compare_everywhere(hands).seen[f"{own}, {by_eye.RANDOM}"]["K = 1–3"]
+    milds = round(mild.eye.value * mild.samples)
 
     def by_looking(name: str) -> str:
         return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
@@ -209,9 +210,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} pictures of Exp. 1, "
             f"{by_looking('exp1/stochastic, 64 px')} by an SDE, {by_looking('render, 64 px')} renders; "
-            f"at random cells by it, stricter, {adams} of {many}, Muon's {muons} (others "
-            f"{round(mild.eye.value * mild.samples)}, {again}), renders {renders} of {clean} "
-            f"({passed(second, 'render, 64 px')[0]}).",
+            f"at random cells a stricter eye {adams} of {many}, by Muon {muons}, {renders} of {clean} renders"
+            f"; others {milds}, {again}, {passed(second, 'render, 64 px')[0]}.",
             "A7",
         ),
         _six_objects(large),

@@ -143,8 +143,8 @@ def figure_1(
 ) -> Figure:
     """Figs. 1, 4: the strip, and beside it the share of cells asked for that hold an object, with its null.
 
-    `where` says which these cells are. `labels` is {net: words}, whose
-    part before the colon is the key in `curves`; the nets saw up to `trained` objects.
+    `where` says which cells the curves are of. `labels` is {net: words}, whose part before the colon is the
+    key in `curves`; the nets saw up to `trained` objects.
     """
     room = 3.7
     figure = shown.grid([words.replace(": ", ":\n") for words in labels.values()], cell=0.92, beside=room)
