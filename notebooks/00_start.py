@@ -67,7 +67,7 @@ preset: str = "tiny"
 import matplotlib.pyplot as plt
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import changes
-from lcs_utils.evaluation.length_generalization import draw_samples
+from lcs_utils.evaluation.samples import draw_samples
 from lcs_utils.widgets.explorer import LocalityExplorer
 
 notebooks.check_parameters(preset=preset)

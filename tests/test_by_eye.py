@@ -43,8 +43,8 @@ def test_colors_do_not_tell_a_net_from_a_control(monkeypatch):
 
     assert all(coarse(image) for image in hc.images_of(shown))
     exact = torch.linspace(-1, 1, 3 * 64 * 64).reshape(1, 3, 64, 64)
-    monkeypatch.setattr(hc.lg, "kept_samples", lambda path: 1)
-    monkeypatch.setattr(hc.lg, "keep_drawing", lambda *a: iter([exact]))
+    monkeypatch.setattr(hc, "kept_samples", lambda path: 1)
+    monkeypatch.setattr(hc, "keep_drawing", lambda *a: iter([exact]))
     monkeypatch.setattr(hc.changes, "denoiser", lambda net, preset: (None, 64))
     assert not any(coarse(image) for image in hc.images_of(shown))
 

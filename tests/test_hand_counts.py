@@ -202,5 +202,5 @@ def test_pictures_counted_by_eye_are_those_of_their_family(tmp_path, monkeypatch
             asked = family_grids.grids(family_grids.locations(family, s.k, 2, seed=1))[s.sample]
             torch.testing.assert_close(image[0].flatten(), asked, atol=1e-5, rtol=0)
             key = dict(k=s.k, seed=1, solver="heun", steps=2, weights="0" * 12, family=family)
-            kept = np.load(hc.lg.samples_path("mine", "tiny", **key))
+            kept = np.load(hc.samples_path("mine", "tiny", **key))
             assert np.array_equal(kept[s.sample], image.numpy())

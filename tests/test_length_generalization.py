@@ -22,6 +22,7 @@ from lcs_utils.evaluation import (
     net_locality,
     placement,
     rates,
+    samples,
     sheets,
     strips,
 )
@@ -30,7 +31,7 @@ from lcs_utils.evaluation.rows import STANDARD, Row, encode, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import in_pixels, to_uint8
 
-DRAW = lg.draw_samples
+DRAW = samples.draw_samples
 KEY = dict(net="toy", weights="0" * 12, counted_by="c" * 12, seed=0, solver="heun", steps=2)
 
 
@@ -59,7 +60,9 @@ def test_a_denoiser_that_places_every_object_succeeds_and_one_that_places_one_fa
     rows = {}
     for most in (12, 1):
         for k in (1, 4, 9):
-            images = lg.draw_samples(paints(most), 16, k, n=3, seed=0, steps=3, solver="dpmpp_2m", batch=2)
+            images = samples.draw_samples(
+                paints(most), 16, k, n=3, seed=0, steps=3, solver="dpmpp_2m", batch=2
+            )
             rows.setdefault(most, []).extend(counting.count_rows(images, counter, k, **KEY))
     monkeypatch.setitem(EXPERIMENTS, "toy", Experiment("toy", (1, 3)))
 
@@ -77,12 +80,14 @@ def test_fresh_noise_is_a_samples_own():
         return x_t / (1 + sigma[:, None, None, None])
 
     def draw(n, seed=0, k=3, **how):
-        return lg.draw_samples(denoise, 16, k, n, seed, steps=6, solver="sde_dpmpp_2m", **how)
+        return samples.draw_samples(denoise, 16, k, n, seed, steps=6, solver="sde_dpmpp_2m", **how)
 
     all_five = draw(5)
     assert torch.equal(draw(5, batch=2), all_five) and torch.equal(draw(3), all_five[:3])
     assert torch.equal(draw(5, first=2, batch=2), all_five[2:])
-    states = {lg._generator(seed, k, i).initial_seed() for seed in (0, 1) for k in (1, 2) for i in range(3)}
+    states = {
+        samples._generator(seed, k, i).initial_seed() for seed in (0, 1) for k in (1, 2) for i in range(3)
+    }
     assert len(states) == 12
 
 
@@ -103,7 +108,7 @@ def test_samples_depend_on_seed_and_k_and_not_on_the_batch():
         return x_t / (1 + sigma[:, None, None, None])
 
     def draw(seed, k, batch):
-        return lg.draw_samples(denoise, 16, k, 5, seed, 3, "heun", batch)
+        return samples.draw_samples(denoise, 16, k, 5, seed, 3, "heun", batch)
 
     assert torch.equal(draw(0, 2, 2), draw(0, 2, 5))
     assert not torch.equal(draw(0, 2, 5), draw(1, 2, 5)) and not torch.equal(draw(0, 2, 5), draw(0, 3, 5))
@@ -115,9 +120,11 @@ def test_more_samples_begin_with_the_same_ones():
         return x_t / (1 + sigma[:, None, None, None]) + cond.sum(1)[:, None, None, None] / 9
 
     for family in ("test", "orders", "spread", "crowded"):
-        few, many = (lg.draw_samples(denoise, 16, 3, n, 7, 3, "heun", 4, family) for n in (3, 9))
+        few, many = (samples.draw_samples(denoise, 16, 3, n, 7, 3, "heun", 4, family) for n in (3, 9))
         assert torch.allclose(few, many[:3])
-        assert torch.allclose(lg.draw_samples(denoise, 16, 3, 9, 7, 3, "heun", 4, family, first=3), many[3:])
+        assert torch.allclose(
+            samples.draw_samples(denoise, 16, 3, 9, 7, 3, "heun", 4, family, first=3), many[3:]
+        )
 
 
 def test_conditions_and_places_of_your_own(monkeypatch):
@@ -127,7 +134,7 @@ def test_conditions_and_places_of_your_own(monkeypatch):
         return (seen.append(cond), x_t / (1 + sigma[:, None, None, None]))[1]
 
     mine = torch.arange(6.0).reshape(3, 2)
-    lg.draw_samples(denoise, 16, 2, 3, batch=2, cond=mine)
+    samples.draw_samples(denoise, 16, 2, 3, batch=2, cond=mine)
     assert torch.equal(seen[0], mine[:2]) and torch.equal(seen[-1], mine[2:])
     where = torch.tensor([[[0.2, 0.3]], [[0.7, 0.8]]])
     centers = torch.tensor([[[0.2, 0.3]], [[0.2, 0.3]]])
@@ -236,7 +243,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(nets, "verified_row", lambda net, preset: {"sha256": "0" * 64})
     monkeypatch.setattr(lg, "counter_hash", lambda resolution, folder=None: folder or hashes["counter"])
     monkeypatch.setattr(lg.loading, "load", lambda resolution, folder=None: COUNTER)
-    monkeypatch.setattr(lg, "draw_samples", draw)
+    monkeypatch.setattr(samples, "draw_samples", draw)
     monkeypatch.setattr(
         lg,
         "count_rows",
@@ -363,7 +370,7 @@ def test_a_new_counter_counts_the_kept_samples_and_more_samples_are_added(toy, c
 def test_another_counter_counts_the_same_samples_into_a_file_of_its_own(toy, monkeypatch, tmp_path):
     lg.measure("toy/unit", [1], 2, steps=4)
     before = (tmp_path / "rows.csv").read_bytes()
-    monkeypatch.setattr(lg, "draw_samples", None)  # kept samples are counted, none is drawn
+    monkeypatch.setattr(samples, "draw_samples", None)  # kept samples are counted, none is drawn
     lg.measure("toy/unit", [1], 2, steps=4, rows_file=tmp_path / "other.csv", counter_folder="second")
     assert (tmp_path / "rows.csv").read_bytes() == before
     assert {row.counted_by for row in lg.read_rows(tmp_path / "other.csv")} == {"second"}
@@ -378,7 +385,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     def draw(denoise, side, k, last, *rest):
         return torch.stack([level(i, k) for i in range(rest[-2], last)])
 
-    monkeypatch.setattr(lg, "draw_samples", draw)
+    monkeypatch.setattr(samples, "draw_samples", draw)
     lg.measure("toy/unit", [3], 8)
     kept = next((paths.RUNS / "tiny" / "samples").iterdir())
     kept.unlink()  # runs/ may be lost: what the sheet shows stays
@@ -397,7 +404,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     lg.measure("toy/unit", [1], 8)  # nothing to count; shown again from what is kept
     assert list(sheets.read_sheet("toy/unit").samples) == [1, 2]
     lg.measure("toy@64", [1], 8)
-    with pytest.raises(FileNotFoundError, match="length_generalization toy@64 --preset tiny draws them"):
+    with pytest.raises(FileNotFoundError, match="no samples of snapshots are kept"):
         sheets.read_sheet("toy@64")
     sheets.sheet_path("toy/unit").write_bytes(before[:200])
     with pytest.raises(ValueError, match="toy_unit.webp is no sheet of samples"):
@@ -420,6 +427,13 @@ def test_samples_at_random_cells_leave_a_sheet_of_their_own_if_asked(toy):
         kept.unlink()  # runs/ may be lost; the command that a missing sheet names makes it again
     lg.measure("toy/unit", [2, 3], 8, family="spread", sheet_of_any=True)
     assert sheets.sheet_path("toy/unit", family="spread").read_bytes() == before
+    sheets.sheet_path("toy/unit").unlink()
+    with pytest.raises(FileNotFoundError, match="toy/unit --preset tiny --keep-sheet draws them"):
+        sheets.read_sheet("toy/unit")
+    for kept in (paths.RUNS / "tiny" / "samples").glob("*test*"):
+        kept.unlink()
+    lg.measure("toy/unit", [2, 3], 8, sheet_of_any=True)
+    assert list(sheets.read_sheet("toy/unit").samples) == [2, 3]
     for other in (dict(seed=1), dict(steps=3), dict(rows_file="mine.csv")):
         with pytest.raises(ValueError, match="a sheet keeps 8 or more samples"):
             lg.measure("toy/unit", [2], 8, family="spread", sheet_of_any=True, **other)
@@ -544,9 +558,9 @@ def test_shipped_sheets_show_what_was_counted():
             for r in rows
             if r.net == net and r.family == "test" and r.sample < sheets.ACROSS
         }
-        samples = sheets.read_sheet(net).samples
+        shown = sheets.read_sheet(net).samples
         seen = {
-            (k, i): n for k, x in samples.items() for i, n in enumerate(counter(from_uint8(x)).count.tolist())
+            (k, i): n for k, x in shown.items() for i, n in enumerate(counter(from_uint8(x)).count.tolist())
         }
         agree = sum(seen[at] == counted[at] for at in counted) / len(counted)
         assert agree > 0.9, (net, agree)  # bytes are rounded: a few counts lie on the edge
@@ -572,7 +586,7 @@ def saved_samples():
 
 def test_samples_are_drawn_as_their_rows_say(toy, monkeypatch):
     """Of the family, seed, solver and steps that were asked for, and of no other."""
-    monkeypatch.setattr(lg, "draw_samples", DRAW)
+    monkeypatch.setattr(samples, "draw_samples", DRAW)
     pipeline = pipeline_of()
     pipeline.denoiser = listening
     monkeypatch.setattr(checkpoints, "load", lambda net, preset, device: pipeline)

@@ -19,8 +19,9 @@ from lcs_utils.counter import loading
 from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.color import FAMILIES, LARGEST_K, ColorRow, N, color_rows, conditions
 from lcs_utils.evaluation.counting import counter_hash
-from lcs_utils.evaluation.length_generalization import keep_drawing, keep_sheet, on, samples_path
 from lcs_utils.evaluation.rows import STANDARD, Sampler, rows_path
+from lcs_utils.evaluation.samples import keep_drawing, on, samples_path
+from lcs_utils.evaluation.sheets import keep_sheet
 from lcs_utils.models.fused import fuse_
 from lcs_utils.presets import PRESETS
 

@@ -16,7 +16,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, location_grid
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.evaluation import changes
-from lcs_utils.evaluation.length_generalization import on
+from lcs_utils.evaluation.samples import on
 from lcs_utils.experiments import EXP1
 from lcs_utils.models.fused import fuse_
 from lcs_utils.models.local_patch import cell_size

@@ -25,10 +25,10 @@ from lcs_utils.checks import check_choice, check_count
 from lcs_utils.clevr.card import parse_counts
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes, controls, families, sizes
-from lcs_utils.evaluation import length_generalization as lg
 from lcs_utils.evaluation.agreement import agreement
 from lcs_utils.evaluation.hand_count_rows import COUNTS, HandCount, Shown, read_counts, record
 from lcs_utils.evaluation.rows import read_rows, told_path
+from lcs_utils.evaluation.samples import keep_drawing, kept_samples, samples_path
 from lcs_utils.evaluation.sheets import ACROSS, read_sheet, rounded, sheet_path
 from lcs_utils.plotting import to_uint8
 
@@ -114,15 +114,15 @@ def images_of(shown: list[Shown], preset: str = "tiny") -> list[Tensor]:
             drawn[group] = list(controls.images(name, k, n))
             continue
         net, of = sizes.bare(name), _preset(name, preset)
-        place = lg.samples_path(
+        place = samples_path(
             net, of, family=family, k=k, seed=seed, solver=solver, steps=steps, weights=weights
         )
-        on_sheet = None if lg.kept_samples(place) >= n else _on_sheet((net, *group[1:]), n, of)
+        on_sheet = None if kept_samples(place) >= n else _on_sheet((net, *group[1:]), n, of)
         if on_sheet is not None:
             drawn[group], coarse = on_sheet, True
         else:
             denoise, side = changes.denoiser(net, of)
-            parts = lg.keep_drawing(place, denoise, side, k, n, seed, steps, solver, family)
+            parts = keep_drawing(place, denoise, side, k, n, seed, steps, solver, family)
             drawn[group] = [x for part in parts for x in part]
     found = [drawn[_group(s)][s.sample] for s in shown]
     return [_alike(image) for image in found] if coarse else found

@@ -23,8 +23,8 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import COLORS, scene_at
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes
-from lcs_utils.evaluation.length_generalization import on
 from lcs_utils.evaluation.rows import rows_path
+from lcs_utils.evaluation.samples import on
 from lcs_utils.models.focus import focus
 from lcs_utils.nets import trained
 from lcs_utils.presets import PRESETS

@@ -5,6 +5,7 @@ large to ship.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from einops import rearrange
 from jaxtyping import Float, UInt8
 from PIL import ExifTags, Image
 
-from lcs_utils import paths, store
+from lcs_utils import nets, paths, store
+from lcs_utils.evaluation.samples import kept_samples
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
@@ -78,8 +80,10 @@ def read_sheet(net: str, preset: str = "tiny", family: str = "test") -> SampleSh
     """
     path = sheet_path(net, preset, family)
     if not path.exists():
+        if nets.parts(net)[2] is not None:
+            raise FileNotFoundError(f"no samples of snapshots are kept, and {net!r} is one")
         command = f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset}"
-        command += "" if family == "test" else f" --family {family} --keep-sheet"
+        command += ("" if family == "test" else f" --family {family}") + " --keep-sheet"
         raise FileNotFoundError(f"no samples of {net!r} are kept; {command} draws them")
     try:
         with Image.open(path) as image:
@@ -90,3 +94,14 @@ def read_sheet(net: str, preset: str = "tiny", family: str = "test") -> SampleSh
             f"{path.name} is no sheet of samples ({error}); restore it with git or measure again"
         ) from None
     return SampleSheet(dict(zip(about.pop("k"), grid, strict=True)), about)
+
+
+def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
+    """Write the net's sheet: the first samples, as counted, of each K of SHOWN saved at `place(k)`."""
+    ks = [k for k in SHOWN if kept_samples(place(k)) >= ACROSS]
+    about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
+    samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
+    if samples:
+        path = sheet_path(net, preset, key["family"])
+        old = read_sheet(net, preset, key["family"]) if path.exists() else None
+        write_sheet(path, (old.samples if old is not None and old.about == about else {}) | samples, about)

@@ -27,8 +27,8 @@ from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.counting import count_rows, counter_hash
 from lcs_utils.evaluation.families import LARGEST_K
-from lcs_utils.evaluation.length_generalization import keep_drawing, samples_path
 from lcs_utils.evaluation.rows import STANDARD, Row
+from lcs_utils.evaluation.samples import keep_drawing, samples_path
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 ROWS = paths.COUNTS / "training_free.csv.bz2"

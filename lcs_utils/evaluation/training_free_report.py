@@ -12,8 +12,8 @@ from lcs_utils import alt_text, plotting
 from lcs_utils.clevr import conditions
 from lcs_utils.evaluation import against_null, null_figures, training_free
 from lcs_utils.evaluation.against_null import Found
-from lcs_utils.evaluation.length_generalization import draw_samples
 from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.evaluation.samples import draw_samples
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 REACH = {"local, radius 1": 1, "local, radius 2": 2, "local, radius 3": 3, "whole image": 15}
