@@ -19,7 +19,6 @@ CHANGED = {  # what `evaluation.changes.CHANGES` does, in words
     "nearest": "each cell sees the nearest condition only",
     "low_noise": "below a noise of 0.3 denoised by a second net, told nothing",
     "stochastic": "the same, drawn by the reverse SDE in 80 steps",
-    "finer": "the same in 240 steps",
     "linear": "single-object scores added on the net's own empty condition",
     "linear_empty": "single-object scores added on the empty floor",
     "linear_one": "single-object scores added on one object anywhere",

@@ -43,7 +43,6 @@ CHANGES = {
     "nearest": Change(lambda denoise: LocalCondition(denoise, nearest)),
     "low_noise": Change(SplitByNoise, ("low_noise",)),
     "stochastic": Change(SplitByNoise, ("low_noise",), Sampler(STANDARD.seed, SDE, SDE_STEPS)),
-    "finer": Change(SplitByNoise, ("low_noise",), Sampler(STANDARD.seed, SDE, 3 * SDE_STEPS)),
     "linear": Change(LinearComposition),
     "linear_empty": Change(LinearComposition, ("background_empty",)),
     "linear_one": Change(LinearComposition, ("background_one",)),
