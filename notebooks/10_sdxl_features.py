@@ -60,7 +60,8 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 # ## Cosines between prompts (Figs. 7, 13)
 # The paper finds blocks: related words attend alike, others less so. So do we, but under either baseline much
 # of that is there before any training (second table): minus the mean, all of it in the down blocks and most
-# in the mid block below the highest noise. (A kind's words also stand at the same place of their prompts.)
+# in the mid block below the highest noise. (A kind's words also stand at the same place of their prompts.) What
+# stands here is of one draw of noise; `figures/tiny/verdicts.md` judges the mid block by eight.
 # Orthogonal concepts would show neither purple nor orange between kinds. The mean cosine hides both, because
 # they cancel. With the mean over prompts subtracted it even follows from the number of prompts alone, if the
 # differences then have equal length. So the mean absolute cosine stands beside it.

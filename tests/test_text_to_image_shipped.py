@@ -156,6 +156,32 @@ def test_blocks_of_kinds_are_told_from_none():
         kinds.within_and_between(found, [one._replace(kind="") for one in singles], 1.0, "mid", "empty")
 
 
+def test_blocks_as_rows_tell_kinds_from_words_of_their_own_at_every_noise_level(monkeypatch):
+    """The interval is over noise: at high noise maps are a kind's own, at low noise each word's own."""
+    singles = prompts.SMALL.singles
+    order = list(dict.fromkeys(prompt.kind for prompt in singles))
+
+    def attended(denoiser, asked, study, seed):
+        assert [prompt.word for prompt in asked] == [*(prompt.word for prompt in singles), ""]
+        of_kind = [torch.eye(len(singles))[order.index(prompt.kind)] for prompt in singles]
+        grain = 0.01 * torch.randn(len(singles), generator=torch.Generator().manual_seed(seed))
+        nothing = torch.zeros(len(singles))
+        return {
+            (9.0, "mid"): [*(of + grain for of in of_kind), nothing],
+            (0.1, "mid"): [*torch.eye(len(singles)), nothing],
+        }
+
+    monkeypatch.setattr(kinds, "attended", attended)
+    rows = kinds.block_rows("planted", None, prompts.SMALL, draws=3)
+    found = {(row.sigma, row.case[:5]): row for row in rows}
+    assert len(found) == len(rows) == 4 and {row.n for row in rows} == {3}
+    assert found[9.0, "empty"].value == pytest.approx(1, abs=0.03)
+    assert found[9.0, "empty"].low < found[9.0, "empty"].high and found[9.0, "mean:"].low > 1
+    assert [found[0.1, of].value for of in ("empty", "mean:")] == pytest.approx([0, 0], abs=1e-4)
+    with pytest.raises(ValueError, match="draws"):
+        kinds.block_rows("planted", None, prompts.SMALL, draws=1)
+
+
 def test_a_prompt_is_itself_from_the_same_noise_and_not_from_chance():
     """Cosines between seeds: one for the same maps, near zero where maps are noise alone."""
     generator = torch.Generator().manual_seed(0)

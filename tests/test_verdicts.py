@@ -288,8 +288,24 @@ def test_prompts_are_additive_if_more_than_before_training_and_than_none():
     assert claim.judge(made("untrained", -2.0)(made("t1", 0.0)(rows)))[1] == claims.NO  # no more than nothing
 
 
+def test_related_words_attend_alike_if_more_than_before_training_and_than_others():
+    claim = CLAIMS["Figs. 7, 13, section 4"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == claims.PARTLY and said.endswith("holds in 3 of 6 pairs of a baseline and a noise level")
+
+    def made(net, value):
+        how = {"value": value, "low": value - 0.05, "high": value + 0.05}
+        return lambda found: [r._replace(**how) if (r.net, r.measure) == (net, "kinds") else r for r in found]
+
+    assert claim.judge(made("untrained", 0.1)(made("t1", 0.5)(rows)))[1] == claims.YES
+    assert claim.judge(made("untrained", 0.5)(made("t1", 0.5)(rows)))[1] == claims.NO
+    assert claim.judge(made("untrained", -0.5)(made("t1", 0.0)(rows)))[1] == claims.NO
+
+
 def test_rows_of_a_net_that_is_missing_are_asked_for():
-    for name in ("Fig. 6, abstract", "Abstract, last version", "Fig. 7, App. G", "Prompts, not in the paper"):
+    names = ("Fig. 6, abstract", "Abstract, last version", "Figs. 7, 13, section 4", "Fig. 7, App. G")
+    for name in (*names, "Prompts, not in the paper"):
         claim = CLAIMS[name]
         for net in ("t1", "untrained"):
             rows = [row for row in claim.numbers("tiny") if row.net != net]

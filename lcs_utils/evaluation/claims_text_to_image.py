@@ -98,6 +98,21 @@ def _composed(rows: Sequence[Row]) -> tuple[str, str]:
     return f"mean cosine in the mid block, {'; '.join(said)}{held}", verdict
 
 
+def _blocks(rows: Sequence[Row]) -> tuple[str, str]:
+    said, held = [], []
+    for baseline, words in (("empty", 'minus ""'), ("mean", "minus the mean of prompts")):
+        of = [
+            _levels(rows, net, "kinds", f"{baseline}: within minus between, mid block")
+            for net in ("t1", "untrained")
+        ]
+        held += [own.low > max(0, bare.high) for own, bare in zip(*of, strict=True)]
+        said.append(f"{words}: {'; '.join(_say([own, bare]) for own, bare in zip(*of, strict=True))}")
+    verdict, words = judged(held, "pairs of a baseline and a noise level")
+    sigmas = ", ".join(f"{row.sigma:.2g}" for row in of[0])
+    told = f"mean cosine within kinds of words minus between, mid block, at σ = {sigmas}"
+    return f"{told}, {'; '.join(said)}{words}", verdict
+
+
 def _added(rows: Sequence[Row]) -> tuple[str, str]:
     kinds = ("object and style", "two objects")
     found = [
@@ -127,6 +142,14 @@ CLAIMS = (
         "09",
         _words,
         _near,
+    ),
+    Claim(
+        "Figs. 7, 13, section 4: in the mid block, related words attend alike, others less so (a small model "
+        "like SDXL)",
+        "suggested",
+        "10",
+        _words,
+        _blocks,
     ),
     Claim(
         "Fig. 7, App. G: at a word, attention in a composite prompt is like that in the word's single "

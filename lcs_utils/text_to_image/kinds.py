@@ -5,12 +5,15 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from lcs_utils.text_to_image import standin
+from lcs_utils.checks import check_count
+from lcs_utils.text_to_image import standin, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.figures import BASELINES, PARTS
 from lcs_utils.text_to_image.prompt_cosines import cosines
 from lcs_utils.text_to_image.prompts import Attended, Prompt, Study, attended
 from lcs_utils.text_to_image.training import SIZE
+
+DRAWS = 8  # of the samples' noise
 
 
 def within_and_between(
@@ -29,10 +32,31 @@ def within_and_between(
     return float(matrix[alike & pairs].mean()), float(matrix[~alike].mean())
 
 
+def _singles(denoiser: PromptDenoiser, study: Study, seed: int) -> Attended:
+    return attended(denoiser, [*study.singles, Prompt("empty", "", "")], study, seed=seed)
+
+
 def of_untrained(study: Study, seed: int) -> Attended:
     """`prompts.attended` of the single prompts and the empty one, in a net that learned nothing."""
-    bare = PromptDenoiser(standin.untrained(SIZE), study.side, study.side)
-    return attended(bare, [*study.singles, Prompt("empty", "", "")], study, seed=seed)
+    return _singles(PromptDenoiser(standin.untrained(SIZE), study.side, study.side), study, seed)
+
+
+def block_rows(net: str, denoiser: PromptDenoiser, study: Study, draws: int = DRAWS) -> list[truth.Row]:
+    """The mid block's mean cosine within kinds minus between kinds, by baseline and noise level, over draws
+    of the samples' noise (Figs. 7, 13, App. G). Were kinds given to prompts at random, 0 is expected.
+    """
+    check_count("draws", draws, 2)
+    values: dict[tuple[float, str], list[float]] = {}
+    for draw in range(draws):
+        found = _singles(denoiser, study, 1000 * draw)
+        for sigma in sorted({sigma for sigma, _ in found}):
+            for baseline in BASELINES:
+                within, between = within_and_between(found, study.singles, sigma, "mid", baseline)
+                values.setdefault((sigma, baseline), []).append(within - between)
+    return [
+        truth.mean_row(net, "kinds", f"{baseline}: within minus between, mid block", "", sigma, of)
+        for (sigma, baseline), of in values.items()
+    ]
 
 
 def table(nets: Mapping[str, Attended], singles: Sequence[Prompt]) -> str:

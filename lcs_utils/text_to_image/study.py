@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils import paths
 from lcs_utils.checks import check_choice, check_count
-from lcs_utils.text_to_image import prompts, reader, scoring, standin, structure, success, truth
+from lcs_utils.text_to_image import kinds, prompts, reader, scoring, standin, structure, success, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
 from lcs_utils.text_to_image.captions import HELD_STYLES
 from lcs_utils.text_to_image.data import RESOLUTION
@@ -48,6 +48,7 @@ def rows_of(net: str, pipeline, number: int, pictures: int) -> list[truth.Row]:
         *structure.own_share_rows(net, denoiser, plain, "two objects"),
         *structure.own_share_rows(net, denoiser, styles, "object and style"),
         *composite_rows(net, denoiser),
+        *kinds.block_rows(net, denoiser, prompts.SMALL),
         *success.success_rows(net, pipeline, reader.load(), pictures),
     ]
 
