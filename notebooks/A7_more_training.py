@@ -22,7 +22,7 @@ preset: str = "tiny"
 
 # %%
 from IPython.display import Markdown
-from lcs_utils import notebooks, plotting
+from lcs_utils import nets, notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, by_eye, by_eye_figures, flow_and_sde
 from lcs_utils.evaluation import more_training, net_locality, null_figures, strips
 from lcs_utils.evaluation.hand_count_rows import COUNTS, read_counts
@@ -161,13 +161,13 @@ words = alt_texts.figure_1(curves)
 path = plotting.save_figure(figure, "fig01_by_muon", preset, said, seed, files, words)
 # %%
 both = {
-    f"{words[:6]}, {way}": [net + change]
+    f"{words[:6]}, {way}": nets.seeds_of({row.net for row in muon}, net + change)
     for way, change in flow_and_sde.WAYS.items()
     for net, words in three.items()
 }
 alone = against_null.along_k(
     more_training.without_extras(muon, "exp3_r2/stochastic"),
-    {"Exp. 3, SDE, Exp. 1's rule": ["exp1"]},
+    {"Exp. 3, SDE, Exp. 1's rule": ["exp1", "exp1_seed1"]},
     "spread",
 )
 Markdown(null_figures.markdown(against_null.along_k(muon, both, "spread") | alone))
@@ -235,7 +235,7 @@ assert min(clean["exp1/low_noise"].low, clean["exp1/stochastic"].low) > clean["e
 k1, k2, _ = (of[1].k.placed for of in again.values())
 assert k1.low > k2.high
 # %%
-before, after = list(found["64 px by Muon"].values())[-2:]
+before, after = (found["64 px by Muon"][images] for images in (100_000, 240_000))
 assert after.at[6].filled.above.low > before.at[6].filled.above.value
 assert after.local.high < before.local.value
 for net in flow_and_sde.NETS:

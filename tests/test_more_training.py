@@ -85,3 +85,6 @@ def test_by_exp_1s_rule_every_training_is_judged_and_no_other_net():
     nets = ("exp3_r2", "exp3_r2_seed1", "exp3_r2@300", "exp3_r2/near", "exp3", "exp1")
     judged = more_training.without_extras([row for net in nets for row in planted(net, 1.0)], "exp3_r2")
     assert len(judged) == 2 * SAMPLES * len(KS) and {row.net for row in judged} == {"exp1", "exp1_seed1"}
+    nets = ("exp3_r2/stochastic", "exp3_r2_seed1/stochastic", "exp3_r2")
+    judged = more_training.without_extras([row for net in nets for row in planted(net, 1.0)], nets[0])
+    assert len(judged) == 2 * SAMPLES * len(KS) and {row.net for row in judged} == {"exp1", "exp1_seed1"}

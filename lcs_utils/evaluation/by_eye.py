@@ -36,6 +36,7 @@ LABELS = {
     "exp1/stochastic, 64 px": "Exp. 1, low noise apart, SDE",
     "exp1, 64 px by Muon": "Exp. 1, by Muon",
     "exp1/stochastic, 64 px by Muon": "Exp. 1, by Muon and SDE",
+    "exp1@400000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 400,000",
     "exp1@100000, 64 px by Muon": "Exp. 1, Muon, 100,000 images",
     "exp1@100000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 100,000",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",

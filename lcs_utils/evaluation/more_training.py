@@ -23,6 +23,7 @@ from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.null_figures import LOOKED, said
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, check_rows
 from lcs_utils.evaluation.tables import say
+from lcs_utils.experiments import EXP1
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
@@ -47,8 +48,9 @@ def without_extras(rows: Iterable[Row], net: str) -> list[Row]:
     maximum.
     """
     rows = list(rows)
-    trainings = set(nets.seeds_of({row.net for row in rows}, net))
-    return [row._replace(net="exp1" + row.net.removeprefix(net)) for row in rows if row.net in trainings]
+    trainings = nets.seeds_of({row.net for row in rows}, net)
+    as_exp1 = {one: nets.Net(EXP1, seed=nets.parts(one)[1]).name for one in trainings}
+    return [row._replace(net=as_exp1[row.net]) for row in rows if row.net in as_exp1]
 
 
 def along_training(

@@ -32,6 +32,7 @@ from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
 from lcs_utils.evaluation.tables_beyond_chance import MOST, NEAR
+from lcs_utils.presets import PRESETS
 
 README = paths.ROOT / "README.md"
 WIDTH = 110  # characters of a line
@@ -62,9 +63,10 @@ def _apart(doses: Falling) -> str:
 
 
 def _along_muon() -> str:
-    """Locality and cells filled above the null of Muon's Exp. 1, at its last two stages."""
+    """Locality and cells filled above the null of Muon's Exp. 1, after `medium`'s images and at the end."""
     rows, heard = read_rows(rows_path("medium")), net_locality.read("medium")
-    stages = list(along_training(rows, "exp1", "medium", heard=heard).values())[-2:]
+    every = along_training(rows, "exp1", "medium", heard=heard)
+    stages = [every[PRESETS["medium"].images], list(every.values())[-1]]
     said = []
     for words, values in (
         ("locality", [of.local for of in stages]),
@@ -78,7 +80,7 @@ def _along_muon() -> str:
 
 def _k_over_none(rows: Sequence[Row], net: str) -> str:
     """K at random cells, of a net whose null's is 0."""
-    k = against_null.of_nets(rows, [net], "spread").k
+    k = against_null.of_nets(rows, seeds_of(rows, net, "spread"), "spread").k
     assert k.placed_null is not None and k.placed_null.value == 0
     return say(k.placed)
 
@@ -136,7 +138,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     strictly = strict.at[SIX].placed
     looked = by_eye.compare(hands).looks
-    first, second = (by_eye.by_same_lookers(hands, lookers).seen for lookers in by_eye.JUDGED)
+    first, second = (by_eye.by_same_lookers(hands, of).seen for of in (by_eye.MUON_1, by_eye.MUON_23))
 
     def passed(by: dict[str, dict[str, by_eye.Seen]], name: str) -> tuple[int, int]:
         seen = by[by_eye.LABELS[name]]["K = 1–3"]
