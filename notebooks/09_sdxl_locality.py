@@ -94,9 +94,9 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # Noised renders, whose masks are known. AUC: the chance that a place inside a word's own object has a larger
 # influence than one outside (one half knows nothing). The word leaves the prompt (*word*), or only its
 # embedding, its attention or the pooled embedding. Beside them: the other object's mask, an untrained net and
-# shuffled maps; in the table also the words of *another caption*, at this picture's objects, that is how much
-# any word is heard at any object. Where T1's values for its own and the other object's mask are close, a word
-# is heard at objects, not only at its own.
+# shuffled maps (the same shuffles for all nets and noise levels); in the table also the words of *another
+# caption*, at this picture's objects, that is how much any word is heard at any object. Where T1's values for
+# its own and the other object's mask are close, a word is heard at objects, not only at its own.
 
 # %%
 figure = row_figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)

@@ -60,9 +60,11 @@ AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
 # those who judged these nets, and on the same sheets others and controls, as which counts are recorded
 MUON_1 = f"{LOOKER}, on the sheets of Exp. 1 by Muon"
 MUON_23 = f"{LOOKER}, on the sheets of Exps. 2 and 3 by Muon"
+MUON_400 = f"{LOOKER}, on the sheets of Exp. 1 by Muon on 400,000 images"
 JUDGED = {
     MUON_1: ("exp1, 64 px by Muon", "exp1/stochastic, 64 px by Muon"),
     MUON_23: ("exp2/stochastic, 64 px by Muon", "exp3_r2/stochastic, 64 px by Muon"),
+    MUON_400: ("exp1@400000/stochastic, 64 px by Muon",),
 }
 
 
