@@ -202,18 +202,18 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
-            f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} pictures of Exp. 1, "
+            f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} of Exp. 1's, "
             f"{by_looking('exp1/stochastic, 64 px')} by an SDE, {by_looking('render, 64 px')} renders; "
-            f"of {many} at random cells strict eyes {adams}, Muon's {muons} ({renders} of {clean} renders); "
-            f"mild eyes {third}, later {longer}.",
+            f"of {many} at random cells strict eyes {adams}, Muon's {muons} ({renders}/{clean} renders), "
+            f"mild {third}, trained longer {longer}.",
             "A7",
         ),
         _six_objects(large),
         Finding(
             "new",
             f"Over {ranks['all'].nets} trainings the more local fill more of {K} random cells above the "
-            f"null: Spearman {say_interval(ranks['all'])} (never shown {K}: {few.value:.2f}). Muon's: "
-            f"{_along_muon()}.",
+            f"null: Spearman {say_interval(ranks['all'])} (never shown {K}: {few.value:.2f}). As Muon "
+            f"trains: {_along_muon()}.",
             "07 A7",
         ),
         Finding(
