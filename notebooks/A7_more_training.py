@@ -59,8 +59,8 @@ Markdown(more_training.markdown(found))
 
 # %% [markdown]
 # Along Muon's training one step speaks against the thesis of 07: from 100,000 to 240,000 images the net
-# composes farther, and what it hears at high noise comes from farther away. After 400,000, when it composes no
-# farther yet, it is more local than ever.
+# composes farther, and what it hears at high noise comes from farther away. After 400,000 it is more local
+# than at any stage before, and composes no farther than after 240,000.
 #
 # ## The pictures
 # One sample of each at the paper's locations. A cross marks a place where the counter finds no object.

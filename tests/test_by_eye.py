@@ -5,10 +5,11 @@ import torch
 
 from lcs_utils import nets, paths
 from lcs_utils.counter import shipped
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import by_eye, by_eye_figures, controls, counting, length_generalization
 from lcs_utils.evaluation import hand_counts as hc
 from lcs_utils.evaluation.rows import Row
-from lcs_utils.evaluation.sheets import rounded
+from lcs_utils.evaluation.sheets import read_sheet, rounded
 from lcs_utils.plotting import to_uint8
 
 
@@ -31,6 +32,13 @@ def test_sheets_mix_nets_of_two_sizes_and_controls():
     assert sides == {"exp1": 32, "exp1, 64 px": 64, "render, 64 px": 64}
     page = hc.sheet(hc.images_of(shown), 0)
     assert page.width == hc.COLUMNS * (hc.SIDE + 8) + 8
+
+
+def test_pictures_at_random_cells_come_from_their_sheet_where_weights_are_not_shipped():
+    shown = hc.choose(["exp2/stochastic, 64 px by Muon"], [2, 3], 2, family="spread")
+    sheet = read_sheet("exp2/stochastic", "medium", "spread")
+    for s, image in zip(shown, hc.images_of(shown, "medium"), strict=True):
+        assert torch.equal(image, from_uint8(torch.from_numpy(sheet.samples[s.k][s.sample])))
 
 
 def test_colors_do_not_tell_a_net_from_a_control(monkeypatch):

@@ -109,7 +109,8 @@ def _blocks(rows: Sequence[Row]) -> tuple[str, str]:
         said.append(f"{words}: {'; '.join(_say([own, bare]) for own, bare in zip(*of, strict=True))}")
     verdict, words = judged(held, "pairs of a baseline and a noise level")
     sigmas = ", ".join(f"{row.sigma:.2g}" for row in of[0])
-    told = f"mean cosine within kinds of words minus between, mid block, at σ = {sigmas}"
+    few = f", {of[0][0].n} draws (intervals of so few are too narrow)" if of[0][0].n < truth.ENOUGH else ""
+    told = f"mean cosine within kinds of words minus between, mid block, at σ = {sigmas}{few}"
     return f"{told}, {'; '.join(said)}{words}", verdict
 
 

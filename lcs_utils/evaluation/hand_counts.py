@@ -83,9 +83,9 @@ def _group(shown: Shown) -> tuple:
 def _on_sheet(group: tuple, n: int, preset: str) -> list[Tensor] | None:
     """The first `n` samples of (net, weights, k, seed, solver, steps, family) where a sheet shows them."""
     net, weights, k, seed, solver, steps, family = group
-    if n > ACROSS or family != "test" or not sheet_path(net, preset).exists():
+    if n > ACROSS or not sheet_path(net, preset, family).exists():
         return None
-    shown = read_sheet(net, preset)
+    shown = read_sheet(net, preset, family)
     about = {"weights": weights, "seed": seed, "solver": solver, "steps": steps}
     same = all(shown.about[name] == value for name, value in about.items()) and k in shown.samples
     return list(from_uint8(shown.samples[k][:n])) if same else None

@@ -66,10 +66,10 @@ def _along_muon() -> str:
     """Locality and cells filled above the null of Muon's Exp. 1, from `medium`'s images on."""
     rows, heard = read_rows(rows_path("medium")), net_locality.read("medium")
     every = along_training(rows, "exp1", "medium", heard=heard)
-    stages = {images: of for images, of in every.items() if images >= PRESETS["medium"].images}
-    local = [f"{of.local.value:.2f}" for of in stages.values() if of.local]
-    filled = [f"{of.at[SIX].filled.above.value:.2f}" for of in stages.values()]
-    return f"locality {', '.join(local)}, filled {', '.join(filled)}"
+    stages = [of for images, of in every.items() if images >= PRESETS["medium"].images and of.local]
+    local = ", ".join(f"{of.local.value:.2f}" for of in stages if of.local)
+    filled = ", ".join(f"{of.at[SIX].filled.above.value:.2f}" for of in stages)
+    return f"locality {local}, filled {filled}"
 
 
 def _k_over_none(rows: Sequence[Row], net: str) -> str:
@@ -202,10 +202,10 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
-            f"Image quality: up to K = 3 the eye accepts {by_looking('exp1, 64 px')} of Exp. 1's, "
+            f"Image quality, K = 1-3: the eye passes {by_looking('exp1, 64 px')} of Exp. 1, "
             f"{by_looking('exp1/stochastic, 64 px')} by an SDE, {by_looking('render, 64 px')} renders; "
-            f"of {many} at random cells strict eyes {adams}, Muon's {muons} ({renders}/{clean} renders), "
-            f"mild {third}, trained longer {longer}.",
+            f"by it at random cells strict eyes {adams} of {many}, Muon's {muons} "
+            f"({renders}/{clean} renders), mild {third}, trained longer {longer}.",
             "A7",
         ),
         _six_objects(large),
