@@ -2,9 +2,6 @@
 away one by one.
 """
 
-import shlex
-from fnmatch import fnmatch
-
 import pytest
 import torch
 from diffusers import DDIMScheduler
@@ -25,21 +22,6 @@ def pipeline():
 @pytest.fixture(scope="module")
 def denoiser(pipeline):
     return adapter.PromptDenoiser(pipeline, 32, 32)
-
-
-@pytest.fixture()
-def on_gpu(monkeypatch):
-    """As on a large GPU: `on_gpu(pipeline)` is loaded whatever is asked for; returns what was."""
-
-    def loads(pipeline):
-        calls, kind = [], adapter.StableDiffusionXLPipeline
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1e12, 1e12))
-        monkeypatch.setattr(kind, "from_pretrained", lambda _, **asked: calls.append(asked) or pipeline)
-        monkeypatch.setattr(kind, "to", lambda self, device: self)
-        return calls
-
-    return loads
 
 
 @pytest.fixture()
@@ -235,88 +217,6 @@ def test_a_set_is_dominant_where_its_weakest_word_doubles_the_next(heard, found)
     assert adapter.dominant(maps) == [[found, found]]
 
 
-def test_a_saved_folder_is_loaded_and_says_the_same(pipeline, denoiser, x_t, tmp_path):
-    pipeline.save_pretrained(tmp_path / "model", safe_serialization=True)
-    again = adapter.PromptDenoiser(adapter.load_sdxl(str(tmp_path / "model"), None), 32, 32)
-    cond, sigma = denoiser.condition(PROMPT)[None], torch.tensor([2.0])
-    torch.testing.assert_close(again.condition(PROMPT)[None], cond)
-    torch.testing.assert_close(again(x_t[None], sigma, cond), denoiser(x_t[None], sigma, cond))
-    index = tmp_path / "model" / "model_index.json"
-    described = index.read_text()
-    index.write_text(described.replace("StableDiffusionXLPipeline", "StableDiffusionPipeline"))
-    with pytest.raises(
-        ValueError, match="model holds a StableDiffusionPipeline; allowed is a StableDiffusionXL"
-    ):
-        adapter.load_sdxl(str(tmp_path / "model"), None)
-    index.write_text(described)
-    (tmp_path / "model" / "unet" / "diffusion_pytorch_model.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match="model lacks unet of .*unet.*vae"):
-        adapter.load_sdxl(str(tmp_path / "model"), None)
-    (tmp_path / "model" / "model_index.json").unlink()
-    with pytest.raises(FileNotFoundError, match="has no model_index.json"):
-        adapter.load_sdxl(str(tmp_path / "model"), None)
-
-
-@pytest.mark.parametrize("asked", [(), (adapter.SDXL, "f" * 40), ("somebody/sdxl", None)])
-def test_the_hub_is_asked_for_a_pinned_revision_and_for_safetensors(asked, pipeline, monkeypatch):
-    """Weights that were exchanged, or pickled code, must not be loaded."""
-    calls = []
-
-    def from_pretrained(source, **settings):
-        calls.append((source, settings))
-        return pipeline
-
-    monkeypatch.setattr(adapter.StableDiffusionXLPipeline, "from_pretrained", from_pretrained)
-    adapter.load_sdxl(*asked)
-    ((source, settings),) = calls
-    assert (source, settings["revision"]) == (asked or (adapter.SDXL, adapter.SDXL_REVISION))
-    assert settings["use_safetensors"] is True and settings["dtype"] == torch.float32
-    assert len(adapter.SDXL_REVISION) == 40 and int(adapter.SDXL_REVISION, 16)  # a commit, not a branch
-
-
-def test_on_a_gpu_pictures_are_decoded_one_by_one(on_gpu):
-    """Two of 1024 px at once would not fit beside the weights that `check_memory` lets in."""
-    on_gpu(standin.untrained(SMALL))
-    assert adapter.load_sdxl(device="cuda").vae.use_slicing
-
-
-def test_half_precision_files_of_a_folder_are_found(on_gpu, pipeline, tmp_path):
-    calls = on_gpu(standin.untrained(SMALL))
-    pipeline.save_pretrained(tmp_path / "half", variant="fp16")
-    pipeline.save_pretrained(tmp_path / "whole")
-    for name, variant in (("half", "fp16"), ("whole", None)):
-        adapter.load_sdxl(str(tmp_path / name), None, "cuda", "float16")
-        assert calls[-1]["variant"] == variant and calls[-1]["dtype"] == torch.float16
-
-
-def test_without_a_network_the_command_is_said(monkeypatch):
-    def unreached(*args, **settings):
-        raise OSError("connection error")
-
-    monkeypatch.setattr(adapter.StableDiffusionXLPipeline, "from_pretrained", unreached)
-    with pytest.raises(OSError) as error:
-        adapter.load_sdxl()
-    told = shlex.split(str(error.value).split("`")[1])
-    assert told[:5] == ["hf", "download", adapter.SDXL, "--revision", adapter.SDXL_REVISION]
-    there = [f"{part}/model{end}" for part in ("text_encoder", "unet") for end in (".safetensors", ".onnx")]
-    there += ["model_index.json", "tokenizer/merges.txt", "unet/model.fp16.safetensors", "sd_xl.safetensors"]
-    kept = [name for name in there if any(fnmatch(name, pattern) for pattern in told[6::2])]
-    assert kept == [there[0], there[2], "model_index.json", "tokenizer/merges.txt"]
-    with pytest.raises(OSError, match="`hf download somebody/sdxl`"):
-        adapter.load_sdxl("somebody/sdxl", None)
-
-
-def test_a_gpu_that_is_too_small_is_refused_with_what_fits(pipeline, monkeypatch):
-    learned = (pipeline.unet, pipeline.vae, pipeline.text_encoder, pipeline.text_encoder_2)
-    weights = 4 * sum(p.numel() for part in learned for p in part.parameters())
-    for free, fits in ((1.0 * weights, "dtype='float16' fits"), (0.5 * weights, "device='cpu' works")):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, free))
-        with pytest.raises(ValueError, match=f"needs about .* GB in torch.float32, cuda has .* free; {fits}"):
-            adapter.check_memory(pipeline, "cuda")
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * weights, 2 * weights))
-    adapter.check_memory(pipeline, "cuda")
-
-
 def test_bad_input_is_one_clear_sentence(pipeline, denoiser, x_t):
     with pytest.raises(ValueError, match="does not know '7'"):
         denoiser.condition("7 cubes")
@@ -336,11 +236,6 @@ def test_bad_input_is_one_clear_sentence(pipeline, denoiser, x_t):
         denoiser(x_t[None], torch.tensor([2.0]), torch.zeros(1, 7))
     with pytest.raises(ValueError, match="letters a to z, got Red"):
         standin.tokenizer(["Red"])
-    with pytest.raises(ValueError, match="on a processor SDXL runs in float32, got float16"):
-        adapter.load_sdxl(dtype="float16")
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="'cuda' was asked for and this machine has none"):
-            adapter.load_sdxl(device="cuda")
 
 
 def test_attention_maps_are_the_shares_that_the_net_uses(denoiser, x_t):

@@ -15,8 +15,9 @@ from torch import Tensor
 from lcs_utils import locality, paths
 from lcs_utils.checks import check_count, check_counts
 from lcs_utils.diffusion import score
-from lcs_utils.text_to_image.adapter import SDXL, SDXL_REVISION, PromptDenoiser, check_parts, load_sdxl
+from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.attention import PARTS, attention_maps
+from lcs_utils.text_to_image.loading import SDXL, SDXL_REVISION, check_parts, load_sdxl
 
 # Choice: words that Fig. 6 skips. The paper's own list is `common words like "a", "the", etc.`
 COMMON = ("a", "an", "and", "the", "with", "in", "on", "at", "as", "of")

@@ -12,9 +12,10 @@ from tqdm.auto import tqdm
 from lcs_utils import paths
 from lcs_utils.checks import check_choice, check_count
 from lcs_utils.text_to_image import kinds, prompts, reader, scoring, standin, structure, success, truth
-from lcs_utils.text_to_image.adapter import PromptDenoiser, load_sdxl
+from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.captions import HELD_STYLES
 from lcs_utils.text_to_image.data import RESOLUTION
+from lcs_utils.text_to_image.loading import load_sdxl
 from lcs_utils.text_to_image.prompt_cosines import composites
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.training import SIZE, folder_of
