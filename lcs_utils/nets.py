@@ -17,6 +17,7 @@ CHANGED = {  # what `evaluation.changes.CHANGES` does, in words
     "unit": "condition divided by sqrt(k) at sampling",
     "near": f"each cell sees the conditions within {RADIUS} cells",
     "nearest": "each cell sees the nearest condition only",
+    "swapped": "each cell sees one condition only, the next after its nearest",
     "low_noise": "below a noise of 0.3 denoised by a second net, told nothing",
     "stochastic": "the same, drawn by the reverse SDE in 80 steps",
     "linear": "single-object scores added on the net's own empty condition",

@@ -11,7 +11,14 @@ import torch.nn.functional as F
 from lcs_utils import checkpoints, nets
 from lcs_utils.evaluation import changes, net_locality
 from lcs_utils.experiments import RADIUS
-from lcs_utils.models.composition import LinearComposition, LocalCondition, UnitCondition, nearest, window
+from lcs_utils.models.composition import (
+    LinearComposition,
+    LocalCondition,
+    UnitCondition,
+    nearest,
+    swapped,
+    window,
+)
 
 SIDE, M = 8, 2  # a grid of 8x8 cells, 2 px each
 
@@ -106,6 +113,18 @@ def test_nearest_is_the_nearest():
     assert seen.tolist() == [0, 0, 0, 0, 0, 0, 0, 15, 0, 0, 15, 15, 0, 15, 15, 15]
 
 
+def test_swapped_tells_the_same_cells_of_another_label():
+    cond = torch.zeros(3, 16)
+    cond[0, [0, 15]] = cond[1, [0, 3, 15]] = cond[2, 5] = 1
+    near, other = (view(cond).int().argmax(-1) for view in (nearest, swapped))
+    after = {0: {0: 15, 15: 0}, 1: {0: 3, 3: 15, 15: 0}, 2: {5: 5}}  # one label alone has no other
+    for i, to in after.items():
+        assert other[i].tolist() == [to[cell] for cell in near[i].tolist()]
+    x, sigma, asked = inputs([0, 36])
+    local = LocalCondition(elsewhere, swapped)(x, sigma, asked) - x / (1 + sigma[:, None, None, None])
+    assert local[1, 0, 0, 0] < 0.2 and local[1, 0, 8, 8] < 0.2  # neither label's own cell hears it
+
+
 def test_the_unit_condition_has_the_size_of_one_label():
     seen = {}
 
@@ -190,7 +209,7 @@ def test_names():
     assert changes.split("exp2/unit") == ("exp2", changes.CHANGES["unit"])
     with pytest.raises(
         ValueError,
-        match="unknown change 'far' in 'exp2/far'; allowed: unit, near, nearest, low_noise, stochastic",
+        match="unknown change 'far' in 'exp2/far'; allowed: unit, near, nearest, swapped, low_noise",
     ):
         changes.split("exp2/far")
     x, sigma, cond = inputs([0])

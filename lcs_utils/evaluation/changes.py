@@ -15,6 +15,7 @@ from lcs_utils.models.composition import (
     SplitByNoise,
     UnitCondition,
     nearest,
+    swapped,
 )
 
 
@@ -41,6 +42,7 @@ CHANGES = {
     "unit": Change(UnitCondition),
     "near": Change(LocalCondition),
     "nearest": Change(lambda denoise: LocalCondition(denoise, nearest)),
+    "swapped": Change(lambda denoise: LocalCondition(denoise, swapped)),
     "low_noise": Change(SplitByNoise, ("low_noise",)),
     "stochastic": Change(SplitByNoise, ("low_noise",), Sampler(STANDARD.seed, SDE, SDE_STEPS)),
     "linear": Change(LinearComposition),

@@ -59,6 +59,19 @@ def nearest(cond: Float[Tensor, "batch cells"]) -> Bool[Tensor, "batch cells cel
     return F.one_hot(distance.argmin(-1), cond.shape[1]).bool()
 
 
+def swapped(cond: Float[Tensor, "batch cells"]) -> Bool[Tensor, "batch cells cells"]:
+    """Each cell sees one conditioned cell, but the next one in row-major order after its nearest: the control
+    of `nearest`, as many labels for the same cells and none of them near.
+    """
+    following = []
+    for one in cond > 0:
+        order = one.nonzero().flatten()
+        to = torch.zeros(len(one), dtype=torch.long, device=cond.device)
+        to[order] = order.roll(-1)
+        following.append(to)
+    return F.one_hot(torch.stack(following).gather(1, nearest(cond).int().argmax(-1)), cond.shape[1]).bool()
+
+
 @dataclass(frozen=True)
 class LocalCondition:
     """Each cell denoised by the whole-image net given only the conditions that `view` lets it see: L_i of
