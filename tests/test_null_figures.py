@@ -5,6 +5,7 @@ from test_more_training import planted
 
 from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
+from lcs_utils.stats import Interval
 
 COLORS = {"obeys": "C0", "deaf": "C1"}
 
@@ -66,3 +67,25 @@ def test_names_are_clear_of_each_other_around_their_ends():
         [0.43333 - 0.3, 0.43333, 0.43333 + 0.3], abs=1e-4
     )
     assert null_figures._clear([], 0.1) == []
+
+
+def test_measures_say_which_nets_they_do_not_tell_apart():
+    def net(above, obeyed):
+        filled = against_null.Beside(Interval(0.9, 0.8, 1.0), Interval(0.3, 0.3, 0.3), above, None)
+        number = Interval(4.0, 4.0, 4.0)
+        return against_null.Found(
+            {4: against_null.At(filled, filled, filled, number, None, obeyed, number, 8)}, None
+        )
+
+    found = {
+        "Exp. 1": net(Interval(0.6, 0.5, 0.7), Interval(3.5, 3.2, 3.8)),
+        "Exp. 3": net(Interval(0.7, 0.65, 0.75), Interval(3.9, 3.85, 3.95)),
+        "Exp. 2": net(Interval(0.1, 0.0, 0.2), None),
+    }
+    said = null_figures.told_apart(found, 4)
+    assert said == (
+        "Cells filled above the null at K = 4: Exp. 1 0.60 [0.50, 0.70], Exp. 3 0.70 [0.65, 0.75], Exp. 2 "
+        "0.10 [0.00, 0.20] (intervals of Exp. 1 and Exp. 3 overlap). Conditions obeyed: Exp. 1 3.50 [3.20, 3.80], "
+        "Exp. 3 3.90 [3.85, 3.95]."
+    )
+    assert null_figures.told_apart(found, 5) == ""

@@ -200,10 +200,6 @@ def test_figure_1_draws_curves_over_their_null():
         [0.1, 0.3],
         [0.1, 0.15],
     ]
-    curves["Exp. 1"][2] = curves["Exp. 1"][2]._replace(above=Interval(0.6, 0.5, 0.7))
-    assert sentences.above_null(curves, 2).startswith(
-        "Cells filled above the null at K = 2: Exp. 1 0.60 [0.50, 0.70]. "
-    )
     assert alt_texts.figure_1(curves).endswith("at K = 2 Exp. 1 90% and Exp. 2 20%.")
 
 

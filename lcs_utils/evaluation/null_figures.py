@@ -1,6 +1,7 @@
 """Rates along K as curves with their null, and as a table (App. E.2)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from lcs_utils import alt_text
 from lcs_utils.checks import check_choice, check_kind
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
+from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import MARKERS
@@ -182,3 +184,25 @@ def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = TOLD)
             k = f"{say(of.k.placed)} ({say(of.k.placed_null)})"
             table.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {filled} | {heard} |")
     return "\n".join(table) + "\n"
+
+
+def told_apart(found: Mapping[str, Found], k: int) -> str:
+    """How far cells filled are above the null at one K, and conditions obeyed, by label, each with the pairs
+    of nets that it does not tell apart.
+    """
+    at = {label: of.at[k] for label, of in found.items() if k in of.at}
+    filled = {label: of.filled.above for label, of in at.items() if of.filled.above}
+    obeyed = {label: of.obeyed for label, of in at.items() if of.obeyed}
+    kinds = {f"Cells filled above the null at K = {k}": filled, "Conditions obeyed": obeyed}
+    return " ".join(f"{words}: {_apart(of)}." for words, of in kinds.items() if of)
+
+
+def _apart(of: Mapping[str, Interval]) -> str:
+    """Values by label, and which pairs of intervals overlap."""
+    said = ", ".join(f"{label} {say_interval(value)}" for label, value in of.items())
+    close = [
+        f"{one} and {other}"
+        for (one, a), (other, b) in combinations(of.items(), 2)
+        if a.low <= b.high and b.low <= a.high
+    ]
+    return f"{said} (intervals of {', '.join(close)} overlap)" if close else said

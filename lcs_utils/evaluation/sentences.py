@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lcs_utils import nets
 from lcs_utils.evaluation import row_claims, rules
-from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.agreement import Agreement
 from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_count_rows import HandCount
@@ -298,13 +297,3 @@ def adding(
         for net, of in rates_of.items()
     ]
     return table(head, lines)
-
-
-def above_null(curves: Mapping[str, Mapping[int, Beside]], k: int) -> str:
-    """How far cells filled are above the null at one K, by label, and what that cannot tell apart."""
-    there = {label: of[k].above for label, of in curves.items() if k in of and of[k].above}
-    said = ", ".join(f"{label} {say_interval(above)}" for label, above in there.items())
-    return (
-        f"Cells filled above the null at K = {k}: {said}. Where these intervals overlap, cells filled do not "
-        "tell the nets apart: one may simply draw more objects. Conditions obeyed do."
-    )
