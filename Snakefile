@@ -94,7 +94,7 @@ ALONG = ("exp1_seed1", "exp2_seed1")  # nets kept along their training
 ALL_NETS = list(dict.fromkeys([*QUEUED, *EXPERIMENTS]))
 NETS = chosen("nets", ALL_NETS, "exp1,exp2,exp3" if TRIAL else "all")
 CHANGES = {  # nets sampled another way, and the nets that this takes
-    "exp1/low_noise": ("low_noise",), "exp1/stochastic": ("low_noise",),
+    "exp1/low_noise": ("low_noise",), "exp1/stochastic": ("low_noise",), "exp1/flow": ("low_noise",),
     "exp2/unit": (), "exp2/near": (), "exp2/nearest": (), "exp2/swapped": (), "exp1_1/linear": (),
     "exp1_1/linear_empty": ("background_empty",), "exp1_1/linear_one": ("background_one",),
     "exp1_1/linear_cluttered": ("background_cluttered",), "exp2/linear_cluttered": ("background_cluttered",),

@@ -20,6 +20,7 @@ CHANGED = {  # what `evaluation.changes.CHANGES` does, in words
     "swapped": "each cell sees one condition only, the next after its nearest",
     "low_noise": "below a noise of 0.3 denoised by a second net, told nothing",
     "stochastic": "the same, drawn by the reverse SDE in 80 steps",
+    "flow": "the same, drawn by the flow in as many steps as the SDE, 80",
     "linear": "single-object scores added on the net's own empty condition",
     "linear_empty": "single-object scores added on the empty floor",
     "linear_one": "single-object scores added on one object anywhere",

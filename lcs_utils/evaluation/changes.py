@@ -45,6 +45,7 @@ CHANGES = {
     "swapped": Change(lambda denoise: LocalCondition(denoise, swapped)),
     "low_noise": Change(SplitByNoise, ("low_noise",)),
     "stochastic": Change(SplitByNoise, ("low_noise",), Sampler(STANDARD.seed, SDE, SDE_STEPS)),
+    "flow": Change(SplitByNoise, ("low_noise",), STANDARD._replace(steps=SDE_STEPS)),
     "linear": Change(LinearComposition),
     "linear_empty": Change(LinearComposition, ("background_empty",)),
     "linear_one": Change(LinearComposition, ("background_one",)),
