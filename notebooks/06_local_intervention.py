@@ -204,7 +204,7 @@ burnt = [rates.mean_over(old, "exp2/linear_cluttered", "plausible", [k]).value f
 print("Of these look right to the earlier counter, at K = 3 and 4:", [round(share, 2) for share in burnt])
 
 # %% [markdown]
-# **What differs from the paper, first**: hardly any picture looks right to a vision-language model that
-# judges blind (A7). The paper's Exp. 3 draws up to two objects more than asked, ours often more
-# (`figures/tiny/verdicts.md`). The paper does not state its radius. Our Exp. 3 reaches the paper's K with
-# two cells around each, not with three, which we chose before sweeping (05, A6).
+# **What differs from the paper, first**: hardly any picture of these nets looks right to a vision-language
+# model that judges blind (A7; by Muon and an SDE more do). The paper's Exp. 3 draws up to two objects more
+# than asked, ours often more (05). The paper does not state its radius. Our Exp. 3 reaches the paper's K
+# with two cells around each, not with three, which we chose before sweeping (05, A6).

@@ -62,9 +62,27 @@ def test_a_k_that_was_not_asked_for_decides_nothing(found):
     assert claims_64.entry(cell.net)([cell])[1] == NO
     assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 9, 10, False))])[1] == YES
     assert claims_64.entry(cell.net)([cell._replace(at_papers=None)])[1] == OPEN
-    assert "0 (not asked: 1-3, all labels (≥ 9 [9, 9], the paper 11))" in tables_beyond_chance.sentence(
-        [cell]
+    line = tables_beyond_chance.markdown([cell]).splitlines()[-1]
+    assert line == "| 1-3 | all labels | 11 | ≥ 9 [9, 9] | 0 [0, 0] | not asked | 5 [5, 5] | no |"
+
+
+def test_agreement_is_counted_as_it_stands_in_the_table(found):
+    """A K that was not asked for is no agreement, the most that was asked for may be one."""
+    nine, ten = LargestK(9, 9, 9, True), LargestK(10, 9, 10, False)
+    agrees = found[0]._replace(paper=Paper(10), own=nine, at_papers=ten)
+    apart = found[0]._replace(paper=Paper(12), own=nine, at_papers=ten)
+    half = found[0]._replace(paper=Paper(10), own=ten._replace(value=8), at_papers=ten)
+    said = tables_beyond_chance.sentence([agrees, apart, half, found[3]])
+    assert said.startswith(
+        "1 of 3 nets agree with the paper's K within one at random cells, 2 at the paper's. "
     )
+    lines = tables_beyond_chance.markdown([agrees, apart, half, found[3]]).splitlines()[2:]
+    words = [(line.split(" | ")[5], line.split(" | ")[7].rstrip(" |")) for line in lines]
+    assert words == [("at least as many as asked", "yes"), ("not asked", "no"), ("no", "yes")]
+    below = agrees._replace(null=LargestK(9, 9, 9, True))
+    assert tables_beyond_chance.agrees(below.own, below.near) == "no"  # not above its null
+    assert tables_beyond_chance.agrees(None, False) == "–"
+    assert tables_beyond_chance.sentence(found[3:]).startswith("0 of 0 nets")
 
 
 def test_figure_and_table_say_what_is_not_trained(found):
@@ -73,12 +91,9 @@ def test_figure_and_table_say_what_is_not_trained(found):
     assert said.count("not trained") == 1
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()][0] == "one label, local, r = 3"
     lines = tables_beyond_chance.markdown(found).splitlines()
-    assert len(lines) == 2 + 3 and "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | – |" in lines
-    said = tables_beyond_chance.sentence(found)
-    assert said.startswith("3 of 4 entries have a net trained at 64 px, 3 nets;")
-    assert "1 of them the most that was asked for, or more" in said
-    few = [cell._replace(own=cell.own._replace(capped=False)) for cell in found if cell.own]
-    assert "the most that was asked for" not in tables_beyond_chance.sentence(few)
+    obeys = "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | at least as many as asked | – | – |"
+    assert len(lines) == 2 + 3 and obeys in lines
+    assert "3 of the tables' 4 entries have a net trained at 64 px" in tables_beyond_chance.sentence(found)
 
 
 def test_k_at_the_papers_cells_is_a_ring(found):

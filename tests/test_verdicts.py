@@ -14,6 +14,7 @@ from lcs_utils.evaluation import (
     against_null,
     claims,
     claims_64,
+    extra_objects,
     locality_figures,
     middle,
     net_locality,
@@ -415,7 +416,7 @@ def test_numbers_of_objects_are_judged_at_the_ks_of_the_papers():
             for name in ("exp2", "exp2_seed1")
             for row in 5 * made(name, 9)
         ]
-        return claims_64.within("exp2", of)(rows)
+        return extra_objects.within("exp2", of)(rows)
 
     for of, at in ((beside, (1,)), (none, (0,))):
         assert verdict(of, of.high, at)[1] == claims.YES and verdict(of, of.high + 1, at)[1] == claims.NO
@@ -423,12 +424,12 @@ def test_numbers_of_objects_are_judged_at_the_ks_of_the_papers():
     said = verdict(none, 9, (3,))[0]  # the null: asked for three it draws twelve
     assert said.startswith("0.00 on average, 0% [0%, 2%] of 160 samples outside (asked for 3: 100%)")
     mixed = 5 * made("exp2", 9) + made("exp2_seed1", 9, extras=3)
-    said, of_mixed = claims_64.within("exp2", beside)(mixed)
+    said, of_mixed = extra_objects.within("exp2", beside)(mixed)
     assert of_mixed == claims.NO and said.endswith("at most 5% in 1 of 2 trainings")
-    few = claims_64.within("exp2", beside)(made("exp2", 9))
+    few = extra_objects.within("exp2", beside)(made("exp2", 9))
     assert few == ("0.00 on average, 0% [0%, 21%] of 16 samples outside", claims.UNDECIDED)
-    assert claims_64.within("exp2", none)([row for row in mixed if row.k])[1] == claims.OPEN
-    assert claims_64.within("exp1", beside)(mixed)[1] == claims.OPEN
+    assert extra_objects.within("exp2", none)([row for row in mixed if row.k])[1] == claims.OPEN
+    assert extra_objects.within("exp1", beside)(mixed)[1] == claims.OPEN
     lines = [v for v in notebook_claims.decided() if "at 64 px, objects" in v.claim]
     assert len(lines) == sum(len(tables.ranges(c.entry)) for c in claims_64._cells("tiny") if c.own)
     assert not any(v.verdict == claims.OPEN for v in lines)  # all stored nets were asked for none
@@ -630,7 +631,7 @@ def test_a_blank_picture_holds_no_object_that_nobody_asked_for():
     blank = [row._replace(count=0, placed=0) for row in drawn]
     for of in tables.ranges("exp2"):
         for rows, verdict in ((drawn, claims.YES), (blank, claims.OPEN)):
-            assert claims_64.within("exp2", of)(rows)[1] == verdict
+            assert extra_objects.within("exp2", of)(rows)[1] == verdict
             assert row_claims.in_range(rows, "exp2", of).verdict == verdict
 
 

@@ -16,7 +16,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.diffusion import expand
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.unet import EDM2UNet
-from lcs_utils.widgets import drawing, explorer, maps
+from lcs_utils.widgets import condition_grid, drawing, explorer, maps
 from lcs_utils.widgets import explorer_picture as picture
 from lcs_utils.widgets.condition_grid import ConditionSampler
 
@@ -243,6 +243,23 @@ def test_the_sampler_counts_what_it_draws():
     with pytest.raises(ValueError, match="256"):
         live.set_cells((256,))
     assert "image/png" in live._repr_mimebundle_()[0]
+
+
+def test_without_a_kernel_every_grid_of_the_sampler_has_its_words_above():
+    nets = {"A": local, "B": local}
+    live = ConditionSampler(nets, lambda images: pytest.fail("nothing is sampled"), k=1, steps=2)
+    shown = np.asarray(Image.open(io.BytesIO(live._repr_mimebundle_()[0]["image/png"])))
+    height, width = live.frames[0].shape[:2]
+    head = shown[: shown.shape[0] - height]
+    for left, frame in zip((0, shown.shape[1] - width), live.frames, strict=True):
+        np.testing.assert_array_equal(shown[-height:, left : left + width], frame)
+        inked = np.argwhere(head[:, left : left + width].min(-1) < 128)
+        assert len(inked) > 100 and inked[:, 1].max() < width - 10, "words, and room for them"
+    one, two = (condition_grid.titled([frame], [said]) for frame, said in zip(live.frames, live.words))
+    np.testing.assert_array_equal(shown[:, :width], one)
+    np.testing.assert_array_equal(shown[:, -width:], two)
+    assert live.words == ["A: asked for 1, press Sample", "B: asked for 1, press Sample"]
+    assert (one != two).any(), "each its own words"
 
 
 def test_heat_and_mix_at_their_ends():

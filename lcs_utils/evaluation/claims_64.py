@@ -9,25 +9,29 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
 
-from lcs_utils.evaluation import against_null, by_eye, hand_counts, sizes, tables_beyond_chance
+from lcs_utils.evaluation import (
+    against_null,
+    by_eye,
+    extra_objects,
+    hand_counts,
+    sizes,
+    tables_beyond_chance,
+)
 from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.by_eye import Compared
 from lcs_utils.evaluation.claims import (
     NO,
     OPEN,
     PARTLY,
-    UNDECIDED,
     YES,
     Claim,
     holds_if,
     judged,
     say_interval,
 )
-from lcs_utils.evaluation.row_claims import OUTSIDE, draws
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
-from lcs_utils.evaluation.tables import Range, ranges, say
+from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.tables_beyond_chance import Cell
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, interval
@@ -123,47 +127,6 @@ def _listed(preset: str) -> tuple[Row, ...] | None:
     return tuple(row for row in _rows("small") if row.family == "test") if preset in sizes.SIZES else None
 
 
-def within(net: str, of: Range) -> Callable[[Sequence[Row]], tuple[str, str]]:
-    """Judge whether all but a share OUTSIDE of the net's samples have as many objects as the paper saw.
-
-    Undecided where the exact 95 % interval of that share, over all trainings, has OUTSIDE within. Of pictures
-    asked for nothing the null is the same net's, asked for as many as it was trained on. Untested if a
-    training draws nothing (`draws`): it has no extra objects either.
-    """
-    most = trained(net).objects[1]
-
-    def judge(rows: Sequence[Row]) -> tuple[str, str]:
-        def seen(training: str, ks: Sequence[int]) -> np.ndarray:
-            return np.array([getattr(row, of.measure) for row in rows if row.net == training and row.k in ks])
-
-        def outside(values: np.ndarray) -> np.ndarray:
-            return (values < of.low) | (values > of.high)
-
-        trainings = [one for one in seeds_of(rows, net) if len(seen(one, of.ks))]
-        if not trainings:
-            return "not measured", OPEN
-        if not all(draws(rows, one) for one in trainings):
-            return "it draws hardly anything", OPEN
-        values = [seen(one, of.ks) for one in trainings]
-        every = np.concatenate(values)
-        share = binomtest(int(outside(every).sum()), len(every))
-        low, high = share.proportion_ci()
-        verdict = YES if high <= OUTSIDE else NO if low > OUTSIDE else UNDECIDED
-        said = (
-            f"{every.mean():.2f} on average, {share.statistic:.0%} [{low:.0%}, {high:.0%}] of {len(every)} "
-            "samples outside"
-        )
-        if of.ks == (0,):
-            null = np.concatenate([seen(one, [most]) for one in trainings])
-            said += f" (asked for {most}: {outside(null).mean():.0%})"
-        if len(values) > 1:
-            few = sum(outside(value).mean() <= OUTSIDE for value in values)
-            said += f"; at most {OUTSIDE:.0%} in {few} of {len(values)} trainings"
-        return said, verdict
-
-    return judge
-
-
 @cache
 def _cells(preset: str) -> list[Cell] | None:
     return tables_beyond_chance.cells(_rows("small")) if preset in sizes.SIZES else None
@@ -191,25 +154,34 @@ def entry(net: str) -> Callable[[Sequence[Cell]], tuple[str, str]]:
     return judge
 
 
+def _words(cell: Cell) -> str:
+    return f"{cell.trained_on}, {cell.column}"
+
+
+def extras(preset: str) -> list[Claim]:
+    """Claims on how many objects that nobody asked for each net of Tables 1 and 2 draws (`extra_objects`)."""
+    seen = extra_objects.checked(_cells(preset) or ())
+    return [
+        Claim(
+            f"{of.table}, at 64 px, {of.claim}: trained on {_words(cell)}",
+            of.paper,
+            "05",
+            _listed,
+            extra_objects.within(cell.net, of),
+        )
+        for cell, of in sorted(seen, key=lambda one: one[1].table)
+    ]
+
+
 def entries(preset: str) -> list[Claim]:
     """Claims on each net of Tables 1 and 2 that was trained at 64 px: its K, and its numbers of objects."""
-    there = {
-        cell.net: (cell, f"{cell.trained_on}, {cell.column}")
-        for cell in _cells(preset) or ()
-        if cell.own is not None
-    }
     near = f"Tables 1, 2 at 64 px, within {tables_beyond_chance.NEAR} of the paper's K: trained on"
     ks = [
-        Claim(f"{near} {words}", str(cell.paper.k), "05", _cells, entry(net))
-        for net, (cell, words) in there.items()
+        Claim(f"{near} {_words(cell)}", str(cell.paper.k), "05", _cells, entry(cell.net))
+        for cell in _cells(preset) or ()
+        if cell.own is not None
     ]
-    seen = [(net, words, of) for net, (cell, words) in there.items() for of in ranges(cell.entry)]
-    return ks + [
-        Claim(
-            f"{of.table}, at 64 px, {of.claim}: trained on {words}", of.paper, "05", _listed, within(net, of)
-        )
-        for net, words, of in sorted(seen, key=lambda one: one[2].table)
-    ]
+    return ks + extras(preset)
 
 
 def one_object(found: Sequence[Cell]) -> tuple[str, str]:

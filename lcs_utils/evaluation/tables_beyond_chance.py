@@ -134,16 +134,30 @@ def plot(found: Sequence[Cell]) -> Figure:
     return figure
 
 
+def agrees(k: LargestK | None, near: bool | None) -> str:
+    """Whether a K agrees with the paper's, in words: `near` is the cell's."""
+    if k is None:
+        return "–"
+    if near is None:
+        return "not asked"
+    return "no" if not near else "at least as many as asked" if k.capped else "yes"
+
+
 def markdown(found: Iterable[Cell]) -> str:
-    """The trained nets as a table: K at random cells, its null, K at the paper's own list, the paper's."""
+    """The trained nets as a table: the paper's K, ours at random cells, its null and whether it agrees, ours
+    at the paper's own list and whether it agrees.
+    """
     lines = [
-        "| trained on | labels | the paper's K | ours, random cells | its null | ours, the paper's list |",
-        "|---|---|---|---|---|---|",
+        "| trained on | labels | the paper's K | ours, random cells | its null | agrees? "
+        "| ours, the paper's list | agrees? |",
+        "|" + "---|" * 8,
     ]
     for cell in found:
         if cell.own is not None:
-            ks = (say(cell.own), say(cell.null), say(cell.at_papers))
-            lines.append(f"| {cell.trained_on} | {cell.column} | {cell.paper.k} | " + " | ".join(ks) + " |")
+            random = (say(cell.own), say(cell.null), agrees(cell.own, cell.near))
+            listed = (say(cell.at_papers), agrees(cell.at_papers, cell.near_at_papers))
+            line = (cell.trained_on, cell.column, str(cell.paper.k), *random, *listed)
+            lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -183,23 +197,15 @@ def one_object(found: Sequence[Cell]) -> tuple[str, list[bool]]:
 
 
 def sentence(found: Sequence[Cell]) -> str:
-    """How many entries have a trained net, and which nets are not within NEAR of the paper's K, at random
-    cells and at the paper's own.
+    """How many trained nets agree with the paper's K within NEAR, above their null, at random cells and at
+    the paper's own, and of how many entries they are.
     """
     there = [cell for cell in found if cell.own is not None]
-
-    def said(near: Sequence[bool | None], ks: Sequence[LargestK | None]) -> str:
-        each = [f"{c.trained_on}, {c.column} ({say(k)}, the paper {c.paper.k})" for c, k in zip(there, ks)]
-        apart, open_ = ([of for of, yes in zip(each, near) if yes is which] for which in (False, None))
-        words = [f"{what}: {'; '.join(of)}" for what, of in (("not", apart), ("not asked", open_)) if of]
-        most = sum(yes is True and k is not None and k.capped for yes, k in zip(near, ks, strict=True))
-        words = [f"{most} of them the most that was asked for, or more"] * bool(most) + words
-        return f"{sum(map(bool, near))}" + (f" ({'. '.join(words)})" if words else "")
-
-    trained_, every = entries(found)
-    own = said([c.near for c in there], [c.own for c in there])
-    listed = said([c.near_at_papers for c in there], [c.at_papers for c in there])
+    of_entries, every = entries(found)
+    own, listed = sum(bool(cell.near) for cell in there), sum(bool(cell.near_at_papers) for cell in there)
+    within = "one" if NEAR == 1 else NEAR
     return (
-        f"{trained_} of {every} entries have a net trained at 64 px, {len(there)} nets; above their null and "
-        f"within {NEAR} of the paper's K are, at random cells, {own}; at the paper's own, {listed}."
+        f"{own} of {len(there)} nets agree with the paper's K within {within} at random cells, {listed} at "
+        f"the paper's. (A net agrees only above its null. {of_entries} of the tables' {every} entries have a "
+        "net trained at 64 px.)"
     )

@@ -15,7 +15,7 @@ from lcs_utils.diffusion import Denoiser, karras_sigmas, sample
 from lcs_utils.plotting import to_uint8
 from lcs_utils.widgets.canvas import ClickCanvas
 from lcs_utils.widgets.controls import Button, Number, Progress
-from lcs_utils.widgets.drawing import condition_sheet
+from lcs_utils.widgets.drawing import Sheet, condition_sheet
 from lcs_utils.widgets.explorer import ROW, cell_name
 from lcs_utils.widgets.frames import Pictured, png_bytes, quick_png
 from lcs_utils.widgets.watch import Watch
@@ -35,6 +35,18 @@ def render(
     sheet = condition_sheet(scene, cells, scale, colored=False)
     for x, y in centers:
         sheet.disc(y * size, x * size, 0.6, (255, 255, 255), 1.0)
+    return sheet.array()
+
+
+def titled(
+    frames: Sequence[UInt8[np.ndarray, "height width 3"]], words: Sequence[str], head: int = 20, gap: int = 12
+) -> UInt8[np.ndarray, "rows columns 3"]:
+    """Pictures side by side, each under its words, for readers without a kernel."""
+    height, width = frames[0].shape[:2]
+    sheet = Sheet(head + height, len(frames) * (width + gap) - gap, scale=1)
+    for i, (frame, said) in enumerate(zip(frames, words, strict=True)):
+        sheet.text(said, 1, i * (width + gap), bold=True)
+        sheet.picture(frame, head, i * (width + gap))
     return sheet.array()
 
 
@@ -124,7 +136,8 @@ class ConditionSampler:
 
     def show(self) -> None:
         """Draw the grids, the samples and the counts."""
-        self.frames, said = [], []
+        self.frames: list[np.ndarray] = []
+        self.words: list[str] = []
         for title, canvas in self.canvases.items():
             image, centers, count = self.drawn.get(title, (None, [], None))
             asked = f"{title}: asked for {len(self.cells)}"
@@ -134,10 +147,9 @@ class ConditionSampler:
             canvas.set_trait("status", words)
             canvas.set_trait("png", quick_png(frame))
             self.frames.append(frame)
-            said.append(words)
-        self.text = "; ".join(said)
+            self.words.append(words)
+        self.text = "; ".join(self.words)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        gap = np.full((self.frames[0].shape[0], 12, 3), 255, np.uint8)
-        row = [part for frame in self.frames for part in (frame, gap)][:-1]
-        return Pictured(self.widget, png_bytes(np.concatenate(row, 1)), self.text)._repr_mimebundle_()
+        picture = png_bytes(titled(self.frames, self.words))
+        return Pictured(self.widget, picture, self.text)._repr_mimebundle_()
