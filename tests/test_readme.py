@@ -116,6 +116,9 @@ def test_its_numbers_are_those_of_the_rows():
 def test_a_changed_row_changes_a_finding():
     large = read_rows(rows_path("small"))
     said = {finding.words for finding in readme.findings(large)}
+    (colors,) = (words for words in said if words.startswith("Colors as labels"))
+    own_k_first = r": K is \d \[\d, \d\] \(the paper's: 4\); of one color \d \["
+    assert re.search(own_k_first, colors)
     spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in large]
     # a training that was asked for the paper's list alone is no training at random cells
     spoiled = [row for row in spoiled if (row.net, row.family) != ("exp1_seed1", "spread")]

@@ -18,6 +18,7 @@ from lcs_utils.evaluation.color import Ceiling, ColorRow, found_colors, placed, 
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.feature_labels import hue
+from lcs_utils.evaluation.null_figures import apart, shade, threshold
 from lcs_utils.evaluation.rows import of_net
 from lcs_utils.evaluation.sheets import read_sheet
 from lcs_utils.evaluation.sizes import SIZES, bare, size_of, sized
@@ -104,11 +105,14 @@ def _face(net: str) -> dict[str, Any]:
     return {"mfc": "white", "lw": 1.2} if size_of(net) == "32 px" else {}
 
 
-def _with_own_null(axes: Axes, net: str, of: Mapping[int, Beside]) -> None:
-    """Draw a net's rates along K, and its null dotted."""
-    plotting.band(axes, {k: at.own for k, at in of.items()}, hue(net), "s", label(net), **_face(net))
-    null = {k: at.null.value for k, at in of.items() if at.null}
-    axes.plot(list(null), list(null.values()), ":", lw=1.5, color=hue(net))
+def _with_own_null(axes: Axes, net: str, of: Mapping[int, Beside], trained: int = 0) -> None:
+    """Draw a net's rates along K, and its null dotted; no line leads from K = `trained` to one more."""
+    words = label(net)
+    for part in apart(of, trained):
+        plotting.band(axes, {k: at.own for k, at in part.items()}, hue(net), "s", words, **_face(net))
+        null = {k: at.null.value for k, at in part.items() if at.null}
+        axes.plot(list(null), list(null.values()), ":", lw=1.5, color=hue(net))
+        words = ""  # one entry in the legend
 
 
 def _with_limits(axes: Axes, ceilings: Mapping[int, Ceiling], chance: Mapping[int, float]) -> None:
@@ -126,14 +130,14 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     """Number and colors right, share of asked objects present, and objects drawn, each against K.
 
     Dotted: the null, the same images judged at another sample's colors. Gray: K objects of random colors, and
-    the counter on renders that show exactly what was asked.
+    the counter on renders that show exactly what was asked. As in `null_figures.plot`, curves break where the
+    criterion changes, shades show how many objects training images had, a thin line the share that K needs.
     """
-    figure, panels = plt.subplots(1, 3, figsize=(10.5, 3.6))
+    figure, panels = plt.subplots(1, 3, figsize=(10.5, 4.0))
     success, right, drawn = panels
     for net, of in found.items():
-        for axes, name in ((success, "success"), (right, "right")):
-            beside = {k: getattr(at, name) for k, at in of.at.items()}
-            _with_own_null(axes, net, beside)
+        _with_own_null(success, net, {k: at.success for k, at in of.at.items()}, of.trained)
+        _with_own_null(right, net, {k: at.right for k, at in of.at.items()})
         plotting.band(
             drawn, {k: at.drawn for k, at in of.at.items()}, hue(net), "s", label(net), **_face(net)
         )
@@ -145,11 +149,15 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     _with_limits(right, ceilings, {k: at.chance for k, at in next(iter(found.values())).at.items()})
     drawn.plot(ks, ks, "--", **gray)
     drawn.text(ks[-1], ks[-1], "K ", ha="right", va="bottom", color="0.35")
-    success.set(title="number and colors right", ylim=(-0.03, 1.03))
+    threshold(success)
+    rule = "number and colors right: from the gap on\none may be extra, then also one missing;"
+    success.set(title=f"{rule}\nK: as far as it stays above the line", ylim=(-0.03, 1.03))
     right.set(title="asked objects that are there", ylim=(-0.03, 1.03))
     drawn.set(title="objects drawn", ylim=(0, None))
+    trained = {of.trained for of in found.values()}
     for axes in panels:
-        axes.set(xlabel="K, objects asked for", xticks=ks)
+        axes.set(xlabel="K, objects asked for", xticks=ks, xlim=(0.5, ks[-1] + 0.4))
+        shade(axes, trained, 0.985 * drawn.get_ylim()[1] if axes is drawn else None)
     lines, said = success.get_legend_handles_labels()
     figure.legend(*_with_null(lines, said), loc="outside lower center", ncols=3, fontsize=9)
     return figure

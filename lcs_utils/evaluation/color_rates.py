@@ -45,11 +45,14 @@ class ColorAt(NamedTuple):
 
 
 class ColorFound(NamedTuple):
-    """One net: {K: ColorAt}, its K by number and colors, and the K of its null."""
+    """One net: {K: ColorAt}, its K by number and colors, the K of its null, and how many objects its training
+    images had at most, up to which the rule allows no other number.
+    """
 
     at: dict[int, ColorAt]
     k: LargestK
     k_null: LargestK | None
+    trained: int
 
 
 def near(of: ColorFound, paper: int) -> bool:
@@ -135,7 +138,7 @@ def of_net(rows: Iterable[ColorRow], net: str, family: str = "subsets", seed: in
     k, null = (largest_k_of(draws, "placed", kind, seed) for kind in ("own", "null"))
     if k is None:
         raise ValueError(f"K of {net!r} needs rows for k = 1, 2, ...; there are {there}")
-    return ColorFound(at, k, null)
+    return ColorFound(at, k, null, trained(net, mine[0].preset).objects[1])
 
 
 def of_nets(

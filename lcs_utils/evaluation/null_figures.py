@@ -1,7 +1,7 @@
 """Rates along K as curves with their null, and as a table (App. E.2)."""
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,30 @@ def apart(of: Mapping[int, Any], trained: int) -> list[dict[int, Any]]:
     return [part for part in parts if part]
 
 
+def shade(axes: Axes, trained: Collection[int], words_at: float | None = None) -> None:
+    """Gray as many objects as training images had, up to each number of `trained`; `words_at` is where the
+    words for it begin, in units of y.
+    """
+    steps = sorted(set(trained))
+    for most in steps:
+        axes.axvspan(0.5, most + 0.5, color="gray", alpha=0.12 if len(steps) == 1 else 0.08, lw=0)
+    if words_at is None or not steps:
+        return
+    style = {"ha": "center", "va": "top", "fontsize": 8, "color": "0.35"}
+    if len(steps) == 1:
+        axes.text(steps[0] / 2 + 0.5, words_at, "in training", rotation=90 * (steps[0] < 2), **style)
+        return
+    axes.text(steps[-1] / 2 + 0.5, words_at, "in training, up to", **style)
+    below = words_at - 0.06 * np.ptp(axes.get_ylim())
+    for low, most in pairwise((0, *steps)):  # each number in the part that is its own
+        axes.text((low + most) / 2 + 0.5, below, str(most), **style)
+
+
+def threshold(axes: Axes) -> None:
+    """Draw a thin line at the share above which K counts."""
+    axes.axhline(QUARTER, color="0.4", lw=0.7)
+
+
 def beside(
     axes: Axes,
     curves: Mapping[str, Mapping[int, Beside]],
@@ -122,21 +146,11 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
             axes.plot([0, max(KS) + 1], [0, max(KS) + 1], color="0.6", lw=1, ls="--")
             axes.set_ylim(0, max(KS) + 1.5)
             lines(axes, of, colors, named=right)
-        axes.axvspan(0.5, trained + 0.5, color="gray", alpha=0.12, lw=0)
+        shade(axes, [trained], max(KS) + 1 if axes is panels[1, 0] else None)
         axes.set_title(words, fontsize=11)
         if axes in panels[0]:
             axes.set_xlabel("")
-    panels[1, 0].text(
-        trained / 2 + 0.5,
-        max(KS) + 1,
-        "in training",
-        ha="center",
-        va="top",
-        fontsize=8,
-        color="0.35",
-        rotation=90 * (trained < 2),
-    )
-    panels[0, 0].axhline(QUARTER, color="0.4", lw=0.7)
+    threshold(panels[0, 0])
     rule = (
         f"all up to {trained + 1}, then all but one;\nK: as far as it stays above the line"  # `rules.needed`
     )

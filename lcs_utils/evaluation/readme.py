@@ -195,8 +195,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "holds" if told.k.low > 3 else "does not",
-            f"Colors as labels, 1-3 objects: K is {say(told.k)}, of one color {say(same.k)} (the paper's: "
-            f"{COLOR_PAPER['color_1-3']}); in the encoder their mean differences have |cosines| of "
+            f"Colors as labels, 1-3 objects: K is {say(told.k)} (the paper's: {COLOR_PAPER['color_1-3']}); "
+            f"of one color {say(same.k)}; in the encoder their mean differences have |cosines| of "
             f"{encoder.net.value:.2f} (orthogonal: 0), an untrained net's {encoder.untrained.value:.2f}.",
             "08 08b",
         ),
