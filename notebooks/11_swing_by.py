@@ -168,7 +168,7 @@ assert abs(by_signal[2][0] - by_signal[2][1]) < 1e-6
 # How often does the error rise on its way? We take 16 dimensions and 20 random starts $W(0)=UU^\top$. Either
 # $U$ is normal, or we take its absolute value, which makes all couplings positive and several times as large.
 # In the middle these positive couplings are shrunk to the size of the normal ones. A to D are signals $\mu$:
-# A is the pair above, B to D are the source's (its App. E). Is the sign enough?
+# A is the pair above, B to D are the source's. Is the sign enough?
 
 # %%
 starts = swing_by_starts.random_starts(seed)
@@ -202,17 +202,17 @@ assert min(gain.values()) >= 5 and triples >= 5  # a^2 turns more starts than a;
 assert max(normal, small) <= 8  # with random signs, or small couplings, and the rates a it hardly happens
 
 # %% [markdown]
-# ## Several descents, and the source's own settings
-# Does any start descend more than twice? The source shows one tuned start for each set: three descents for B,
-# four for C, and for D a failure, an error that stays. Here we use its own dimensions $d=s$ and diversities,
-# with 100 positive starts each.
+# ## Several descents
+# Does any start descend more than twice? The source reports several descents for B and C and a failure for D,
+# an error that stays. Here is one dimension for each concept, $d=s$, with 100 positive starts each. These
+# dimensions and the diversities are ours.
 
 # %%
-own = swing_by_starts.own_settings(seed)
+few = swing_by_starts.few_dimensions(seed)
 
 # %%
 words = "The error of one start falls, rises a little, falls, rests on a plateau and falls to zero."
-values = {" ".join(key): count._asdict() for key, count in own.items()}
+values = {" ".join(key): count._asdict() for key, count in few.items()}
 figure = swing_by_starts.plot_three(starts.three)
 path = plotting.save_figure(figure, "fig_swing_by_three", preset, values, seed, alt=words)
 
@@ -220,13 +220,13 @@ path = plotting.save_figure(figure, "fig_swing_by_three", preset, values, seed, 
 heading = "| starts of 100 with descents | 1 | 2 | 3 | 4 | error stays |\n|---|---|---|---|---|---|"
 lines = [
     f"| {name}, rates ${rate}$ | " + " | ".join(map(str, count.descents)) + f" | {count.stays} |"
-    for (name, rate), count in own.items()
+    for (name, rate), count in few.items()
 ]
 Markdown("\n".join([heading, *lines]))
 
 # %%
-assert own["B", "a"].descents[2] > 0 and own["C", "a^2"].descents[3] > 0  # as in the source
-assert own["D", "a^2"].descents[2] > 0 and max(count.stays for count in own.values()) <= 5  # unlike it
+assert few["B", "a"].descents[2] > 0 and few["C", "a^2"].descents[3] > 0  # several, as in the source
+assert few["D", "a^2"].descents[2] > 0 and max(count.stays for count in few.values()) <= 5  # unlike it
 
 # %% [markdown]
 # ## What to look for, and what differs
@@ -235,11 +235,11 @@ assert own["D", "a^2"].descents[2] > 0 and max(count.stays for count in own.valu
 #   random signs, and with small positive couplings, no start rises at $a$ and some do at $a^2$ (the figure's
 #   numbers). "Non-monotone" is a statement about starts as much as about data.
 # - **Where we contradict the source.** Its equation has the rates $a$; its figures, when rerun, have $a^2$.
-#   The two differ in how many starts turn (printed above). The source shows D as a failure. Here the error
-#   goes on to zero, and many starts descend three times on the way, at both rates. Training time decides:
-#   where an entry is suppressed for long, the error rests on a plateau (the table counts those still on it),
-#   and a shorter run takes this for the end.
-# - **Where we agree.** In the source's own dimensions some starts of B descend three times at both rates, and
-#   some of C four times at the rates $a^2$ (printed above). The source tuned its start; among random positive
-#   starts these are only a part. In 16 dimensions, with equal diversities, we saw no fourth descent.
+#   The two differ in how many starts turn (printed above). The source reports D as a failure. Here, in
+#   fewer dimensions than its 64, the error goes on to zero, and many starts descend three times on the way, at
+#   both rates. Training time decides: where an entry is suppressed for long, the error rests on a plateau (the
+#   table counts those still on it), and a shorter run takes this for the end.
+# - **Where we agree.** With one dimension for each concept some starts of B descend three times at both rates,
+#   and some of C four times at the rates $a^2$ (printed above). Among random positive starts these are only a
+#   part. In 16 dimensions, with equal diversities, we saw no fourth descent.
 # - **One layer** never turns from a small start. From a large one it can (the tests hold an example).

@@ -5,6 +5,7 @@ import torch
 from matplotlib import pyplot as plt
 from scipy.optimize import isotonic_regression
 
+from lcs_utils.evaluation import claims_theory
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
@@ -151,6 +152,19 @@ def test_starts_are_counted_by_what_their_errors_do():
     turning = 1 - t + 0.4 * torch.sin(2 * torch.pi * t) ** 2  # falls, rises, falls, rises, falls
     found = swing_by_starts._count(torch.stack([1 - t, turning, 0.5 + 0.5 * (1 - t)]))
     assert (found.rising, found.stays) == (1, 1) and found.descents[0] == 2
+
+
+def test_few_dimensions_are_as_many_as_concepts_and_ours(monkeypatch):
+    """The source's text, as we have it, names neither these dimensions nor these diversities."""
+    made, sim = [], swing_by.sb.Sim
+    monkeypatch.setattr(swing_by.sb, "Sim", lambda *of: made.append(of) or sim(*of))
+    found = swing_by_starts.few_dimensions(SEED, starts=2)
+    assert {(len(mu), sigma, dim) for mu, sigma, dim in made} == {
+        (s, swing_by.DIVERSITIES[:s], s) for s in (3, 4)
+    }
+    (claim,) = (c for c in claims_theory.CLAIMS if "sets B and C" in c.claim)
+    assert "source's signals" in claim.claim and "settings" not in claim.claim
+    assert "(ours)" in claim.judge(found)[0]
 
 
 def test_a_study_without_three_descents_says_so(monkeypatch):

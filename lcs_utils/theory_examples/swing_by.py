@@ -18,7 +18,8 @@ from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by import curves
 
 SETS = {"A": (1.0, 2.0), "B": (1.0, 1.5, 2.2), "C": (1.0, 1.5, 2.2, 2.7), "D": (0.7, 1.7, 3.0)}  # signals mu
-OWN_SIGMA = (0.05, 0.05, 0.05, 0.5)  # the source's diversities for up to four concepts (its App. E)
+# Choice: of up to four concepts; what we know of the source names none for sets B to D
+DIVERSITIES = (0.05, 0.05, 0.05, 0.5)
 ONE, TWO, TWO_SQUARED = "one layer, $a$", "two layers, $a$", "two layers, $a^2$"
 HUES = {ONE: "blue", TWO: "orange", TWO_SQUARED: "green"}
 RATES = {"a": 1, "a^2": 2}
