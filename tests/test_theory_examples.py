@@ -128,6 +128,23 @@ def test_the_concepts_change_order_where_their_rates_are_equal():
     assert order[1.1][0] > order[1.1][1] and order[1.35][0] < order[1.35][1]
 
 
+def test_in_the_source_s_setting_the_order_is_not_built_in():
+    """64 dimensions, random starts, SGD: the start can turn it, next to equal rates or by a lead."""
+    far = swing_by.order_in_sgd((0.05, 2.0), SEED, starts=3)
+    assert swing_by.larger_rate_first(far) == {0.05: (3, 3), 2.0: (3, 3)}
+    closed = swing_by.order_of_concepts((0.05, 2.0))
+    for sigma, at in far.items():  # the steps are converted to the flow's times
+        assert at.mean(0).tolist() == pytest.approx(closed[sigma], rel=0.35)
+    (near,) = swing_by.order_in_sgd((swing_by.CROSSING,), SEED, starts=8).values()
+    assert 0 < int((near[:, 0] < near[:, 1]).sum()) < 8
+    ahead = 0.01 * torch.eye(64, dtype=torch.float64)
+    ahead[0, 0] = 0.9  # the weaker concept starts half learned
+    x = swing_by.sb.Sim(swing_by.SETS["A"], (0.05, 0.05), 64).sample(500, torch.Generator().manual_seed(SEED))
+    loss = swing_by.sb.sample_loss(x, 128, torch.Generator().manual_seed(SEED))
+    first, second = swing_by._half_learned(ahead, loss).tolist()
+    assert first == 0 < second < float("inf")
+
+
 def test_the_stronger_signal_is_learned_first_and_equal_ones_together():
     first, second = zip(*(swing_by.order_of_concepts((0.05,), (mu, 2.0))[0.05] for mu in (1.0, 2.0, 3.0)))
     assert first[0] > second[0] and first[2] < second[2]
