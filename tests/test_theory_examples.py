@@ -9,7 +9,7 @@ from lcs_utils.evaluation import claims_theory
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
-from lcs_utils.theory import results, windows
+from lcs_utils.theory import lcs, results, windows
 from lcs_utils.theory_examples import (
     feature_maps,
     nine_squares,
@@ -100,6 +100,26 @@ def test_noise_shrinks_the_errors_and_no_coupling_leaves_none():
     assert noise.lemma_2_by_coupling([0.0])[0].divergence < 1e-12
     couplings, lemmas = [0.1, 0.2], noise.lemma_2_by_coupling([0.1, 0.2])
     assert len(noise.coupling_frames(couplings, lemmas)) == 2
+
+
+def test_the_local_score_s_error_falls_with_noise_and_is_the_lcs_s():
+    """Against Def. 1's score at samples; without coupling it is nothing at any noise."""
+    sigmas = [0.05, 0.5, 2.0, 10.0]
+    found = noise.lemma_2_by_noise(0.4, sigmas)
+    for name, curve in found.curves.items():
+        assert curve == sorted(curve, reverse=True) and curve[-1] < 0.02 * curve[0], name
+    assert (
+        found.score_errors[0] / found.score_errors[-1]
+        > 10 * found.curves["bound"][0] / found.curves["bound"][-1]
+    )
+    family, M = noise.approximate_cpc.coupled_family(0.4, 0.4)
+    p = family(frozenset((1, 2)))
+    x = p.noised(2.0).sample(20_000, torch.Generator().manual_seed(SEED))
+    level = torch.full((len(x),), 2.0, dtype=torch.float64)
+    local = lcs.local_conditional_score(family, x, level, lcs.lemma_1_subsets(M, 8, (1, 2)))
+    sampled = (p.score(x, level) - local).square().sum(1).mean()
+    assert found.score_errors[2] == pytest.approx(float(sampled), rel=0.05)
+    assert max(map(max, noise.lemma_2_by_noise(0.0, [0.5]).curves.values())) < 1e-12
 
 
 def test_the_angle_test_is_necessary_and_not_sufficient():
