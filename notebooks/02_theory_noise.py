@@ -107,6 +107,35 @@ Markdown(
 assert bool((errors.diff(dim=0) < 0).all())
 
 # %% [markdown]
+# ## Lemma 2 at each noise level
+# Is a local score therefore a better one at high noise? This is App. C's conclusion. **Lemma 2** holds at
+# every noise level $\sigma$, for the noised distribution $p_t$ and the errors of Lemma 3. Beside its two sides
+# is what a sampler meets: the mean squared error $E_{p_t}\|s-s_{LCS}\|^2$ of the local score itself. Look at
+# which of the two panels falls first, and which falls further.
+
+# %%
+at_noise = noise.lemma_2_by_noise(noise.COUPLED, sigmas)
+
+# %%
+words = (
+    "The divergence of the local score's law, Lemma 2's bound on it and the error of the local score all "
+    "fall as noise grows; the error of the score falls earliest and furthest."
+)
+values = {"coupling": noise.COUPLED, "sigma": sigmas} | at_noise.curves
+figure = noise.plot_lemma_2_by_noise(sigmas, at_noise)
+path = plotting.save_figure(figure, "theory_lemma_2_noise", preset, values, seed, alt=words)
+
+# %%
+heading = "| σ | KL(exact, local) | bound | error of the local score |\n|---|---|---|---|"
+rows = zip(sigmas, *at_noise.curves.values(), strict=True)
+Markdown("\n".join([heading, *("| {:g} | {:.3g} | {:.3g} | {:.3g} |".format(*row) for row in rows)]))
+
+# %%
+for curve in at_noise.curves.values():
+    assert all(later < earlier for earlier, later in zip(curve, curve[1:]))
+assert all(lemma.divergence <= lemma.bound for lemma in at_noise.lemmas)
+
+# %% [markdown]
 # ## Claim 1: at which rate?
 # How fast does the divergence fall with the variance $t=\sigma^2$ of the noise? We compute both sides
 # of Claim 1, for Gaussians in closed form and for mixtures by quadrature: the dots must lie on the

@@ -450,6 +450,7 @@ TABLE = {
             "M": (st.just(M), PIXELS),
             "J": (family_sets, SETS),
             "Js": (st.none() | st.just([(0,)]), ["ab", [], [0]]),
+            "sigma": (st.floats(0, 9), [None, -1.0, "1"]),
         },
     ),
     "lemma_3": (

@@ -5,10 +5,11 @@ import torch
 from matplotlib import pyplot as plt
 from scipy.optimize import isotonic_regression
 
+from lcs_utils.evaluation import claims_theory
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
-from lcs_utils.theory import results, windows
+from lcs_utils.theory import lcs, results, windows
 from lcs_utils.theory_examples import (
     feature_maps,
     nine_squares,
@@ -101,6 +102,26 @@ def test_noise_shrinks_the_errors_and_no_coupling_leaves_none():
     assert len(noise.coupling_frames(couplings, lemmas)) == 2
 
 
+def test_the_local_score_s_error_falls_with_noise_and_is_the_lcs_s():
+    """Against Def. 1's score at samples; without coupling it is nothing at any noise."""
+    sigmas = [0.05, 0.5, 2.0, 10.0]
+    found = noise.lemma_2_by_noise(0.4, sigmas)
+    for name, curve in found.curves.items():
+        assert curve == sorted(curve, reverse=True) and curve[-1] < 0.02 * curve[0], name
+    assert (
+        found.score_errors[0] / found.score_errors[-1]
+        > 10 * found.curves["bound"][0] / found.curves["bound"][-1]
+    )
+    family, M = noise.approximate_cpc.coupled_family(0.4, 0.4)
+    p = family(frozenset((1, 2)))
+    x = p.noised(2.0).sample(20_000, torch.Generator().manual_seed(SEED))
+    level = torch.full((len(x),), 2.0, dtype=torch.float64)
+    local = lcs.local_conditional_score(family, x, level, lcs.lemma_1_subsets(M, 8, (1, 2)))
+    sampled = (p.score(x, level) - local).square().sum(1).mean()
+    assert found.score_errors[2] == pytest.approx(float(sampled), rel=0.05)
+    assert max(map(max, noise.lemma_2_by_noise(0.0, [0.5]).curves.values())) < 1e-12
+
+
 def test_the_angle_test_is_necessary_and_not_sufficient():
     off = {name: (c - torch.eye(3).double()).abs().max() for name, c in feature_maps.angles().items()}
     assert max(off["CPC"], off["shared light"]) < 1e-12 and min(off["spill"], off["CPC, sheared"]) > 0.2
@@ -127,6 +148,23 @@ def test_the_concepts_change_order_where_their_rates_are_equal():
     assert order[1.1][0] > order[1.1][1] and order[1.35][0] < order[1.35][1]
 
 
+def test_in_the_source_s_setting_the_order_is_not_built_in():
+    """64 dimensions, random starts, SGD: the start can turn it, next to equal rates or by a lead."""
+    far = swing_by.order_in_sgd((0.05, 2.0), SEED, starts=3)
+    assert swing_by.larger_rate_first(far) == {0.05: (3, 3), 2.0: (3, 3)}
+    closed = swing_by.order_of_concepts((0.05, 2.0))
+    for sigma, at in far.items():  # the steps are converted to the flow's times
+        assert at.mean(0).tolist() == pytest.approx(closed[sigma], rel=0.35)
+    (near,) = swing_by.order_in_sgd((swing_by.CROSSING,), SEED, starts=8).values()
+    assert 0 < int((near[:, 0] < near[:, 1]).sum()) < 8
+    ahead = 0.01 * torch.eye(64, dtype=torch.float64)
+    ahead[0, 0] = 0.9  # the weaker concept starts half learned
+    x = swing_by.sb.Sim(swing_by.SETS["A"], (0.05, 0.05), 64).sample(500, torch.Generator().manual_seed(SEED))
+    loss = swing_by.sb.sample_loss(x, 128, torch.Generator().manual_seed(SEED))
+    first, second = swing_by._half_learned(ahead, loss).tolist()
+    assert first == 0 < second < float("inf")
+
+
 def test_the_stronger_signal_is_learned_first_and_equal_ones_together():
     first, second = zip(*(swing_by.order_of_concepts((0.05,), (mu, 2.0))[0.05] for mu in (1.0, 2.0, 3.0)))
     assert first[0] > second[0] and first[2] < second[2]
@@ -151,6 +189,19 @@ def test_starts_are_counted_by_what_their_errors_do():
     turning = 1 - t + 0.4 * torch.sin(2 * torch.pi * t) ** 2  # falls, rises, falls, rises, falls
     found = swing_by_starts._count(torch.stack([1 - t, turning, 0.5 + 0.5 * (1 - t)]))
     assert (found.rising, found.stays) == (1, 1) and found.descents[0] == 2
+
+
+def test_few_dimensions_are_as_many_as_concepts_and_ours(monkeypatch):
+    """The source's text, as we have it, names neither these dimensions nor these diversities."""
+    made, sim = [], swing_by.sb.Sim
+    monkeypatch.setattr(swing_by.sb, "Sim", lambda *of: made.append(of) or sim(*of))
+    found = swing_by_starts.few_dimensions(SEED, starts=2)
+    assert {(len(mu), sigma, dim) for mu, sigma, dim in made} == {
+        (s, swing_by.DIVERSITIES[:s], s) for s in (3, 4)
+    }
+    (claim,) = (c for c in claims_theory.CLAIMS if "sets B and C" in c.claim)
+    assert "source's signals" in claim.claim and "settings" not in claim.claim
+    assert "(ours)" in claim.judge(found)[0]
 
 
 def test_a_study_without_three_descents_says_so(monkeypatch):

@@ -8,7 +8,13 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from lcs_utils import features
 from lcs_utils.theory import feature_space, lcs, results, windows
-from lcs_utils.theory.approximate_cpc import approximate_cpc_errors, blockwise, coupled_family, cpc_errors_at
+from lcs_utils.theory.approximate_cpc import (
+    approximate_cpc_errors,
+    blockwise,
+    coupled_family,
+    cpc_errors_at,
+    ideal,
+)
 from lcs_utils.theory.cpc import ConditionalProjectiveComposition
 from lcs_utils.theory.distributions import GaussianMixture, gaussian
 from lcs_utils.theory.divergence import kl
@@ -60,6 +66,38 @@ def test_lemma_2_identity_is_exact_and_the_bound_holds():
     assert (
         lemma.errors.e1 + 2 * lemma.errors.e2 < lemma.divergence
     )  # and a smaller factor than |J| = 3 would be false
+
+
+@pytest.mark.parametrize("sigma", [0.2, 2.0])
+def test_lemma_2_at_noise_is_about_the_noised_distribution(sigma):
+    """KL by samples and by torch's formula; the LCS is the score of the law that it is measured against."""
+    family, M = coupled_family(0.4, 0.4)
+    lemma = results.lemma_2(family, M, (1, 2), JS, sigma)
+    p, local = (
+        results.full_joint(d).noised(sigma) for d in (family(frozenset((1, 2))), ideal(family, M, (1, 2)))
+    )
+    normal = [MultivariateNormal(d.mean, d.cov) for d in (p, local)]
+    assert lemma.divergence == pytest.approx(float(kl_divergence(*normal)), rel=1e-9)
+    x, zero = p.sample(20_000, generator()), torch.zeros(20_000, dtype=torch.float64)
+    numerical = (p.log_prob(x, zero) - local.log_prob(x, zero)).mean()
+    assert lemma.divergence == pytest.approx(float(numerical), rel=0.05)
+    assert lemma.identity == pytest.approx(lemma.divergence, abs=1e-11) and lemma.divergence < lemma.bound
+    x = family(frozenset((1, 2))).noised(sigma).sample(50, generator())
+    level = torch.full((50,), sigma, dtype=torch.float64)
+    lcs_score = local_conditional_score(family, x, level, lemma_1_subsets(M, 8, (1, 2)))
+    torch.testing.assert_close(lcs_score, local.score(x))
+
+
+def test_lemma_2_falls_with_noise_and_is_nothing_for_a_cpc():
+    family, M = coupled_family(0.4, 0.4)
+    at = [results.lemma_2(family, M, (1, 2), JS, sigma) for sigma in (0.0, 0.3, 1.0, 3.0, 10.0)]
+    for name in ("divergence", "bound"):
+        values = [getattr(lemma, name) for lemma in at]
+        assert all(later < earlier for earlier, later in zip(values, values[1:])) and values[-1] > 0.01
+    assert at[0] == results.lemma_2(family, M, (1, 2), JS)
+    assert max(results.lemma_2(*coupled_family(0.0, 0.0), (1, 2), JS, 0.5)[:3]) < 1e-12
+    with pytest.raises(ValueError, match="-1"):
+        results.lemma_2(family, M, (1, 2), JS, -1.0)
 
 
 def test_a_set_of_conditions_may_be_a_generator():

@@ -18,7 +18,7 @@ from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.clevr.shards import INDEX_STRIDE
 from lcs_utils.diffusion import add_noise, expand, from_uint8, loss_weight
 from lcs_utils.evaluation.family_grids import HELD_OUT
-from lcs_utils.experiments import EXP1, EXP3
+from lcs_utils.experiments import EXP1, EXP2, EXP3
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
 from lcs_utils.models.magnitude_preserving import renormalize_
 from lcs_utils.models.pipeline import ConditionalPipeline
@@ -26,7 +26,7 @@ from lcs_utils.models.unet import MCScale
 from lcs_utils.training import loop, rendered
 from lcs_utils.training import run as training
 from lcs_utils.training import state as parts
-from lcs_utils.training.data import Batch
+from lcs_utils.training.data import Batch, Data, draw
 
 CPU = torch.device("cpu")
 # EDM2's relative width of 0.05: the density t^gamma on [0, 1] has this standard deviation (eq. 126)
@@ -203,6 +203,13 @@ def test_what_lies_outside_the_image_is_0_and_adds_no_error():
         shouts.remove()
         state.objective.net.register_forward_hook(lambda net, given, out: out + 100)  # inside it counts
         assert bool((state.objective(x_t, sigma, batch)[1] > 2 * error).all())
+
+
+def test_exp_2_labels_one_object_of_an_image_and_any_of_them_at_the_next_visit():
+    one = Data(*(tensor[20:21] for tensor in tiny_data()))
+    labels = draw(one, EXP2, 60, torch.Generator().manual_seed(0)).cond.flatten(1)
+    assert labels.sum(1).tolist() == [1] * 60
+    assert (labels.sum(0) > 0).sum() == 3
 
 
 def test_training_scenes_are_those_of_seed_0_in_the_order_of_their_numbers(tmp_path, monkeypatch):

@@ -182,13 +182,19 @@ def test_claims_that_a_notebook_shows():
         "Claim 2": lambda v: v._make(sorted(gaps) for gaps in v),
         "Swing-by, one layer": lambda v: v._replace(gap_sgd=0.2),
         "Swing-by, two layers": lambda v: v._replace(errors=dict.fromkeys(v.errors, [*v.errors.values()][0])),
-        "Swing-by, order": lambda v: {sigma: (late, soon) for sigma, (soon, late) in v.items()},
+        "Swing-by, order": lambda v: {sigma: at.flip(1) for sigma, at in v.items()},
         "Figs. 2, 10": lambda v: {net: [r._replace(window=60.0) for r in rows] for net, rows in v.items()},
         "Fig. 6, abstract": lambda v: [r._replace(value=0.9, low=0.8, high=1.0) for r in v],
     }
     assert found["Fig. 6, abstract"].verdict == claims.PARTLY  # as one takes the word away
     for name in ("Claim 1", "Eq. (3)", "Corollary 1", *(name for name in worse if name.startswith("Swing"))):
         assert found[name].verdict == claims.YES
+    order = CLAIMS["Swing-by, order"]
+    starts = order.numbers("tiny")
+    assert "dimensions, SGD" in order.judge(starts)[0] and len(starts[0.05]) == 10  # not true by construction
+    least = {sigma: at for sigma, at in starts.items() if sigma < 1.2}  # one side of equal rates
+    assert order.judge(least)[1] == claims.PARTLY
+    assert order.judge({1.2: starts[1.2]})[1] == claims.NO  # nothing is settled
     diffusion = CLAIMS["Swing-by, a small diffusion model"]
     own = diffusion.numbers("tiny")
     assert diffusion.judge(own)[1] == found["Swing-by, a small diffusion model"].verdict == claims.NO

@@ -144,18 +144,21 @@ def lemma_2(
     M: Mapping[Any, tuple[int, ...]],
     J: Iterable,
     Js: Iterable[Iterable] | None = None,
+    sigma: float = 0.0,
     **sampling: Any,
 ) -> Lemma2:
-    """Lemma 2: KL(p(.|c_J) || p*(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS.
+    """Lemma 2: KL(p_t(.|c_J) || p*_t(.|c_J)) <= e1 + |J| e2 + e3, p* the law of the LCS, t = sigma^2 >= 0.
 
-    The suprema are over `Js` and J itself. The identity behind the bound, KL(p || prod q_k) = KL(p || prod
-    p_k) + sum_k KL(p_k || q_k), is returned too. Exact for Gaussians; mixtures need `sampling`, generator=
-    and optionally samples=, as in `kl`.
+    With noise the errors are those of Lemma 3 (App. C). The suprema are over `Js` and J itself. The identity
+    behind the bound, KL(p || prod q_k) = KL(p || prod p_k) + sum_k KL(p_k || q_k), is returned too. Exact for
+    Gaussians; mixtures need `sampling`, generator= and optionally samples=, as in `kl`.
     """
     J = check_conditions(J, M)
-    errors = approximate_cpc_errors(family, M, [J] if Js is None else [*check_sets(Js), J], **sampling)
-    e1, e2, e3 = cpc_errors_at(family, M, J, **sampling)
-    divergence = kl(full_joint(law(family, J)), full_joint(ideal(family, M, J)), **sampling).value
+    Js = [J] if Js is None else [*check_sets(Js), J]
+    errors = approximate_cpc_errors(family, M, Js, sigma, **sampling)
+    e1, e2, e3 = cpc_errors_at(family, M, J, sigma, **sampling)
+    p, local = (full_joint(d).noised(sigma) for d in (law(family, J), ideal(family, M, J)))
+    divergence = kl(p, local, **sampling).value
     return Lemma2(divergence, e1 + sum(e2) + e3, errors.e1 + len(J) * errors.e2 + errors.e3, errors)
 
 

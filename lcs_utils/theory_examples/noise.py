@@ -31,6 +31,46 @@ def lemma_2_by_coupling(couplings: Sequence[float]) -> list[results.Lemma2]:
     return [results.lemma_2(*approximate_cpc.coupled_family(c, c), (1, 2), SETS) for c in couplings]
 
 
+class AtNoise(NamedTuple):
+    """Lemma 2 at each noise level, and the local score's mean squared error E_{p_t} ||s - s_LCS||^2 there."""
+
+    lemmas: list[results.Lemma2]
+    score_errors: list[float]
+
+    @property
+    def curves(self) -> dict[str, list[float]]:
+        """Divergence, bound and score error, each by noise level."""
+        sides = {name: [getattr(of, name) for of in self.lemmas] for name in ("divergence", "bound")}
+        return sides | {"score_error": self.score_errors}
+
+
+def lemma_2_by_noise(coupling: float, sigmas: Sequence[float]) -> AtNoise:
+    """App. C: at high noise an LCS approximates better. Lemma 2 at J = {1, 2} and the local score's error."""
+    family, M = approximate_cpc.coupled_family(coupling, coupling)
+    truth, local = family(frozenset((1, 2))), results.full_joint(approximate_cpc.ideal(family, M, (1, 2)))
+    lemmas = [results.lemma_2(family, M, (1, 2), SETS, sigma) for sigma in sigmas]
+    errors = [results.relative_fisher_gaussian(truth.noised(s), local.noised(s)) for s in sigmas]
+    return AtNoise(lemmas, errors)
+
+
+def plot_lemma_2_by_noise(sigmas: Sequence[float], found: AtNoise) -> Figure:
+    """Left the divergence and its bound, right the error of the local score, by noise level."""
+    figure, (nats, score) = plt.subplots(1, 2, figsize=(8.4, 3.1))
+    red, blue = plotting.PALETTE["vermilion"], plotting.PALETTE["blue"]
+    curves = found.curves
+    nats.loglog(sigmas, curves["bound"], "--", color=red)
+    nats.loglog(sigmas, curves["divergence"], color=blue)
+    nats.text(sigmas[0], 1.15 * curves["bound"][0], "bound of Lemma 2", color=red, va="bottom")
+    nats.text(sigmas[0], 0.85 * curves["divergence"][0], "KL(exact, local)", color=blue, va="top")
+    nats.set(ylabel="nats", ylim=(None, 2.5 * curves["bound"][0]))
+    score.loglog(sigmas, curves["score_error"], color=blue)
+    score.set(ylabel=r"$E\,\|s-s_{LCS}\|^2$")
+    for axis in (nats, score):
+        axis.set(xlabel="noise level σ")
+        axis.set_xticks([0.1, 1, 10])
+    return figure
+
+
 def plot_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -> Figure:
     """Divergence of the local score's law from the truth, its exact sum and its bound, by coupling."""
     figure, axis = plt.subplots(figsize=(6.2, 3.2))

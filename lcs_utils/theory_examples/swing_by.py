@@ -4,7 +4,7 @@ Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. 
 `lcs_utils.swing_by`. Rates are the source's a_p, or a_p^2, which a rerun of its figures shows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -18,7 +18,8 @@ from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by import curves
 
 SETS = {"A": (1.0, 2.0), "B": (1.0, 1.5, 2.2), "C": (1.0, 1.5, 2.2, 2.7), "D": (0.7, 1.7, 3.0)}  # signals mu
-OWN_SIGMA = (0.05, 0.05, 0.05, 0.5)  # the source's diversities for up to four concepts (its App. E)
+# Choice: of up to four concepts; what we know of the source names none for sets B to D
+DIVERSITIES = (0.05, 0.05, 0.05, 0.5)
 ONE, TWO, TWO_SQUARED = "one layer, $a$", "two layers, $a$", "two layers, $a^2$"
 HUES = {ONE: "blue", TWO: "orange", TWO_SQUARED: "green"}
 RATES = {"a": 1, "a^2": 2}
@@ -164,11 +165,56 @@ def time_frames(found: Trajectories, name: str, moments: Sequence[int]) -> list[
 CROSSING = (0.05**2 + 1.5) ** 0.5  # sigma_1 at which a_1 = a_2 for mu = (1, 2) and sigma_2 = 0.05
 
 
+ORDER_SIGMAS = (0.05, 0.5, 1.0, 1.2, 1.3, 1.5, 2.0)  # diversities sigma_1 of concept 1, at mu = (1, 2)
+SCALE = 0.1  # of U at the start: w_pp(0) is near its square
+
+
+def order_in_sgd(
+    sigmas: Sequence[float], seed: int, signals: tuple[float, ...] = SETS["A"], starts: int = 10
+) -> dict[float, Float[Tensor, "starts 2"]]:
+    """When each of two concepts is half learned in the source's setting, by diversity sigma_1 of the first.
+
+    Two layers W = U U^T in 64 dimensions, U at random; SGD in batches of 128 of 5,000 samples per cluster, at
+    rate 0.1 for at most 40 epochs (arXiv 2410.08309). Times are the flow's: a step of L at rate r is 2 r.
+    Choice: the source's start is not known to us; U is normal, of size SCALE, as in `random_starts`.
+    """
+    found = {sigma: torch.zeros(starts, 2, dtype=torch.float64) for sigma in sigmas}
+    for sigma in sigmas:
+        sim = sb.Sim(signals, (sigma, 0.05), 64)
+        for k in range(starts):
+            generator = torch.Generator().manual_seed(1000 * seed + k)
+            U = SCALE / 8 * torch.randn(64, 64, generator=generator, dtype=torch.float64)
+            found[sigma][k] = _half_learned(U, sb.sample_loss(sim.sample(5000, generator), 128, generator))
+    return found
+
+
+def _half_learned(U: Tensor, loss: Callable[[Tensor], Tensor], rate: float = 0.1) -> Tensor:
+    """When w_11 and w_22 of W = U U^T reach 1/2 under SGD on `loss` of W."""
+    W = []
+    for U in sb.descend(U, lambda U: loss(U @ U.T), rate, 40 * 2 * 5000 // 128):
+        W.append((U @ U.T)[:2, :2])
+        if bool((torch.stack(W).diagonal(dim1=1, dim2=2).amax(0) >= 0.5).all()):
+            break
+    return curves.learning_times(torch.stack(W), 2 * rate * torch.arange(len(W), dtype=torch.float64), 2)
+
+
+def larger_rate_first(found: dict[float, Float[Tensor, "starts 2"]]) -> dict[float, tuple[int, int]]:
+    """By sigma_1: in how many starts the concept of the larger rate is learned first, and of how many."""
+    return {
+        sigma: (int(((at[:, 0] < at[:, 1]) == (sigma > CROSSING)).sum()), len(at))
+        for sigma, at in found.items()
+    }
+
+
 def order_of_concepts(
     sigmas: Sequence[float], signals: tuple[float, ...] = SETS["A"]
 ) -> dict[float, tuple[float, float]]:
-    """When each of two concepts is half learned, by diversity sigma_1 of the first; two layers, rates a."""
-    times, start = torch.linspace(0, 20, 401, dtype=torch.float64), 1e-3 * torch.eye(2, dtype=torch.float64)
+    """The same in two dimensions: w_pp is a logistic function of rate 2 a_p, whatever the other does.
+
+    From W(0) = SCALE^2 I nothing couples, so the larger rate is first by construction: an explanation of
+    `order_in_sgd`, no evidence.
+    """
+    times, start = torch.linspace(0, 20, 401, dtype=torch.float64), SCALE**2 * torch.eye(2).double()
     found = {}
     for sigma in sigmas:
         rates = sb.Sim(signals, (sigma, 0.05), 2).rates
@@ -178,12 +224,18 @@ def order_of_concepts(
     return found
 
 
-def plot_order(found: dict[float, tuple[float, float]]) -> Figure:
-    """The two learning times against sigma_1, and the predicted crossing."""
+def plot_order(
+    found: dict[float, tuple[float, float]], in_sgd: dict[float, Float[Tensor, "starts 2"]]
+) -> Figure:
+    """The two learning times against sigma_1 (lines: two dimensions; dots: SGD), and the crossing."""
     figure, axis = plt.subplots(figsize=(5.8, 3))
     first, second = zip(*found.values(), strict=True)
-    axis.plot(list(found), first, "o-", color=plotting.PALETTE["orange"])
-    axis.plot(list(found), second, "s-", color=plotting.PALETTE["blue"])
+    axis.plot(list(found), first, color=plotting.PALETTE["orange"])
+    axis.plot(list(found), second, color=plotting.PALETTE["blue"])
+    for sigma, at in in_sgd.items():
+        for times, offset, hue in zip(at.T, (-0.012, 0.012), ("orange", "blue")):
+            place = [sigma + offset] * len(times)
+            axis.plot(place, times, "o", ms=3, alpha=0.6, color=plotting.PALETTE[hue])
     axis.axvline(CROSSING, color="black", ls=":")
     axis.text(2.05, first[-1], "concept 1", color=plotting.PALETTE["orange"], va="center")
     axis.text(2.05, second[-1], "concept 2", color=plotting.PALETTE["blue"], va="center")

@@ -16,7 +16,7 @@ from lcs_utils import plotting
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by.curves import count_descents, rise
-from lcs_utils.theory_examples.swing_by import OWN_SIGMA, RATES, SETS
+from lcs_utils.theory_examples.swing_by import DIVERSITIES, RATES, SETS
 
 # U normal; |U|, whose couplings are positive and larger: shrunk to the normal size, and as they are
 KINDS = ("normal", "small positive", "positive")
@@ -76,13 +76,18 @@ def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
     return Starts(counts, max(triples, key=rise))
 
 
-def own_settings(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
-    """The source's own settings, d = s and its diversities (its App. E): positive starts of sets B to D."""
+def few_dimensions(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
+    """Positive starts of the source's signals, sets B to D (arXiv 2410.08309), in d = s dimensions.
+
+    Choice: d = s and DIVERSITIES are ours; what we know of the source names neither for these sets.
+    """
     moments = torch.cat([torch.zeros(1), torch.logspace(-4, 0, 250)]).double()
     found = {}
-    for name, rate in progress([(name, rate) for name in "BCD" for rate in RATES], "the source's settings"):
+    for name, rate in progress(
+        [(name, rate) for name in "BCD" for rate in RATES], "as many dimensions as concepts"
+    ):
         mu, power = SETS[name], RATES[rate]
-        sim = sb.Sim(mu, OWN_SIGMA[: len(mu)], len(mu))
+        sim = sb.Sim(mu, DIVERSITIES[: len(mu)], len(mu))
         begin = sb.random_starts(starts, len(mu), 0.1, torch.Generator().manual_seed(seed), True)
         times = moments * 12 / float(sim.rates.min()) ** power
         flow = sb.two_layer_flow(begin, sim.rates**power, times)
