@@ -10,7 +10,7 @@ import pytest
 
 import run
 from lcs_utils import nets, notebook_values, notebooks, paths
-from lcs_utils.evaluation import readme
+from lcs_utils.evaluation import claims, readme
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
 from lcs_utils.training.command import chosen
@@ -111,6 +111,17 @@ def test_its_numbers_are_those_of_the_rows():
     assert readme.filled_in(TEXT, readme.blocks()) == TEXT, "run python -m lcs_utils.evaluation.readme"
     with pytest.raises(ValueError, match="README.md needs one <!-- verdict: begin -->"):
         readme.filled_in("no markers", {"verdict": "1"})
+
+
+def test_the_verdict_says_how_many_checks_are_on_extra_objects():
+    kinds = [claims.YES, claims.NO, claims.NO, claims.UNDECIDED, claims.OPEN]
+    found = [claims.Verdict(f"claim {i}", "", "", kind, "") for i, kind in enumerate(kinds)]
+    said = readme.verdict_of(found, {"claim 1", "claim 3", "not asked"}, 7)
+    assert " ".join(said.split()) == (
+        "5 checks on nets: **1 reproduced, 0 partly, 2 not, 1 undecided, 1 untested**. 2 of these are on "
+        "objects that nobody asked for: 0 reproduced, 1 not, 1 undecided (05). Another 7 have no null."
+    )
+    assert max(map(len, said.splitlines())) <= readme.WIDTH
 
 
 def test_a_changed_row_changes_a_finding():

@@ -8,7 +8,7 @@ import argparse
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +19,13 @@ from lcs_utils.evaluation import (
     by_eye,
     color_generalization,
     color_rates,
+    extra_objects,
     flow_and_sde,
     hand_counts,
     net_locality,
 )
-from lcs_utils.evaluation.claims import KINDS, PARTLY, YES, say_interval
-from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, Falling, composes, falling, falls, told
+from lcs_utils.evaluation.claims import KINDS, PARTLY, YES, Verdict, say_interval
+from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, Falling, composes, extras, falling, falls, told
 from lcs_utils.evaluation.locality_above_null import K, above_null, ranked
 from lcs_utils.evaluation.more_training import along_training, without_extras
 from lcs_utils.evaluation.notebook_claims import cosines, decided, of_nets_and_exact
@@ -232,12 +233,24 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     ]
 
 
+def verdict_of(of_nets: Sequence[Verdict], on_extras: Collection[str], without_null: int) -> str:
+    """How the checks come out, and of these the claims in `on_extras`, on objects that nobody asked for."""
+    judged = Counter(v.verdict for v in of_nets)
+    lines = ", ".join(f"{judged[kind]} {kind}" for kind in KINDS).replace("not reproduced", "not")
+    extra = [v.verdict for v in of_nets if v.claim in on_extras]
+    words = (
+        f"{len(of_nets)} checks on nets: **{lines}**. {len(extra)} of these are on objects that nobody asked "
+        f"for: {extra_objects.counted(extra)} (05). Another {without_null} have no null."
+    )
+    return textwrap.fill(words, WIDTH, break_on_hyphens=False)
+
+
 def blocks(preset: str = "tiny") -> dict[str, str]:
     """{marker: Markdown} of everything measured in the README."""
     old, large = read_rows(told_path(preset)), read_rows(rows_path("small"))
     before = verdicts(old, told(preset))
-    judged = Counter(v.verdict for v in of_nets_and_exact(decided(preset))[0])
-    lines = ", ".join(f"{judged[kind]} {kind}" for kind in KINDS).replace("not reproduced", "not")
+    of_nets = of_nets_and_exact(decided(preset))[0]
+    on_extras = {claim.claim for claim in extras(preset)}
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
     found = [
         f"- **{titles[of.kind]}.** {of.words} ({', '.join(of.notebook.split())})"
@@ -245,7 +258,7 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     ]
     wrapped = [textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for words in found]
     return {
-        "verdict": f"{judged.total()} checks on nets: **{lines}**. Another {len(before)} have no null.",
+        "verdict": verdict_of(of_nets, on_extras, len(before)),
         "findings": "\n".join(wrapped),
     }
 
