@@ -89,7 +89,8 @@ Markdown(report.cosine_table(rows, twins))
 # projective composition, 01) whose background is independent between the blocks this holds in the denoiser
 # itself; on a correlated background the sum is wrong and the local score is not (01b). A ring marks the
 # largest K in training. A net that hardly hears its conditions is additive too, so the size of the effect
-# stands beside it. The three panels of additivity share one axis.
+# stands beside it. The panels of additivity share one axis. Nets are named in the order in which their
+# curves end at the right.
 
 # %%
 nets = report.curves(rows, "32 px", "location")
@@ -98,7 +99,7 @@ said = report.numbers(rows, nets, "additivity", net_features.KS)
 path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, files)
 
 # %% [markdown]
-# The same at 64 px, where pictures are cleaner, and for colors, which belong to no place. The color net's
+# The same at 64 px, where pictures are cleaner, and below for colors, which belong to no place. The color net's
 # differences all point one way (Fig. 11): told any color it adds an object, and of three colors about two
 # are followed (notebook 08). Even so, on noise at $\sigma$ = 2 and up to the three it saw, it is more
 # additive than an untrained net, and than its controls, told one color or of one object. On renders this
