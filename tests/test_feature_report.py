@@ -119,6 +119,7 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     assert feature_report.curves(rows, kind="color") == []
     table = feature_report.markdown(rows, curves)
     assert table.count("\n") == 5 and table.count("(-2.00, -2.00) |") == table.count("(0.25, 0.25) |") == 3
+    assert table.count("| 0.50 (0.60) | 0.90 (0.50) |") == 3  # overlap and probe, each beside its control
     assert "–" not in feature_report.by_noise(rows, curves)
     figure = feature_figures.plot_additivity(rows, curves, KS)
     assert [axes.get_title() for axes in figure.axes][2] == "denoiser D"
