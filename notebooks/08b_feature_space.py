@@ -89,7 +89,8 @@ Markdown(report.cosine_table(rows, twins))
 # projective composition, 01) whose background is independent between the blocks this holds in the denoiser
 # itself; on a correlated background the sum is wrong and the local score is not (01b). A ring marks the
 # largest K in training. A net that hardly hears its conditions is additive too, so the size of the effect
-# stands beside it. The three panels of additivity share one axis.
+# stands beside it. The panels of additivity share one axis. Nets are named in the order in which their
+# curves end at the right.
 
 # %%
 nets = report.curves(rows, "32 px", "location")
@@ -98,7 +99,7 @@ said = report.numbers(rows, nets, "additivity", net_features.KS)
 path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, files)
 
 # %% [markdown]
-# The same at 64 px, where pictures are cleaner, and for colors, which belong to no place. The color net's
+# The same at 64 px, where pictures are cleaner, and below for colors, which belong to no place. The color net's
 # differences all point one way (Fig. 11): told any color it adds an object, and of three colors about two
 # are followed (notebook 08). Even so, on noise at $\sigma$ = 2 and up to the three it saw, it is more
 # additive than an untrained net, and than its controls, told one color or of one object. On renders this
@@ -121,12 +122,19 @@ said = report.numbers(rows, nets + large, "own_share", net_features.REMOVALS)
 path = plotting.save_figure(figure, "feature_own_share", preset, said, seed, files)
 
 # %% [markdown]
-# All of it in one table, controls in brackets. Where own share is no better than with permuted labels, a
-# net says nothing about single conditions. For additivity these are an easy control, mostly far below
-# zero: below zero the sum of the answers to each is worse than no answer.
+# As a table, controls in brackets, for the first training of each net at 64 px. *Overlap*: how far two
+# conditions' mean differences use the same features (0: none shared, 1: all alike). Its control turns them
+# all by one random rotation, which keeps their cosines: a smaller overlap than that means features of their
+# own. *Probe*: how often a linear readout of a layer's mean over places tells whether a condition is present
+# (present and absent weigh the same). It is fitted on no more conditions than in training and tested on six;
+# its control is fitted on shuffled labels, which is chance, one half.
+#
+# Where own share is no better than with permuted labels, a net says nothing about single conditions. For
+# additivity these are an easy control, mostly far below zero: below zero the sum of the answers to each is
+# worse than no answer.
 
 # %%
-Markdown(report.markdown(rows, nets + large))
+Markdown(report.markdown(rows, [curve for curve in large if "seed" not in curve.net]))
 
 # %% [markdown]
 # ## At other noise, and on pictures

@@ -23,7 +23,7 @@
 # somewhat more of this than the other one (*own part*; chance is one half) when the word is deleted from the
 # prompt, and so from the pooled embedding, which has no place. It gets most when the pooled embedding keeps
 # the word. T2's words do so less in either case: conditional locality in pixels is weaker where composition
-# fails. A map like the paper's does not show this.
+# fails.
 #
 # `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (7 GB in half precision, 14 GB on a CPU: run the
 # `hf download` that the error names; its pictures and maps take hours on a CPU, or use `device="cuda"` with
@@ -78,8 +78,9 @@ Markdown(report.success_words(rows))
 # at least twice as strongly as the next-ranked word. Of several such sets we take that with the
 # largest ratio. A place has the color of its strongest dominant word, pale if others dominate with it. In the
 # first picture, which has two cyan objects for the one asked for, places at the red object mostly hear red.
-# At the cyan ones many hear cyan, but so does the floor. At the highest noise "none" or a word of the whole
-# picture covers nearly all. The color of a single object is heard on the floor, too.
+# At the cyan ones many hear cyan, but so does the floor. At the highest noise, in the prompts of two objects,
+# "none" or a word of the whole picture covers nearly all. The single object's color is heard at the object
+# then; at lower noise, on the floor, too.
 
 # %%
 settings = study.at, study.steps, study.guidance

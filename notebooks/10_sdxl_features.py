@@ -58,10 +58,11 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# The paper finds blocks: related words attend alike, others less so. So do we, but under either baseline much
-# of that is there before any training (second table): minus the mean, all of it in the down blocks and most
-# in the mid block below the highest noise. (A kind's words also stand at the same place of their prompts.) What
-# stands here is of one draw of noise; `figures/tiny/verdicts.md` judges the mid block by eight.
+# The paper finds blocks: related words attend alike, others less so. So do we, but much of that is there before
+# any training: minus the mean, all of it in the down blocks (second table) and most of it in the mid block
+# (third table); minus "", in the mid block, little of it at the highest noise. (A kind's words also stand at
+# the same place of their prompts.) The figure and the first two tables are of one draw of noise, the third of
+# eight, which `figures/tiny/verdicts.md` judges.
 # Orthogonal concepts would show neither purple nor orange between kinds. The mean cosine hides both, because
 # they cancel. With the mean over prompts subtracted it even follows from the number of prompts alone, if the
 # differences then have equal length. So the mean absolute cosine stands beside it.
@@ -76,6 +77,8 @@ Markdown(report.cosine_words(said, len(study.singles)))
 # %%
 nets = {"model": found} | ({"untrained": kinds.of_untrained(study, seed)} if model == "standin" else {})
 Markdown(kinds.table(nets, study.singles))
+# %%
+Markdown(report.block_words(rows) if model == "standin" else "Blocks over draws: only of the small model.")
 
 # %% [markdown]
 # ## Composite prompts at a word (App. G)
@@ -165,5 +168,8 @@ print({word: round(float(map_.mean()), 4) for word, map_ in zip(without, heard)}
 
 # %%
 report.check_controls(rows, report.ATTENDED)
+shares = kinds.before_training(rows)
+assert all(share > 0.5 for (baseline, _), share in shares.items() if baseline == "mean")
+assert shares["empty", max(sigma for _, sigma in shares)] < 0.25
 assert all(len(of) == len(study.singles) + 1 for of in found.values())
 print("There is a map for each prompt; shuffled ones know nothing of the masks.")

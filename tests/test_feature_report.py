@@ -119,6 +119,7 @@ def test_curves_tables_and_figures_show_what_has_rows(rows):
     assert feature_report.curves(rows, kind="color") == []
     table = feature_report.markdown(rows, curves)
     assert table.count("\n") == 5 and table.count("(-2.00, -2.00) |") == table.count("(0.25, 0.25) |") == 3
+    assert table.count("| 0.50 (0.60) | 0.90 (0.50) |") == 3  # overlap and probe, each beside its control
     assert "–" not in feature_report.by_noise(rows, curves)
     figure = feature_figures.plot_additivity(rows, curves, KS)
     assert [axes.get_title() for axes in figure.axes][2] == "denoiser D"
@@ -156,6 +157,42 @@ def test_panels_of_additivity_share_one_axis_that_says_what_it_is(rows):
         assert panels[0].get_ylim()[0] == pytest.approx(lowest, rel=0.05)
         assert "logarithmic below −1" in panels[0].get_ylabel()
         assert panels[3].get_ylim() != panels[0].get_ylim()
+
+
+def test_additivity_tells_every_kind_of_net_apart_in_rows_of_places_and_of_colors():
+    """In a row each kind has its own color, or dashes and a hollow marker; names are in the ends' order."""
+    named = [net for net in feature_labels.NAMES if net != "exp2/unit"]
+    planted = {f"{net}, 64 px": (0.9 - 0.1 * i, 0.5, 0.2) for i, net in enumerate(named)}
+    planted["exp1_seed1, 64 px"] = (0.85, 0.5, 0.2)
+    rows = feature_rows(planted)
+    figure = feature_figures.plot_additivity(rows, feature_report.curves(rows, "64 px"), KS)
+    assert (
+        len(figure.axes) == 8
+        and len({axes.get_ylim() for axes in figure.axes if axes.get_legend() is None}) == 1
+    )
+    legends = [figure.axes[i].get_legend() for i in (3, 7)]
+    assert [legend.get_title().get_text() for legend in legends] == [
+        "told places, 64 px",
+        "told colors, 64 px",
+    ]
+    for legend, colored in zip(legends, (False, True), strict=True):
+        names = [text.get_text().replace("\n", " ") for text in legend.get_texts()]
+        kinds = [feature_labels.NAMES[net] for net in named if feature_labels.of_colors(net) is colored]
+        assert sorted(names) == sorted(
+            [*kinds, "K in training"]
+        )  # the second training of Exp. 1 is no other kind
+        lines = legend.get_lines()[:-1]
+        assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == len(lines)
+        assert len({(line.get_marker(), line.get_markerfacecolor()) for line in lines}) == len(lines)
+    effect = {"Exp. 1": 0.5, "Exp. 2": 0.3}
+    raised = [
+        row._replace(value=effect.get(feature_labels.kind_label(row.net), 0.1))
+        if row.measure == "effect"
+        else row
+        for row in rows
+    ]
+    figure = feature_figures.plot_additivity(raised, feature_report.curves(rows, "64 px"), KS)
+    assert [text.get_text() for text in figure.axes[3].get_legend().get_texts()][:2] == ["Exp. 1", "Exp. 2"]
 
 
 def test_every_kind_of_cause_has_a_marker_of_its_own(rows):

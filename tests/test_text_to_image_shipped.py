@@ -180,6 +180,22 @@ def test_blocks_as_rows_tell_kinds_from_words_of_their_own_at_every_noise_level(
     assert [found[0.1, of].value for of in ("empty", "mean:")] == pytest.approx([0, 0], abs=1e-4)
     with pytest.raises(ValueError, match="draws"):
         kinds.block_rows("planted", None, prompts.SMALL, draws=1)
+    trained = [row._replace(net="t1", value=row.value * (row.sigma > 1)) for row in rows]  # none at low noise
+    halved = [row._replace(net="untrained", value=row.value / 2) for row in rows]
+    both = [*trained, *halved, rows[0]._replace(net="t1", measure="AUC", value=9.0)]
+    assert kinds.before_training(both)["mean", 9.0] == pytest.approx(0.5)
+    said = report.block_words(both).splitlines()
+    assert "over 3 draws of noise (intervals" in said[0] and said[2].startswith(
+        "| net | baseline | σ = 9 | σ = 0.1"
+    )
+    assert [line.partition(" | ")[0] for line in said[4:7]] == [
+        "| model",
+        "| untrained",
+        "| untrained, as a share",
+    ]
+    assert said[6] == "| untrained, as a share | empty | 50% | – |"
+    with pytest.raises(ValueError, match="no rows of kinds of untrained: `python -m"):
+        report.block_words(trained)
 
 
 def test_a_prompt_is_itself_from_the_same_noise_and_not_from_chance():

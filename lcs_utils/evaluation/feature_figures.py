@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_causal_report import CONTROLS, causes
-from lcs_utils.evaluation.feature_labels import Curve, hue, label, marker
+from lcs_utils.evaluation.feature_labels import Curve, hue, kind_label, label, marker, of_colors
 from lcs_utils.evaluation.feature_matrices import CosineRow
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
@@ -24,15 +25,18 @@ from lcs_utils.evaluation.feature_report import (
     pick,
 )
 from lcs_utils.evaluation.net_features import FeatureRow
-from lcs_utils.evaluation.sizes import bare
-from lcs_utils.plotting import GRAY, PALETTE
+from lcs_utils.evaluation.sizes import bare, size_of
+from lcs_utils.plotting import GRAY, MARKERS, PALETTE
 
 
 def _line(curve: Curve) -> dict[str, str]:
-    """A curve's look: untrained nets are dotted, those told colors dash-dotted, one object dashed."""
-    mark = marker(curve.net)
-    dashes = {"o": "-", "d": "--", "s": "-."}[mark] if curve.trained else ":"
-    return {"color": curve.color, "ls": dashes, "marker": mark}
+    """A curve's look: dotted if untrained, dashed with hollow diamonds if of one object; otherwise each color
+    has a marker of its own.
+    """
+    if marker(curve.net) == "d":
+        return {"color": curve.color, "ls": "--", "marker": "d", "mfc": "white"}
+    mark = MARKERS.get(curve.color, "o")
+    return {"color": curve.color, "ls": "-" if curve.trained else ":", "marker": mark}
 
 
 def plot_cosines(
@@ -99,48 +103,74 @@ def plot_cosines(
 
 def plot_additivity(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:
     """F2 against K: encoder layers, decoder layers and the denoiser, then the size of the effect; the trained
-    K is marked on each curve.
+    K is marked on each curve. Nets told places are in one row of panels, nets told colors in another, each
+    with names in the order in which its curves end at the right.
 
-    Choice: additivity is linear from -1 to 1 and logarithmic below, alike in all three panels.
+    Choice: additivity is linear from -1 to 1 and logarithmic below, alike in all its panels.
     """
-    figure, axes = plt.subplots(1, 4, figsize=(9.8, 3.6), sharex=True)
-    for curve in curves:
-        for panel, (part, measure) in zip(
-            axes, [*((part, "additivity") for part in PARTS), ("denoiser", "effect")], strict=True
-        ):
-            found = [pick(rows, curve.net, measure, k, part) for k in ks]
-            value, low, high = np.array([row[-3:] for row in found]).T
-            panel.plot(ks, value, ms=4, label=curve.label, **_line(curve))
-            panel.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
-            if curve.trained in ks:
-                at = list(ks).index(curve.trained)
-                panel.plot(
-                    ks[at], value[at], marker(curve.net), color=curve.color, mec="black", ms=7, zorder=5
-                )
-    lowest = min(-1.0, *(panel.dataLim.y0 for panel in axes[:3]))
-    ticks = [tick for tick in (1, 0.5, 0, -0.5, -1, -3, -10, -30, -100) if tick > 1.2 * lowest]
-    for panel, part in zip(axes, PARTS):
-        panel.axhline(1, color="0.5", lw=1)
-        panel.axhline(0, color="0.8", lw=1)
-        panel.axhline(-1, color="0.8", lw=1, ls="--")
-        panel.set_yscale("symlog", linthresh=1, linscale=1.5)
-        panel.set(
-            ylim=(1.2 * lowest, 1.25), title="denoiser D" if part == "denoiser" else f"{part} layers, mean"
-        )
-        panel.set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks], minor=False)
-        panel.minorticks_off()
-    axes[0].set_ylabel("additivity $R^2(K)$\nlogarithmic below −1 (dashed)")
-    axes[3].set(title="size of the effect in D", ylabel="rms of D(C) − D({})", yscale="log")
-    for panel in axes:
+    told = {"places": [c for c in curves if not of_colors(c.net)]}
+    told |= {"colors": [c for c in curves if of_colors(c.net)]}
+    told = {condition: of for condition, of in told.items() if of}
+    measures = [*((part, "additivity") for part in PARTS), ("denoiser", "effect")]
+    size = (9.8, 0.7 + 2.4 * len(told))
+    figure, panels = plt.subplots(len(told), len(measures), figsize=size, sharex=True, squeeze=False)
+    for line, (condition, of) in zip(panels, told.items(), strict=True):
+        for panel, (part, measure) in zip(line, measures, strict=True):
+            ends = [_additivity_curve(panel, rows, curve, part, measure, ks) for curve in of]
+        _name_curves(line[-1], [curve for _, curve in sorted(zip(ends, of), reverse=True)], condition)
+        line[0].set_ylabel("additivity $R^2(K)$\nlogarithmic below −1 (dashed)")
+        line[-1].set(ylabel="rms of D(C) − D({})", yscale="log")
+    lowest = min(-1.0, *(panel.dataLim.y0 for panel in panels[:, :-1].flat))
+    for panel in panels[:, :-1].flat:
+        _additivity_axis(panel, lowest)
+    for panel in panels[:, 1:-1].flat:
+        panel.tick_params(labelleft=False)  # as at the left
+    titles = [f"{part}, mean" for part in PARTS[:2]] + ["denoiser D", "size of the effect"]
+    for panel, title in zip(panels[0], titles, strict=True):
+        panel.set_title(title)
+    for panel in panels[-1]:
         panel.set(xlabel="K conditions", xticks=list(ks))
-    kinds = {}  # trainings of one kind look alike and share an entry
-    for line, words in zip(*axes[0].get_legend_handles_labels(), strict=True):
-        kinds.setdefault((line.get_color(), line.get_marker(), line.get_linestyle()), (line, words))
-    lines, words = map(list, zip(*kinds.values(), strict=True))
-    lines.append(plt.Line2D([], [], color="0.6", ls="", marker="o", mec="black", ms=7))
-    words.append("K in training")
-    figure.legend(lines, words, loc="outside lower center", ncols=6 if len(words) < 7 else 4, fontsize=9)
     return figure
+
+
+def _additivity_curve(
+    axes: Axes, rows: Sequence[FeatureRow], curve: Curve, part: str, measure: str, ks: Sequence[int]
+) -> float:
+    """Draw a net's measure against K with its band, the trained K marked; its last value."""
+    value, low, high = np.array([pick(rows, curve.net, measure, k, part)[-3:] for k in ks]).T
+    look = _line(curve)
+    axes.plot(ks, value, ms=4.5, **look)
+    axes.fill_between(ks, low, high, color=curve.color, alpha=0.2, lw=0)
+    if curve.trained in ks:
+        at = list(ks).index(curve.trained)
+        axes.plot(ks[at], value[at], look["marker"], color=curve.color, mec="black", ms=7.5, zorder=5)
+    return float(value[-1])
+
+
+def _additivity_axis(axes: Axes, lowest: float) -> None:
+    """Make y linear from -1 to 1, logarithmic down to `lowest`, with lines at 1, 0 and -1."""
+    ticks = [tick for tick in (1, 0.5, 0, -0.5, -1, -3, -10, -30, -100) if tick > 1.2 * lowest]
+    axes.axhline(1, color="0.5", lw=1)
+    axes.axhline(0, color="0.8", lw=1)
+    axes.axhline(-1, color="0.8", lw=1, ls="--")
+    axes.set_yscale("symlog", linthresh=1, linscale=1.5)
+    axes.set(ylim=(1.2 * lowest, 1.25))
+    axes.set_yticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks], minor=False)
+    axes.minorticks_off()
+
+
+def _name_curves(axes: Axes, curves: Sequence[Curve], told: str) -> None:
+    """Name a row's curves at its right, in order, other trainings of one kind once; a size that all have
+    stands in the heading.
+    """
+    sizes, names = {size_of(curve.net) for curve in curves}, {}
+    for curve in curves:
+        name = kind_label(curve.net) + f", {size_of(curve.net)}" * (len(sizes) > 1)
+        names.setdefault(textwrap.fill(name, 17), plt.Line2D([], [], ms=5.5, **_line(curve)))
+    names["K in training"] = plt.Line2D([], [], color="0.6", ls="", marker="o", mec="black", ms=7.5)
+    heading = ", ".join([f"told {told}", *(sizes if len(sizes) == 1 else ())])
+    style = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "alignment": "left", "handlelength": 2.6}
+    axes.legend(list(names.values()), list(names), title=heading, fontsize=9, title_fontsize=9, **style)
 
 
 def plot_own_share(rows: Sequence[FeatureRow], curves: Sequence[Curve], ks: Sequence[int]) -> Figure:

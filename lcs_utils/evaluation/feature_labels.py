@@ -76,6 +76,12 @@ def label(name: str) -> str:
     return f"{words}{name[len(net) :]}"
 
 
+def kind_label(name: str) -> str:
+    """A net in words, whichever training and size; your own nets by name."""
+    first, _ = _first(bare(name))
+    return NAMES.get(first, bare(name))
+
+
 def hue(name: str) -> str:
     """A net's color; gray for nets of your own."""
     first, _ = _first(bare(name))

@@ -253,8 +253,8 @@ def by_noise(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
 
 
 def markdown(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
-    """F1 to F4 and F6 of every net as a Markdown table, with controls in brackets: labels permuted, random
-    vectors; for the overlap the same vectors rotated; for the probe labels shuffled; the effect has none.
+    """F2 to F4 and F6 of nets as a Markdown table (F1: `cosine_table`), with controls in brackets: labels
+    permuted, random vectors; for the overlap the same vectors rotated; for the probe labels shuffled.
     """
 
     def said(net: str, measure: str, k: int, part: str, controls: Sequence[str], **more) -> str:
@@ -263,21 +263,17 @@ def markdown(rows: Sequence[FeatureRow], of: Sequence[Curve]) -> str:
         return f"{values[0]:.2f} ({inside})" if inside else f"{values[0]:.2f}"
 
     lines = [
-        "| net | cosine, encoder (permuted, random) | cosine, decoder | overlap, decoder (rotated) "
-        "| probe at K = 6, decoder (shuffled) | additivity of D, K = 3 (permuted, random) "
-        "| own share in D, K = 4 (permuted, random) | effect, K = 3 |",
-        "|---|---|---|---|---|---|---|---|",
+        "| net | overlap, decoder (rotated) | probe at K = 6, decoder (shuffled) "
+        "| additivity of D, K = 3 (permuted, random) | own share in D, K = 4 (permuted, random) |",
+        "|---|---|---|---|---|",
     ]
     for curve in of:
         net, both = curve.net, ("permuted", "random")
         cells = [
-            said(net, "cosine_abs", 1, "encoder", both),
-            said(net, "cosine_abs", 1, "decoder", both),
             said(net, "overlap", 1, "decoder", ("rotated",)),
             said(net, "probe", 6, "decoder", ("permuted",), reading="mean"),
             said(net, "additivity", 3, "denoiser", both),
             said(net, "own_share", 4, "denoiser", both),
-            f"{pick(rows, net, 'effect', 3).value:.3f}",
         ]
         lines.append(f"| {curve.label} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -15,8 +15,9 @@ ALT = {
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
         "each place by its strongest dominant word, pale where others dominate with it. Of two objects, "
-        "red, yellow and pale purple lie about their objects, and pale cyan over floor and wall; brown, of "
-        "a single object, covers most of the picture, night nearly all of it at the highest noise."
+        "red, yellow and pale purple lie about their objects, and pale cyan over floor and wall; at the "
+        "highest noise none or night covers nearly all. Brown, of a single object, lies at it there, and "
+        "below covers most of the picture."
     ),
     "word_to_mask": (
         "How well the influence of a word finds its own object's mask, for four ways to take the word "

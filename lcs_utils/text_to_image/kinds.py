@@ -2,6 +2,7 @@
 G)."""
 
 from collections.abc import Mapping, Sequence
+from math import nan
 
 import torch
 
@@ -54,9 +55,36 @@ def block_rows(net: str, denoiser: PromptDenoiser, study: Study, draws: int = DR
                 within, between = within_and_between(found, study.singles, sigma, "mid", baseline)
                 values.setdefault((sigma, baseline), []).append(within - between)
     return [
-        truth.mean_row(net, "kinds", f"{baseline}: within minus between, mid block", "", sigma, of)
+        truth.mean_row(net, "kinds", _case(baseline), "", sigma, of)
         for (sigma, baseline), of in values.items()
     ]
+
+
+def _case(baseline: str) -> str:
+    return f"{baseline}: within minus between, mid block"
+
+
+def stored_blocks(rows: Sequence[truth.Row], net: str) -> dict[tuple[str, float], truth.Row]:
+    """{(baseline, sigma): row} of a net's `block_rows` among stored rows, high noise first. Raises ValueError
+    if there are none.
+    """
+    found = {
+        (baseline, row.sigma): row
+        for baseline in BASELINES
+        for row in sorted(rows, key=lambda row: -row.sigma)
+        if (row.net, row.measure, row.case) == (net, "kinds", _case(baseline))
+    }
+    if not found:
+        raise ValueError(f"no rows of kinds of {net}: `{truth.COMMAND}`")
+    return found
+
+
+def before_training(rows: Sequence[truth.Row], net: str = "t1") -> dict[tuple[str, float], float]:
+    """{(baseline, sigma): the mid block's difference of kinds in an untrained net, as a share of a net's},
+    nan where that is none.
+    """
+    own, bare = (stored_blocks(rows, name) for name in (net, "untrained"))
+    return {at: bare[at].value / row.value if row.value > 0 else nan for at, row in own.items()}
 
 
 def table(nets: Mapping[str, Attended], singles: Sequence[Prompt]) -> str:

@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from lcs_utils.plotting import image_grid
-from lcs_utils.text_to_image import structure, success, truth
+from lcs_utils.text_to_image import kinds, structure, success, truth
 from lcs_utils.text_to_image.adapter import ABLATIONS, PromptDenoiser
 from lcs_utils.text_to_image.captions import Scene, caption, held_out
 from lcs_utils.text_to_image.figures import BASELINES, PARTS, Parted, part_maps
@@ -176,6 +176,29 @@ def cosine_words(said: dict, prompts: int) -> str:
         f"cosine of -1/{prompts - 1} = {least:.2f}, whatever they are, and a mean absolute one of at least "
         f"{-least:.2f}; no vectors have a lower mean. Orthogonal ones have 0 and 0.",
     ]
+    return "\n".join(lines)
+
+
+def block_words(rows: Sequence[Row], net: str = "t1") -> str:
+    """Table of the mid block's difference of kinds over draws (`kinds.block_rows`), of a net and an untrained
+    one, by baseline and noise level, each with its interval, and what share is there before training.
+    """
+    own, bare = (kinds.stored_blocks(rows, name) for name in (net, "untrained"))
+    shares = kinds.before_training(rows, net)
+    sigmas, draws = list(dict.fromkeys(sigma for _, sigma in own)), next(iter(own.values())).n
+    few = " (intervals of so few are too narrow)" if draws < truth.ENOUGH else ""
+    lines = [f"Mid block: mean cosine within kinds minus between, over {draws} draws of noise{few}.", ""]
+    lines += ["| net | baseline | " + " | ".join(f"σ = {sigma:.3g}" for sigma in sigmas) + " |"]
+    lines += ["|---" * (len(sigmas) + 2) + "|"]
+    for baseline in dict.fromkeys(baseline for baseline, _ in own):
+        cells = {
+            "model": [_told(own[baseline, sigma]) for sigma in sigmas],
+            "untrained": [_told(bare[baseline, sigma]) for sigma in sigmas],
+            "untrained, as a share": [
+                f"{shares[baseline, sigma]:.0%}".replace("nan%", "–") for sigma in sigmas
+            ],
+        }
+        lines += [f"| {name} | {baseline} | {' | '.join(of)} |" for name, of in cells.items()]
     return "\n".join(lines)
 
 
