@@ -4,6 +4,7 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 from scipy.optimize import isotonic_regression
+from scipy.stats import fisher_exact
 
 from lcs_utils.evaluation import claims_theory
 from lcs_utils.progress import progress
@@ -238,9 +239,48 @@ def falling(found, shares, runs, seed=SEED):
     counts = torch.full((runs, len(found.steps)), float(swing_by_diffusion.COUNT), dtype=torch.float64)
     right = torch.binomial(counts, shares.expand(runs, -1).contiguous(), generator=generator)[None, None]
     share = right / swing_by_diffusion.COUNT
-    return (
-        swing_by_diffusion.Study([0.0], ["11"], list(range(runs)), found.steps, share, share).falls[0] / runs
-    )
+    study = swing_by_diffusion.Study([0.0], ["11"], list(range(runs)), found.steps, *[share] * 4)
+    return study.falls[0] / runs
+
+
+def test_a_fall_is_by_fisher_s_exact_test():
+    run = torch.tensor([0, 40, 20, 50, 30, 50], dtype=torch.float64) / swing_by_diffusion.COUNT
+    tables = ([[40, 24], [20, 44]], [[50, 14], [30, 34]])
+    expected = min(fisher_exact(table, alternative="greater").pvalue for table in tables)
+    assert float(swing_by_diffusion.least_p(run)) == pytest.approx(expected)
+    assert swing_by_diffusion.least_p(run.sort().values) >= 0.5  # a run that only rises
+
+
+def test_a_concept_falls_by_itself_and_is_compared_with_flat_curves_and_seen_labels():
+    found = swing_by_diffusion.study()
+    unseen, still = found.labels.index("11"), torch.full_like(found.size, 0.5)
+    still[:, unseen, :, 1::2] = 0.4  # as samples alone make it
+    quiet = found._replace(size=still, color=still)
+    none = swing_by_diffusion.concept_falls(quiet).of
+    assert all(at == (15, 0, 0) for of in none.values() for at in of.values())
+    size = still.clone()
+    size[1, unseen, 2, 3:] = 0.0
+    fallen = swing_by_diffusion.concept_falls(quiet._replace(size=size)).of
+    assert fallen["size"]["11"] == (15, 1, 1) and fallen["color"]["11"] == (15, 0, 0)
+    assert fallen["size"]["00"] == (15, 0, 0)
+    own = swing_by_diffusion.concept_falls(found)
+    assert 0.05 * 15 < own.flat < 0.2 * 15  # what one of ten, at the worst share, leads one to expect
+    for of in own.of.values():
+        assert of["11"].falls > own.flat and of["11"].sure > 0
+        assert max(of[label].falls for label in ("00", "01", "10")) >= of["11"].falls
+    assert all(at.sure <= at.falls for of in own.of.values() for at in of.values())
+
+
+def test_sure_falls_are_corrected_for_both_concepts_and_all_runs():
+    """Of flat studies of 30 runs, at the share where most fall, one of 20 has a sure fall, or fewer."""
+    found, generator = swing_by_diffusion.study(), torch.Generator().manual_seed(SEED)
+    sure = []
+    for _ in range(100):
+        counts = torch.full_like(torch.stack([found.size, found.color]), 64.0)
+        size, color = torch.binomial(counts, 0.4 * torch.ones_like(counts), generator=generator) / 64
+        flat = swing_by_diffusion.concept_falls(found._replace(size=size, color=color)).of
+        sure += [sum(of[label].sure for of in flat.values()) for label in found.labels]
+    assert 0.01 < sum(n > 0 for n in sure) / len(sure) < 0.08
 
 
 def test_flat_runs_fall_in_one_of_ten_and_rising_ones_hardly_ever():
