@@ -166,6 +166,19 @@ def test_in_the_source_s_setting_the_order_is_not_built_in():
     assert first == 0 < second < float("inf")
 
 
+def test_the_order_s_starts_are_coupled_and_its_batches_those_of_the_source(monkeypatch):
+    starts, drawn = [], []
+    monkeypatch.setattr(swing_by.sb, "sample_loss", lambda x, batch, _: drawn.append((*x.shape, batch)))
+    monkeypatch.setattr(swing_by, "_half_learned", lambda U, loss: starts.append(U @ U.T) or torch.ones(2))
+    swing_by.order_in_sgd((0.05, 1.0), SEED, starts=2)
+    assert drawn == 4 * [(10_000, 64, 128)]
+    for W in starts:
+        coupled = W[~torch.eye(64, dtype=torch.bool)]
+        assert float(W.diagonal().mean()) == pytest.approx(swing_by.SCALE**2, rel=0.1)
+        assert float(coupled.std()) == pytest.approx(swing_by.SCALE**2 / 8, rel=0.1)
+    assert torch.equal(starts[0], starts[2]) and not torch.equal(starts[0], starts[1])
+
+
 def test_the_stronger_signal_is_learned_first_and_equal_ones_together():
     first, second = zip(*(swing_by.order_of_concepts((0.05,), (mu, 2.0))[0.05] for mu in (1.0, 2.0, 3.0)))
     assert first[0] > second[0] and first[2] < second[2]
