@@ -133,14 +133,14 @@ for of in concepts.of.values():
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **"Can be non-monotone" holds, and is not swing-by.** Size and color each fall in more runs than flat curves
-#   do, and surely in some (table). Small blue, which is trained on, falls in as many or more. At a constant
-#   learning rate, without weight averaging, a net wavers in whatever it has learned. So the falls of 11 are no
-#   sign that it was first composed and then pulled back to a training cluster.
-# - **Little swing-by of both together.** The seen combinations are learned. The unseen one is learned only at the largest
-#   diversity, and there it is gained step by step. A few runs fall (table), where less than one would if
-#   each run's share only rose. One of them, at the middle diversity, falls from the little that it had to
-#   almost nothing and comes back. Without diversity, 11 becomes a disk of a training cluster.
+# - **"Can be non-monotone" holds, and is not swing-by.** Size and color each fall in more runs than flat
+#   curves do, and surely in some (table). Small blue, which is trained on, falls in as many or more. At a
+#   constant learning rate, without weight averaging, a net wavers in whatever it has learned. So the falls of
+#   11 are no sign that it was first composed and then pulled back to a training cluster.
+# - **Little swing-by of both together.** The seen combinations are learned. The unseen one is learned only at
+#   the largest diversity, and there it is gained step by step. A few runs fall (table), where less than one
+#   would if each run's share only rose. One of them, at the middle diversity, falls from the little that it
+#   had to almost nothing and comes back. Without diversity, 11 becomes a disk of a training cluster.
 # - **A reading can make a fall.** An earlier version found falls in most runs. Its reading (bright area, hue)
 #   could not say "neither", so noise and fragments counted as right for no reason, and stopped counting when
 #   the images became disks.
