@@ -109,9 +109,9 @@ assert bool((errors.diff(dim=0) < 0).all())
 # %% [markdown]
 # ## Lemma 2 at each noise level
 # Is a local score therefore a better one at high noise? This is App. C's conclusion. **Lemma 2** holds at
-# every noise level $\sigma$, for the noised distribution $p_t$ and the errors of Lemma 3. Beside its two sides
-# is what a sampler meets: the mean squared error $E_{p_t}\|s-s_{LCS}\|^2$ of the local score itself. Look at
-# which of the two panels falls first, and which falls further.
+# every noise level $\sigma$, for the noised distribution $p_t$ and the errors of Lemma 3. Beside its two
+# sides is what a sampler meets: the mean squared error $E_{p_t}\|s-s_{LCS}\|^2$ of the local score itself.
+# Look at which of the two panels falls first, and which falls further.
 
 # %%
 at_noise = noise.lemma_2_by_noise(noise.COUPLED, sigmas)

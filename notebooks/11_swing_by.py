@@ -130,9 +130,9 @@ widgets.frame_slider(frames, labels, "training time, rates a^2", shown=2)
 
 # %% [markdown]
 # ## The order of concepts: signal, then diversity
-# Is the stronger concept always learned first? In two dimensions, from a small diagonal start, each entry is a
-# logistic function of its own rate $a_p$: there the larger rate is first *by construction*. That explains the
-# order but does not test it. The source's setting could go otherwise: 64 dimensions, a random $U$, SGD in
+# Is the stronger concept always learned first? In two dimensions, from a small diagonal start, each entry is
+# a logistic function of its own rate $a_p$: there the larger rate is first *by construction*. That explains
+# the order but does not test it. The source's setting could go otherwise: 64 dimensions, a random $U$, SGD in
 # batches of 128. Vary one thing at a time, as the source does. First the signal $\mu_1$, with $\mu_2=2$ and
 # equal diversities: equal signals are the null, where the start decides.
 
@@ -173,8 +173,8 @@ path = plotting.save_figure(figure, "fig_swing_by_order", preset, values, seed, 
 # %%
 each = ", ".join(f"{k} of {n} at {sigma:g}" for sigma, (k, n) in first.items())
 Markdown(
-    f"The rates are equal at a diversity of {CROSSING:.2f}. Under SGD the concept of the larger rate is first in "
-    f"{each} (starts, by diversity). Next to equal rates the start decides."
+    f"The rates are equal at a diversity of {CROSSING:.2f}. Under SGD the concept of the larger rate is "
+    f"first in {each} (starts, by diversity). Next to equal rates the start decides."
 )
 
 # %%
@@ -254,11 +254,11 @@ assert few["D", "a^2"].descents[2] > 0 and max(count.stays for count in few.valu
 #   random signs, and with small positive couplings, no start rises at $a$ and some do at $a^2$ (the figure's
 #   numbers). "Non-monotone" is a statement about starts as much as about data.
 # - **Where we contradict the source.** Its equation has the rates $a$; its figures, when rerun, have $a^2$.
-#   The two differ in how many starts turn (printed above). The source reports D as a failure. Here, in
-#   fewer dimensions than its 64, the error goes on to zero, and many starts descend three times on the way, at
-#   both rates. Training time decides: where an entry is suppressed for long, the error rests on a plateau (the
+#   The two differ in how many starts turn (printed above). The source reports D as a failure. Here, in fewer
+#   dimensions than its 64, the error goes on to zero, and many starts descend three times on the way, at both
+#   rates. Training time decides: where an entry is suppressed for long, the error rests on a plateau (the
 #   table counts those still on it), and a shorter run takes this for the end.
-# - **Where we agree.** With one dimension for each concept some starts of B descend three times at both rates,
-#   and some of C four times at the rates $a^2$ (printed above). Among random positive starts these are only a
-#   part. In 16 dimensions, with equal diversities, we saw no fourth descent.
+# - **Where we agree.** With one dimension for each concept some starts of B descend three times at both
+#   rates, and some of C four times at the rates $a^2$ (printed above). Among random positive starts these are
+#   only a part. In 16 dimensions, with equal diversities, we saw no fourth descent.
 # - **One layer** never turns from a small start. From a large one it can (the tests hold an example).

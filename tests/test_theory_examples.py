@@ -4,6 +4,7 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 from scipy.optimize import isotonic_regression
+from scipy.stats import fisher_exact
 
 from lcs_utils.evaluation import claims_theory
 from lcs_utils.progress import progress
@@ -165,6 +166,19 @@ def test_in_the_source_s_setting_the_order_is_not_built_in():
     assert first == 0 < second < float("inf")
 
 
+def test_the_order_s_starts_are_coupled_and_its_batches_those_of_the_source(monkeypatch):
+    starts, drawn = [], []
+    monkeypatch.setattr(swing_by.sb, "sample_loss", lambda x, batch, _: drawn.append((*x.shape, batch)))
+    monkeypatch.setattr(swing_by, "_half_learned", lambda U, loss: starts.append(U @ U.T) or torch.ones(2))
+    swing_by.order_in_sgd((0.05, 1.0), SEED, starts=2)
+    assert drawn == 4 * [(10_000, 64, 128)]
+    for W in starts:
+        coupled = W[~torch.eye(64, dtype=torch.bool)]
+        assert float(W.diagonal().mean()) == pytest.approx(swing_by.SCALE**2, rel=0.1)
+        assert float(coupled.std()) == pytest.approx(swing_by.SCALE**2 / 8, rel=0.1)
+    assert torch.equal(starts[0], starts[2]) and not torch.equal(starts[0], starts[1])
+
+
 def test_the_stronger_signal_is_learned_first_and_equal_ones_together():
     first, second = zip(*(swing_by.order_of_concepts((0.05,), (mu, 2.0))[0.05] for mu in (1.0, 2.0, 3.0)))
     assert first[0] > second[0] and first[2] < second[2]
@@ -238,9 +252,48 @@ def falling(found, shares, runs, seed=SEED):
     counts = torch.full((runs, len(found.steps)), float(swing_by_diffusion.COUNT), dtype=torch.float64)
     right = torch.binomial(counts, shares.expand(runs, -1).contiguous(), generator=generator)[None, None]
     share = right / swing_by_diffusion.COUNT
-    return (
-        swing_by_diffusion.Study([0.0], ["11"], list(range(runs)), found.steps, share, share).falls[0] / runs
-    )
+    study = swing_by_diffusion.Study([0.0], ["11"], list(range(runs)), found.steps, *[share] * 4)
+    return study.falls[0] / runs
+
+
+def test_a_fall_is_by_fisher_s_exact_test():
+    run = torch.tensor([0, 40, 20, 50, 30, 50], dtype=torch.float64) / swing_by_diffusion.COUNT
+    tables = ([[40, 24], [20, 44]], [[50, 14], [30, 34]])
+    expected = min(fisher_exact(table, alternative="greater").pvalue for table in tables)
+    assert float(swing_by_diffusion.least_p(run)) == pytest.approx(expected)
+    assert swing_by_diffusion.least_p(run.sort().values) >= 0.5  # a run that only rises
+
+
+def test_a_concept_falls_by_itself_and_is_compared_with_flat_curves_and_seen_labels():
+    found = swing_by_diffusion.study()
+    unseen, still = found.labels.index("11"), torch.full_like(found.size, 0.5)
+    still[:, unseen, :, 1::2] = 0.4  # as samples alone make it
+    quiet = found._replace(size=still, color=still)
+    none = swing_by_diffusion.concept_falls(quiet).of
+    assert all(at == (15, 0, 0) for of in none.values() for at in of.values())
+    size = still.clone()
+    size[1, unseen, 2, 3:] = 0.0
+    fallen = swing_by_diffusion.concept_falls(quiet._replace(size=size)).of
+    assert fallen["size"]["11"] == (15, 1, 1) and fallen["color"]["11"] == (15, 0, 0)
+    assert fallen["size"]["00"] == (15, 0, 0)
+    own = swing_by_diffusion.concept_falls(found)
+    assert 0.05 * 15 < own.flat < 0.2 * 15  # what one of ten, at the worst share, leads one to expect
+    for of in own.of.values():
+        assert of["11"].falls > own.flat and of["11"].sure > 0
+        assert max(of[label].falls for label in ("00", "01", "10")) >= of["11"].falls
+    assert all(at.sure <= at.falls for of in own.of.values() for at in of.values())
+
+
+def test_sure_falls_are_corrected_for_both_concepts_and_all_runs():
+    """Of flat studies of 30 runs, at the share where most fall, one of 20 has a sure fall, or fewer."""
+    found, generator = swing_by_diffusion.study(), torch.Generator().manual_seed(SEED)
+    sure = []
+    for _ in range(100):
+        counts = torch.full_like(torch.stack([found.size, found.color]), 64.0)
+        size, color = torch.binomial(counts, 0.4 * torch.ones_like(counts), generator=generator) / 64
+        flat = swing_by_diffusion.concept_falls(found._replace(size=size, color=color)).of
+        sure += [sum(of[label].sure for of in flat.values()) for label in found.labels]
+    assert 0.01 < sum(n > 0 for n in sure) / len(sure) < 0.08
 
 
 def test_flat_runs_fall_in_one_of_ten_and_rising_ones_hardly_ever():

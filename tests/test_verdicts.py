@@ -8,6 +8,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from lcs_utils import nets, paths
 from lcs_utils.evaluation import (
@@ -197,11 +198,18 @@ def test_claims_that_a_notebook_shows():
     assert order.judge({1.2: starts[1.2]})[1] == claims.NO  # nothing is settled
     diffusion = CLAIMS["Swing-by, a small diffusion model"]
     own = diffusion.numbers("tiny")
-    assert diffusion.judge(own)[1] == found["Swing-by, a small diffusion model"].verdict == claims.NO
-    lost = own.right.clone()  # now all runs lose what they had in the middle
-    lost[-1, own.labels.index("11"), :, len(own.steps) // 2 :] = 0
-    lost[-1, own.labels.index("11"), :, len(own.steps) // 2 - 1] = 1
-    assert diffusion.judge(own._replace(right=lost))[1] == claims.YES
+    assert diffusion.judge(own)[1] == found["Swing-by, a small diffusion model"].verdict == claims.PARTLY
+    unseen = own.labels.index("11")
+    flat = torch.full_like(own.size, 0.5)  # now nothing falls, then only what was never seen, then all labels
+    assert diffusion.judge(own._replace(size=flat, color=flat))[1] == claims.NO
+    lost = flat.clone()
+    lost[0, unseen, 0, -1] = 0
+    assert diffusion.judge(own._replace(size=lost, color=flat))[1] == claims.PARTLY  # one concept alone
+    assert diffusion.judge(own._replace(size=lost, color=lost))[1] == claims.YES
+    lost[0, :, 0, -1] = 0
+    said, verdict = diffusion.judge(own._replace(size=lost, color=lost))
+    assert verdict == claims.PARTLY and "surely in 1; of a label trained on in up to 1" in said
+    assert diffusion.judge(own._replace(right=flat))[1] == claims.PARTLY  # both together decide nothing
     for name, spoil in worse.items():
         claim = CLAIMS[name]
         assert claim.judge(spoil(claim.numbers("tiny")))[1] == claims.NO, name

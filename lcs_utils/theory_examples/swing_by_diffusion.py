@@ -4,13 +4,16 @@ The model and its classifier are `swing_by.two_concepts`; the question is that o
 """
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import product
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from scipy.stats import fisher_exact
+from scipy.stats import hypergeom
 from torch import Tensor
 
 from lcs_utils import plotting, store
@@ -20,6 +23,7 @@ from lcs_utils.swing_by.disks import NEITHER
 
 NAMES = {"00": "small red", "01": "small blue", "10": "large red", "11": "large blue, never seen"}
 HUES = {"00": "orange", "01": "sky", "10": "vermilion", "11": "blue"}  # reds and blues, the large darker
+CONCEPTS = ("size", "color")
 COUNT, SURE = 64, 0.05  # samples per share; significance level of a fall
 A_FALL = (
     f"A run falls where fewer of its {COUNT} samples are right than at the best moment before (Fisher's "
@@ -64,7 +68,7 @@ def null_reading(disks: tc.Disks, seed: int, count: int = 1000) -> Reading:
 
 
 class Study(NamedTuple):
-    """Stored shares of samples with the right size and color, and with any disk, of every run."""
+    """Stored shares of samples right in both concepts, with any disk, and right in either, of every run."""
 
     diversities: list[float]
     labels: list[str]
@@ -72,6 +76,8 @@ class Study(NamedTuple):
     steps: list[int]
     right: Float[Tensor, "diversities labels seeds steps"]
     disk: Float[Tensor, "diversities labels seeds steps"]
+    size: Float[Tensor, "diversities labels seeds steps"]
+    color: Float[Tensor, "diversities labels seeds steps"]
 
     @property
     def end(self) -> Float[Tensor, "diversities labels"]:
@@ -92,16 +98,67 @@ class Study(NamedTuple):
         Corrected for the number of moments, not for choosing the best one before: about one of ten runs
         falls whose share right is flat, far fewer of those whose share only rises.
         """
-        right = (COUNT * self.right[:, self.labels.index("11")]).round().int()
-        best = right.cummax(-1).values
-        moments = len(self.steps) - 1
+        unseen = self.right[:, self.labels.index("11")]
+        return _falls(least_p(unseen), len(self.steps)).sum(1).tolist()
 
-        def falls(run: Tensor, before: Tensor) -> bool:
-            tables = ([[b, COUNT - b], [now, COUNT - now]] for now, b in zip(run.tolist(), before.tolist()))
-            least = min(fisher_exact(table, alternative="greater").pvalue for table in tables)
-            return least * moments < SURE
 
-        return [sum(map(falls, runs, before)) for runs, before in zip(right, best, strict=True)]
+@cache
+def _fisher() -> Float[Tensor, "best now"]:
+    """P-values of `now` of COUNT samples right after `best` of COUNT, by Fisher's exact test, one-sided."""
+    best, now = np.indices((COUNT + 1, COUNT + 1))
+    return torch.from_numpy(hypergeom.sf(best - 1, 2 * COUNT, best + now, COUNT))
+
+
+def least_p(right: Float[Tensor, "*runs steps"]) -> Float[Tensor, "*runs"]:
+    """The smallest p-value of each run's moments: fewer of its samples right than at the best one before."""
+    counts = (COUNT * right).round().long()
+    return _fisher()[counts.cummax(-1).values, counts].amin(-1)
+
+
+def _falls(p: Float[Tensor, "*runs"], steps: int) -> Bool[Tensor, "*runs"]:
+    return p * (steps - 1) < SURE
+
+
+@cache
+def flat_p(steps: int, runs: int = 40_000) -> Float[Tensor, "shares runs"]:
+    """`least_p` of runs whose true share right never changes, sorted, for shares from 0.1 to 0.9."""
+    generator, counts = torch.Generator().manual_seed(0), torch.full((runs, steps), float(COUNT)).double()
+    drawn = (torch.binomial(counts, counts * 0 + share / 10, generator=generator) for share in range(1, 10))
+    return torch.stack([least_p(right / COUNT).sort().values for right in drawn])
+
+
+class Falls(NamedTuple):
+    """Of all runs, at one label and in one concept alone: those that fall; those that surely fall."""
+
+    runs: int
+    falls: int
+    sure: int
+
+
+class ConceptFalls(NamedTuple):
+    """`Falls` by concept and label, and how many of as many flat runs fall at most, by the same test."""
+
+    of: dict[str, dict[str, Falls]]
+    flat: float
+
+
+def concept_falls(found: Study) -> ConceptFalls:
+    """Falls of each concept alone, which arXiv 2410.08309 speaks of, in all runs of all diversities.
+
+    A fall is sure where flat runs, at the share right that makes most of them fall, are so unlikely to fall
+    as far that both concepts and all runs together leave a chance of 5 %.
+    """
+    null, steps, of = flat_p(len(found.steps)), len(found.steps), {}
+    for concept in CONCEPTS:
+        p = least_p(getattr(found, concept).transpose(1, 2).flatten(0, 1))  # [runs labels]
+        lower = torch.stack([torch.searchsorted(row, p, right=True) for row in null])
+        chance = lower.amax(0) / null.shape[1]
+        sure = (chance * len(CONCEPTS) * len(p) < SURE).sum(0)
+        falls = _falls(p, steps).sum(0)
+        of[concept] = {
+            label: Falls(len(p), int(falls[k]), int(sure[k])) for k, label in enumerate(found.labels)
+        }
+    return ConceptFalls(of, float(_falls(null, steps).double().mean(1).max()) * len(p))
 
 
 def study() -> Study:
@@ -111,14 +168,13 @@ def study() -> Study:
         sorted({getattr(row, key) for row in rows}) for key in ("diversity", "seed", "step", "label")
     )
     cell = {(row.diversity, row.label, row.seed, row.step): row for row in rows}
-    both, disk = torch.zeros(2, len(diversities), len(labels), len(seeds), len(steps), dtype=torch.float64)
-    for d, diversity in enumerate(diversities):
-        for c, label in enumerate(labels):
-            for k, seed in enumerate(seeds):
-                found = [cell[diversity, label, seed, step] for step in steps]
-                both[d, c, k] = torch.tensor([row.both for row in found])
-                disk[d, c, k] = torch.tensor([row.disk for row in found])
-    return Study(diversities, labels, seeds, steps, both, disk)
+    shape = (len(diversities), len(labels), len(seeds), len(steps))
+    at = [cell[each] for each in product(diversities, labels, seeds, steps)]
+    both, disk, size, color = (
+        torch.tensor([getattr(row, name) for row in at], dtype=torch.float64).view(shape)
+        for name in ("both", "disk", *CONCEPTS)
+    )
+    return Study(diversities, labels, seeds, steps, both, disk, size, color)
 
 
 def plot_study(found: Study) -> Figure:

@@ -71,9 +71,8 @@ def draw(data: Data, exp: Experiment, size: int, generator: torch.Generator) -> 
     x0 = from_uint8(data.images[index.to(data.images.device)].to(index.device))
     if exp.crop is not None:
         return Batch(crops(x0, data, index, exp.crop, generator), x0.new_zeros(size, 1))
-    present = data.colors[index] >= 0
     # Choice: the label is drawn anew at each visit; App. E.1 ("randomly selected") also allows one per image.
-    labeled = conditions.choose_labels(present, exp.labels, generator)
+    labeled = conditions.choose_labels(data.colors[index] >= 0, exp.labels, generator)
     if exp.condition == "color":
         return Batch(x0, conditions.color_counts(data.colors[index].long(), labeled))
     # The whole image with the whole condition (Exp. 1, 2), or patches with what lies inside them (Exp. 3).
