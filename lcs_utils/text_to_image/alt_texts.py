@@ -42,7 +42,8 @@ ALT = {
     "fig13": (
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
         "purple blocks within shapes, colors and styles, paler purple and orange between them, more orange "
-        "without the paper's baseline."
+        "without the paper's baseline. Below, cosines within kinds minus between by layer: the lines of "
+        "three untrained nets cross that of the model."
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "
