@@ -40,7 +40,8 @@ seed: int = 0
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.text_to_image import alt_texts, figures, prompts, report, row_figures, structure, truth
+from lcs_utils.text_to_image import alt_texts, figures, places, prompts, report, row_figures, structure
+from lcs_utils.text_to_image import truth
 
 # %%
 notebooks.check_parameters(preset=preset, model=model, seed=seed)
@@ -91,6 +92,25 @@ alt = alt_texts.said("fig06", model)
 path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
+# ## Where does a place look? (the pixel half of Fig. 6, eq. (9))
+# At the same states as above, what do four places depend on? They are the middles of the picture's quarters,
+# whatever is drawn there. Each map shows the influence of all latents on its place, at one noise level. A
+# latent is what the VAE makes of some pixels, and the maps are of the net, without the VAE. The white square
+# around a place holds 90 % of the squared influence; it may reach over the border. How large is it beside one
+# that looks at all latents alike, and beside an untrained net at the same states? What the untrained net
+# looks at is due to its architecture. The table is of all prompts of Fig. 6.
+
+# %%
+untrained = places.bare(study) if model == "standin" else None
+found = [places.looks(denoiser, study, text, seed, untrained) for text in study.scenes]
+figure = places.plot_looks(denoiser, study.scenes[0], *found[0])
+said = places.numbers(study.scenes, found)
+alt = alt_texts.said("fig06_pixels", model)
+path = plotting.save_figure(figure, "fig06_pixels", preset, said, seed, files, alt=alt)
+# %%
+Markdown(places.words(said))
+
+# %% [markdown]
 # ## Is it heard where its object is?
 # Noised renders, whose masks are known. AUC: the chance that a place inside a word's own object has a larger
 # influence than one outside (one half knows nothing). The word leaves the prompt (*word*), or only its
@@ -98,38 +118,30 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # shuffled maps (the same shuffles for all nets and noise levels); in the table also the words of *another
 # caption*, at this picture's objects, that is how much any word is heard at any object. Where T1's values for
 # its own and the other object's mask are close, a word is heard at objects, not only at its own.
+#
+# **At its own object more than at the other?** A mask's AUC does not answer this question (conditional
+# locality, Def. 2). Below: of what a word does inside the two objects, which share lies inside its own? T2
+# was told one object of two, as in Exp. 2. Its words act only a little more at their own objects, and it
+# never draws two objects as asked. The pooled embedding has no place: its part is one half.
 
 # %%
-figure = row_figures.plot_rows(rows, report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS)
-said = report.numbers(rows, "AUC", cases=report.ABLATED)
+ablated = report.ABLATED
+figure = row_figures.plot_words_at_objects(rows, ablated, report.NETS, report.CONTROLS, report.SIGMAS)
+said = report.numbers(rows, "AUC", "own part", cases=ablated)
 alt = alt_texts.ALT["word_to_mask"]
 path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%
-Markdown(report.auc_words(rows, report.ABLATED))
+Markdown(report.auc_words(rows, ablated))
+# %%
+Markdown(report.by_noise_words(rows, "own part", ablated))
 
 # %% [markdown]
-# ## At its own object more than at the other?
-# A mask's AUC does not answer this question (conditional locality, Def. 2): of what a word does inside the
-# two objects, which share lies inside its own? T2 was told one object of two, as in Exp. 2. Its words act
-# only a little more at their own objects, and it never draws two objects as asked. The pooled embedding has
-# no place: its part is one half.
-
-# %%
-figure = row_figures.plot_by_noise(
-    rows, "own part", report.ABLATED, report.NETS, report.SIGMAS, "own part", chance=0.5
-)
-said, alt = report.numbers(rows, "own part"), alt_texts.ALT["own_part"]
-path = plotting.save_figure(figure, "own_part", preset, said, seed, report.stored(), alt=alt)
-# %%
-Markdown(report.by_noise_words(rows, "own part", report.ABLATED))
-
-# %% [markdown]
-# ## How far does a place look? (eq. (9))
-# This is the full Jacobian of the denoiser, all latents by all latents. We plot the side of the square around
-# a place that holds nine tenths of what the place depends on. The picture has sixteen latents a side; a
-# square is centered on its place and may reach over the border. What an untrained net looks at is due to its
-# architecture. Dashed: a place that depends on all latents alike. Four pictures. Do background and objects
-# look equally far?
+# ## How far does any place look? (eq. (9))
+# On noised renders, whose masks are known: the full Jacobian of the denoiser, all latents by all latents. We
+# plot the side of the square around a place that holds nine tenths of what the place depends on. The picture
+# has sixteen latents a side; a square is centered on its place and may reach over the border. What an
+# untrained net looks at is due to its architecture. Dashed: a place that depends on all latents alike. Four
+# pictures. Do background and objects look equally far?
 
 # %%
 label = "side in latents"

@@ -68,17 +68,29 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 # differences then have equal length. So the mean absolute cosine stands beside it.
 
 # %%
-figure = figures.plot_cosines(found, study.singles)
-said = figures.mean_cosines(found, prompt_cosines.of_singles(again, study))
-alt = alt_texts.said("fig13", model)
+untrained = [kinds.of_untrained(study, seed, net) for net in range(3)] if model == "standin" else []
+layered = {"model": [kinds.by_layer(found, study.singles)]}
+layered |= {"untrained": [kinds.by_layer(of, study.singles) for of in untrained]} if untrained else {}
+figure = figures.plot_cosines(found, study.singles, layered)
+means = figures.mean_cosines(found, prompt_cosines.of_singles(again, study))
+said, alt = means | {"within minus between, by layer": layered}, alt_texts.said("fig13", model)
 path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
-Markdown(report.cosine_words(said, len(study.singles)))
+Markdown(report.cosine_words(means, len(study.singles)))
 # %%
-nets = {"model": found} | ({"untrained": kinds.of_untrained(study, seed)} if model == "standin" else {})
+nets = {"model": found} | ({"untrained": untrained[0]} if untrained else {})
 Markdown(kinds.table(nets, study.singles))
 # %%
 Markdown(report.block_words(rows) if model == "standin" else "Blocks over draws: only of the small model.")
+
+# %% [markdown]
+# **Layer by layer.** Fig. 13 has a matrix for each cross-attention layer. Our matrices concatenate all layers
+# of a part, and a layer with more places or larger differences weighs more. So the lowest row shows each
+# layer by itself: the mean cosine of two prompts of one kind minus that of two kinds, beside three untrained
+# nets. The table says how much of a part its heaviest layer is.
+
+# %%
+Markdown(kinds.layers_words(found, layered["model"][0], layered.get("untrained", ())))
 
 # %% [markdown]
 # ## Composite prompts at a word (App. G)

@@ -19,15 +19,17 @@ ALT = {
         "highest noise none or night covers nearly all. Brown, of a single object, lies at it there, and "
         "below covers most of the picture."
     ),
-    "word_to_mask": (
-        "How well the influence of a word finds its own object's mask, for four ways to take the word "
-        "away at three noise levels: trained nets stand far right of one half, and so does the mask of "
-        "the other object; shuffled maps stand at one half."
+    "fig06_pixels": (
+        "A picture with four targets, and the influence of all latents on each of them at four noise levels, "
+        "with its 90 % square. All maps are brightest at their target; squares on the empty floor are wide, "
+        "up to the width of the picture, those at objects smaller, down to one latent at low noise."
     ),
-    "own_part": (
-        "Of what a word does inside two objects, the share inside its own, by noise level, for four ways "
-        "to take it away: T1 above T2, both above the dashed line of one half where embedding or "
-        "attention is taken; an untrained net and the pooled embedding on it."
+    "word_to_mask": (
+        "Above, how well the influence of a word finds its own object's mask, for four ways to take the word "
+        "away at three noise levels: trained nets stand far right of one half, and so does the mask of "
+        "the other object; shuffled maps stand at one half. Below, of what a word does inside two objects, "
+        "the share inside its own, by noise level: T1 above T2, both above the dashed line of one half where "
+        "embedding or attention is taken; an untrained net and the pooled embedding on it."
     ),
     "text_to_image_jacobian": (
         "The side of the square that holds nine tenths of what a place depends on, by noise level, inside "
@@ -41,7 +43,8 @@ ALT = {
     "fig13": (
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
         "purple blocks within shapes, colors and styles, paler purple and orange between them, more orange "
-        "without the paper's baseline."
+        "without the paper's baseline. Below, cosines within kinds minus between by layer: the lines of "
+        "three untrained nets cross that of the model."
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -143,12 +143,19 @@ def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.
     return minus_baseline(torch.stack(grown).mean(0), baseline)
 
 
-def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
-    """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and sigma."""
+def plot_cosines(
+    found: Attended, asked: Sequence[Prompt], layered: Mapping[str, Sequence[Mapping]] = {}
+) -> Figure:
+    """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and sigma.
+
+    Below, with `layered` ({net: `kinds.by_layer` of each training}): within kinds minus between, by layer of
+    D(own), M(id), U(p).
+    """
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
+    rows = len(PARTS) + bool(layered)
     figure, axes = plt.subplots(
-        len(PARTS), len(columns), figsize=(1.75 * len(columns) + 1.2, 1.95 * len(PARTS) + 0.6)
+        rows, len(columns), figsize=(1.75 * len(columns) + 1.2, 1.95 * rows + 0.6), squeeze=False
     )
     names = [prompt.short for prompt in asked]
     for i, (part, title) in enumerate(PARTS.items()):
@@ -163,8 +170,36 @@ def plot_cosines(found: Attended, asked: Sequence[Prompt]) -> Figure:
                 ax.set_title(f"{BASELINES[baseline] if j % len(sigmas) == 1 else ''}\nσ = {sigma:.2g}")
             if j == 0:
                 ax.set_ylabel(title, fontsize=13)
-    figure.colorbar(image, ax=axes, shrink=0.6, label="cosine")
+    figure.colorbar(image, ax=axes[: len(PARTS)], shrink=0.6, label="cosine")
+    if layered:
+        _by_layer(axes[-1], columns, layered)
+        figure.legend(*axes[-1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
+
+
+def _by_layer(axes: np.ndarray, columns: Sequence[tuple[str, float]], layered: Mapping) -> None:
+    """One panel a column: a line for each training, over the layers in the order of the net."""
+    styles = ({"color": PALETTE["purple"], "marker": "o", "ms": 3.5}, {"color": "0.45", "ls": "--", "lw": 1})
+    drawn = []
+    for ax, (baseline, sigma) in zip(axes, columns, strict=True):
+        for (net, trainings), style in zip(layered.items(), styles, strict=False):
+            for k, each in enumerate(trainings):
+                of = each[baseline][f"{sigma:.3g}"]
+                ax.plot(range(len(of)), list(of.values()), label=net if k == 0 else None, **style)
+                drawn += of.values()
+        parts = [next(part for part in PARTS if name.startswith(part)) for name in of]
+        for part, title in PARTS.items():
+            first, number = parts.index(part), parts.count(part)
+            ax.axvline(first - 0.5, color="0.7", lw=1) if first else None
+            place = {"ha": "center", "transform": ax.get_xaxis_transform()}
+            ax.text(first + (number - 1) / 2, 1.01, title[0], **place)
+        ax.axhline(0, color="gray", lw=1)
+        ax.set(xticks=[], xlim=(-0.5, len(parts) - 0.5), xlabel="layer, in order")
+        ax.tick_params(labelleft=ax is axes[0])
+    room = 0.05 * (max(drawn) - min(drawn))
+    for ax in axes:
+        ax.set_ylim(min(drawn) - room, max(drawn) + room)
+    axes[0].set_ylabel("by layer: cosine within\nkinds minus between")
 
 
 def mean_cosines(found: Attended, again: Attended) -> dict[str, dict[str, dict[str, dict[str, float]]]]:

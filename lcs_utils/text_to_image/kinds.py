@@ -10,11 +10,12 @@ from lcs_utils.checks import check_count
 from lcs_utils.text_to_image import standin, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.figures import BASELINES, PARTS
-from lcs_utils.text_to_image.prompt_cosines import cosines
+from lcs_utils.text_to_image.prompt_cosines import cosines, layers_of, minus_baseline
 from lcs_utils.text_to_image.prompts import Attended, Prompt, Study, attended
 from lcs_utils.text_to_image.training import SIZE
 
 DRAWS = 8  # of the samples' noise
+ByLayer = dict[str, dict[str, dict[str, float]]]  # {baseline: {sigma: {layer: within minus between kinds}}}
 
 
 def within_and_between(
@@ -33,13 +34,63 @@ def within_and_between(
     return float(matrix[alike & pairs].mean()), float(matrix[~alike].mean())
 
 
+def by_layer(found: Attended, singles: Sequence[Prompt]) -> ByLayer:
+    """Mean cosine within kinds minus between kinds of each cross-attention layer by itself, as Fig. 13 shows
+    them, in the order of the net.
+
+    Raises ValueError as `within_and_between`.
+    """
+    said: ByLayer = {}
+    for sigma, layer in sorted(found, key=lambda key: -key[0]):  # stable: layers stay in their order
+        for baseline in BASELINES:
+            within, between = within_and_between(found, singles, sigma, layer, baseline)
+            said.setdefault(baseline, {}).setdefault(f"{sigma:.3g}", {})[layer] = round(within - between, 3)
+    return said
+
+
+def largest_share(found: Attended, part: str, baseline: str) -> float:
+    """Of the squared length of a part's concatenated `differences`, the largest share of one layer, averaged
+    over noise levels: what that layer weighs in the part's cosines.
+    """
+    shares = []
+    for sigma in {sigma for sigma, _ in found}:
+        layers = [
+            minus_baseline(torch.stack(of).flatten(1), baseline) for of in layers_of(found, sigma, part)
+        ]
+        squared = [float(of.square().sum()) for of in layers]
+        shares.append(max(squared) / sum(squared))
+    return sum(shares) / len(shares)
+
+
+def layers_words(found: Attended, net: ByLayer, untrained: Sequence[ByLayer] = ()) -> str:
+    """A table, by baseline and part: how many layers, how much the heaviest weighs among them, and in how
+    many the kinds stand out more than in every untrained net.
+    """
+    sigmas = list(next(iter(net.values())))
+    head = ["baseline", "part", "layers", "share of the heaviest"]
+    head += [f"above {len(untrained)} untrained nets, σ = {sigma}" for sigma in sigmas if untrained]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for baseline, of in net.items():
+        for part in PARTS:
+            there = [layer for layer in of[sigmas[0]] if layer.startswith(part)]
+            cells = [baseline, part, str(len(there)), f"{largest_share(found, part, baseline):.0%}"]
+            for sigma in sigmas if untrained else ():
+                most = {layer: max(bare[baseline][sigma][layer] for bare in untrained) for layer in there}
+                held = sum(of[sigma][layer] > most[layer] for layer in there)
+                cells.append(f"{held} of {len(there)}")
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def _singles(denoiser: PromptDenoiser, study: Study, seed: int) -> Attended:
     return attended(denoiser, [*study.singles, Prompt("empty", "", "")], study, seed=seed)
 
 
-def of_untrained(study: Study, seed: int) -> Attended:
-    """`prompts.attended` of the single prompts and the empty one, in a net that learned nothing."""
-    return _singles(PromptDenoiser(standin.untrained(SIZE), study.side, study.side), study, seed)
+def of_untrained(study: Study, seed: int, net: int = 0) -> Attended:
+    """`prompts.attended` of the single prompts and the empty one, in a net that learned nothing, whose
+    weights are drawn from the seed `net`.
+    """
+    return _singles(PromptDenoiser(standin.untrained(SIZE, net), study.side, study.side), study, seed)
 
 
 def block_rows(net: str, denoiser: PromptDenoiser, study: Study, draws: int = DRAWS) -> list[truth.Row]:

@@ -16,6 +16,8 @@ def differences(found: Attended, sigma: float, part: str, baseline: str) -> Floa
     """Maps of all prompts in the layers of a part, concatenated, minus those of "", which is the last prompt
     ("empty", the paper's), or minus the mean over prompts ("mean"); eq. (3) with prompts as conditions.
 
+    Choice: one vector for all layers of a part, in which layers with more places and larger differences weigh
+    more. Fig. 13 has a matrix for each layer; `kinds.by_layer` takes them one by one.
     Raises ValueError for another baseline, and for a noise level or part without maps.
     """
     layers = layers_of(found, sigma, part)

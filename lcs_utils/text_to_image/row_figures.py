@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 
 from lcs_utils.plotting import PALETTE
@@ -21,9 +21,13 @@ def plot_rows(
     sigmas: Sequence[float],
 ) -> Figure:
     """Word-to-mask AUC by case and noise level: each net beside the first one's controls; 0.5 is chance."""
-    figure, axes = plt.subplots(
-        1, len(sigmas), figsize=(2.8 * len(sigmas) + 1.4, 0.52 * len(cases) + 1.7), sharey=True
-    )
+    figure = plt.figure(figsize=(2.8 * len(sigmas) + 1.4, 0.52 * len(cases) + 1.7))
+    _draw_rows(figure, rows, cases, nets, controls, sigmas)
+    return figure
+
+
+def _draw_rows(figure: FigureBase, rows, cases, nets, controls, sigmas, ncols=None) -> None:
+    axes = figure.subplots(1, len(sigmas), sharey=True)
     drawn = [(net, "") for net in nets] + [(next(iter(nets)), control) for control in controls]
     labels = list(nets.values()) + list(controls.values())
     for ax, sigma in zip(axes, sigmas, strict=True):
@@ -37,10 +41,9 @@ def plot_rows(
         ax.axvline(0.5, color="gray", lw=1, ls="--", label="chance")
         ax.set(xlim=(0.2, 1.04), xlabel="AUC", title=f"σ = {sigma:g}")
     axes[0].set(yticks=range(len(cases)), yticklabels=cases.values(), ylim=(len(cases) - 0.5, -0.5))
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels) + 1, fontsize=9
-    )
-    return figure
+    handles, names = axes[0].get_legend_handles_labels()
+    columns = ncols or len(labels) + 1
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)
 
 
 def one(
@@ -100,8 +103,15 @@ def plot_by_noise(
     """A measure by noise level, a panel per case: every net with its interval. Dashed: `chance`, the value of
     a net that knows nothing, if it is one number; hollow: each net's rows of `control`. Raises ValueError for
     rows that are not stored."""
-    size = (2.25 * len(cases) + 0.8, 3.2)
-    figure, axes = plt.subplots(1, len(cases), figsize=size, sharex=True, sharey=True, squeeze=False)
+    figure = plt.figure(figsize=(2.25 * len(cases) + 0.8, 3.2))
+    _draw_by_noise(figure, rows, measure, cases, nets, sigmas, label, chance, control, chance_words)
+    return figure
+
+
+def _draw_by_noise(
+    figure: FigureBase, rows, measure, cases, nets, sigmas, label, chance, control="", chance_words="chance"
+) -> None:
+    axes = figure.subplots(1, len(cases), sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
         for k, (net, name) in enumerate(nets.items()):
             found, nulls = (
@@ -136,4 +146,19 @@ def plot_by_noise(
         handles.append(Line2D([], [], color="gray", ls=":", marker="o", mfc="white"))
         names.append(f"hollow: {NULLS.get(control, control)}")
     figure.legend(handles, names, loc="outside lower center", ncols=len(handles), fontsize=9)
+
+
+def plot_words_at_objects(
+    rows: Sequence[Row],
+    cases: dict[str, str],
+    nets: dict[str, str],
+    controls: dict[str, str],
+    sigmas: Sequence[float],
+) -> Figure:
+    """Above: does a word's influence find its own object (`plot_rows`)? Below: of what it does inside the two
+    objects, the share inside its own (`plot_by_noise`; one half is chance). Raises as these."""
+    figure = plt.figure(figsize=(9.8, 0.52 * len(cases) + 5.3))
+    above, below = figure.subfigures(2, 1, height_ratios=(0.52 * len(cases) + 2.0, 3.3))
+    _draw_rows(above, rows, cases, nets, controls, sigmas, ncols=3)
+    _draw_by_noise(below, rows, "own part", cases, nets, sigmas, "own part", 0.5)
     return figure
