@@ -58,11 +58,12 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# The paper finds blocks: related words attend alike, others less so. So do we, but much of that is there before
-# any training: minus the mean, all of it in the down blocks (second table) and most of it in the mid block
-# (third table); minus "", in the mid block, little of it at the highest noise. (A kind's words also stand at
-# the same place of their prompts.) The figure and the first two tables are of one draw of noise, the third of
-# eight, which `figures/tiny/verdicts.md` judges.
+# The paper finds blocks: related words attend alike, others less so. So do we, but much of that is there
+# before any training: minus the mean, all of it in the down blocks (second table) and most of it in the mid
+# block (third table); minus "", in the mid block, little of it at the highest noise. (A kind's words also
+# stand at the same place of their prompts.) The figure and the first two tables are of one draw of noise, the
+# third of eight, which `figures/tiny/verdicts.md` judges.
+#
 # Orthogonal concepts would show neither purple nor orange between kinds. The mean cosine hides both, because
 # they cancel. With the mean over prompts subtracted it even follows from the number of prompts alone, if the
 # differences then have equal length. So the mean absolute cosine stands beside it.

@@ -96,11 +96,24 @@ def test_claim_1_and_a_rate_that_is_twice_too_fast(monkeypatch):
     assert noise.claim_1_by_noise(0.4, [0.5], SEED).gap > 0.4
 
 
+def named(axes):
+    """The numbers along x, and along y."""
+    return tuple(
+        [tick.get_text() for tick in ticks] for ticks in (axes.get_xticklabels(), axes.get_yticklabels())
+    )
+
+
 def test_noise_shrinks_the_errors_and_no_coupling_leaves_none():
     assert bool((noise.lemma_3_by_noise(0.4, [0.1, 1.0, 10.0]).diff(dim=0) < 0).all())
     assert noise.lemma_2_by_coupling([0.0])[0].divergence < 1e-12
     couplings, lemmas = [0.1, 0.2], noise.lemma_2_by_coupling([0.1, 0.2])
-    assert len(noise.coupling_frames(couplings, lemmas)) == 2
+    frames = noise.coupling_frames(couplings, lemmas)
+    assert len(frames) == 2
+    for exact, local, _, bar in (frame.axes for frame in frames):  # one scale, which no weight exceeds
+        assert bar.get_ylabel() == "weight of v" and bar.get_ylim() == (0, 0.6)
+        assert all(axes.images[0].get_clim() == (0, 0.6) for axes in (exact, local))
+        assert all(axes.images[0].get_array().max() < 0.6 for axes in (exact, local))
+        assert named(exact) == named(local) == (["1", "4", "8"],) * 2
 
 
 def test_the_local_score_s_error_falls_with_noise_and_is_the_lcs_s():
@@ -191,6 +204,9 @@ def test_two_layers_turn_and_one_does_not():
     assert found.descents[swing_by.ONE] == 1 and found.descents[swing_by.TWO] == 2
     second, peak, first = found.order(swing_by.TWO)
     assert second < peak < first
+    for frame in swing_by.time_frames(found, swing_by.TWO, [0, 200]):
+        _, matrix, _, bar = frame.axes
+        assert named(matrix) == (["1", "2"],) * 2 and bar.get_ylim() == (0, 1)  # w_11 to w_22
 
 
 def test_one_layer_by_three_ways():

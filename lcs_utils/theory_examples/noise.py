@@ -94,11 +94,14 @@ def coupling_frames(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]
             "exact": family(frozenset((1, 2))),
             "local score": approximate_cpc.ideal(family, blocks, (1, 2)),
         }
-        figure, axes = plt.subplots(1, 3, figsize=(8, 2.7), width_ratios=(1, 1, 1.2))
+        figure, axes = plt.subplots(1, 3, figsize=(8.6, 2.7), width_ratios=(1, 1, 1.2))
         for axis, (title, law) in zip(axes, laws.items()):
-            axis.imshow(law.cov @ torch.linalg.inv(law.cov + eye), vmin=0, vmax=0.5, cmap="magma")
+            weights = law.cov @ torch.linalg.inv(law.cov + eye)
+            shown = axis.imshow(weights, vmin=0, vmax=0.6, cmap="magma", extent=(0.5, 8.5, 8.5, 0.5))
+            axis.set(xticks=(1, 4, 8), yticks=(1, 4, 8))
             axis.set(title=title, xlabel="pixel v", ylabel="pixel u")
             axis.grid(False)
+        figure.colorbar(shown, ax=axes[1], label="weight of v", ticks=(0, 0.3, 0.6))  # the same for both
         bars = [lemma.bound, lemma.divergence, *reversed(lemma.errors)]
         axes[2].barh(["bound", "KL", r"$\varepsilon_3$", r"$\varepsilon_2$", r"$\varepsilon_1$"], bars)
         axes[2].set(xlim=(0, lemmas[-1].bound), xlabel="nats", title=f"coupling {coupling:.2f}")

@@ -147,16 +147,17 @@ def time_frames(found: Trajectories, name: str, moments: Sequence[int]) -> list[
     """One figure per moment (index into the times): the answer in the plane, the matrix W, the error."""
     path, error, times, frames = found.outputs[name], found.errors[name], found.times, []
     for k in moments:
-        figure, (plane, matrix, curve) = plt.subplots(1, 3, figsize=(8.4, 2.8))
+        figure, (plane, matrix, curve) = plt.subplots(1, 3, figsize=(9, 2.8))
         _plane(plane)
         plane.plot(*path[: k + 1].T)
         plane.plot(*path[k], "o")
         plane.set_title(f"time {times[k]:.0f}")
-        matrix.imshow(found.W[name][k], vmin=0, vmax=1, cmap="cividis")
-        matrix.set(title="$W$", xticks=[0, 1], yticks=[0, 1])
+        shown = matrix.imshow(found.W[name][k], vmin=0, vmax=1, cmap="cividis", extent=(0.5, 2.5, 2.5, 0.5))
+        matrix.set(title="$W$, entries $w_{ij}$", xlabel="$j$", ylabel="$i$", xticks=[1, 2], yticks=[1, 2])
         matrix.grid(False)
-        shown = times[: moments[-1] + 1]
-        curve.plot(shown, error[: len(shown)], times[k], error[k], "o")
+        figure.colorbar(shown, ax=matrix, ticks=(0, 0.5, 1))
+        until = times[: moments[-1] + 1]
+        curve.plot(until, error[: len(until)], times[k], error[k], "o")
         curve.set(xlabel="time", title="error at $x_b$")
         frames.append(figure)
     return frames
