@@ -2,9 +2,13 @@
 fills.
 """
 
+import json
+from itertools import combinations
+
 import pytest
 from test_placement import crowd, planted
 
+from lcs_utils import paths
 from lcs_utils.evaluation import alt_texts, locality_above_null, locality_figures, locality_rates
 from lcs_utils.evaluation.net_locality import LocalityRow
 from lcs_utils.stats import Interval
@@ -101,3 +105,30 @@ def test_the_thesis_is_drawn_and_said(found):
     assert said.startswith("Rank correlation 1.00 [") and said.count("\n| exp") == 2
     assert said.index("| exp1 |") < said.index("| exp2 |")
     assert alt_texts.thesis(found, ranks["all"]).startswith("4 trainings at 64 px by how locally")
+
+
+def test_names_stand_off_every_error_bar_and_point_of_the_stored_figure():
+    """A 1 that touches its bar reads 1-."""
+    stored = json.loads((paths.FIGURES / "tiny" / "locality_above_null.json").read_text())["values"]
+    of = {key: {net: Interval(*at) for net, at in stored[key].items()} for key in ("locality", "above")}
+    found = locality_above_null.AboveNull(of["locality"], of["above"], stored["null"])
+    axes = locality_figures.plot_above_null(found, locality_above_null.ranked(found)["all"]).axes[0]
+    axes.figure.canvas.draw()
+    points = {net: locality_figures.point_style(net).words for net in of["above"]}
+    texts = [text for text in axes.texts if text.get_text() in points.values()]
+    assert len(texts) == sum(map(bool, points.values())) == 12
+    names = [text.get_window_extent() for text in texts]
+    assert not [pair for pair in combinations(names, 2) if pair[0].overlaps(pair[1])]
+    ends = [axes.transData.transform([(0, 0), (1, 0)])]  # the line of the null
+    for net, share in of["locality"].items():
+        filled = of["above"][net]
+        ends.append(axes.transData.transform([(share.low, filled.value), (share.high, filled.value)]))
+        ends.append(axes.transData.transform([(share.value, filled.low), (share.value, filled.high)]))
+    pixels = 2 * axes.figure.dpi / 72  # two points
+    touched = [
+        box
+        for box in names
+        for (x0, y0), (x1, y1) in ends
+        if box.x0 - pixels < x1 and x0 < box.x1 + pixels and box.y0 < y1 + 1 and y0 - 1 < box.y1
+    ]
+    assert not touched

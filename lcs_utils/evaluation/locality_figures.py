@@ -68,18 +68,30 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
     across, up = 72 * SIZE[0] * 0.88 / (x1 - x0), 72 * SIZE[1] * 0.76 / (y1 - y0)  # points for one unit
     at = [((x - x0) * across, (y - y0) * up) for x, y, _ in points]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at]
+    taken += [(0, -y0 * up - 1, (x1 - x0) * across, -y0 * up + 1)] * (y0 < 0)  # the line of the null
+    own = []  # ends of a point's own bars: left, right, bottom, top
     for (x, y), (of_x, of_y) in zip(at, bars):
-        taken.append(((of_x.low - x0) * across, y - 2, (of_x.high - x0) * across, y + 2))
-        taken.append((x - 2, (of_y.low - y0) * up, x + 2, (of_y.high - y0) * up))
-    for (x, y), (px, py, point) in sorted(zip(at, points), key=lambda pair: -pair[0][1]):
-        wide = 0.56 * FONT * len(point.words)
-        places = [(7, 0), (-7 - wide, 0), (-wide / 2, 10), (-wide / 2, -10)]
-        places += [(6, 9), (6, -9), (-6 - wide, 9), (-6 - wide, -9)]
-        places += [(-wide / 2, 20), (-wide / 2, -20), (14, 18), (14, -18)]
+        left, right = (of_x.low - x0) * across, (of_x.high - x0) * across
+        bottom, top = (of_y.low - y0) * up, (of_y.high - y0) * up
+        taken += [(left - 2, y - 2, right + 2, y + 2), (x - 2, bottom - 2, x + 2, top + 2)]
+        own.append((left - x, right - x, bottom - y, top - y))
+    for (x, y), (px, py, point), ends in sorted(zip(at, points, own), key=lambda each: -each[0][1]):
+        wide = 0.6 * FONT * len(point.words)  # a little more than words take
+        left, right, bottom, top = ends
+        above, below = (-wide / 2, top + 8), (-wide / 2, bottom - 8)  # beyond its own bar
+        places = [(7, 0), (6, 9), (6, -9), above, (-6 - wide, 9), (-6 - wide, -9), below]
+        places += [
+            (-wide / 2, 20),
+            (-wide / 2, -20),
+            (right + 9, 0),
+            (left - 9 - wide, 0),
+            (14, 18),
+            (14, -18),
+        ]
 
         def crossings(place):
-            left, middle = x + place[0], y + place[1]
-            box = (left, middle - FONT / 2, left + wide, middle + FONT / 2)
+            start, middle = x + place[0], y + place[1]
+            box = (start, middle - FONT / 2, start + wide, middle + FONT / 2)
             return sum(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
 
         if point.words:
