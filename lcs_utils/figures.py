@@ -29,9 +29,9 @@ def _image(picture: np.ndarray) -> np.ndarray:
     return picture.transpose(2, 0, 1)
 
 
-def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], dict]:
-    """A row per net: denoised image, pixel map, condition map at each noise level; column labels; numbers
-    (Fig. 2).
+def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[str], list[str], dict]:
+    """A row per net: denoised image, pixel map, condition map at each noise level; row labels with the nets'
+    size, column labels; numbers (Fig. 2).
     """
     columns = [
         f"{what}\nσ = {found.sigmas[i]:g}" for i in noises for what in ("denoised", "pixels", "conditions")
@@ -47,7 +47,8 @@ def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
             number = {"window": panel.window, "within_2": maps.nearby_share(panel, state)}
             numbers[net][f"{found.sigmas[noise]:g}"] = number
         rows.append(row)
-    return rows, columns, numbers
+    labels = ["\n".join([*net.split(": "), f"{found.resolution} px"]) for net in found.nets]
+    return rows, labels, columns, numbers
 
 
 def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[Figure, dict]:
@@ -67,7 +68,8 @@ def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[Figure, dict]
         numbers[net] = {"window": [p.window for p in panels], "influence_at_target": heard}
     labels = ["pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))]
     room = 2.4
-    figure = image_grid(rows, labels, columns, cell=1.0, groups=list(found.nets), beside=room)
+    nets = [f"{net}, {found.resolution} px" for net in found.nets]
+    figure = image_grid(rows, labels, columns, cell=1.0, groups=nets, beside=room)
     width, height = figure.get_size_inches()
     side = room - 0.5
     axes = figure.add_axes(
@@ -136,7 +138,7 @@ def fig12(
             list(look.x0_hat),
             [_image(_boxed(p[0].numpy(), int(side[0]))) for p, side in zip(look.pixels, look.windows)],
         ]
-        labels += [f"{net}: denoised", "pixel influence"]
+        labels += [f"{net}, {look.x0_hat.shape[-1]} px:\ndenoised", "pixel influence"]
     return rows, labels, captions
 
 

@@ -66,23 +66,26 @@ Markdown(sentences_locality.gaussian(twin))
 # %% [markdown]
 # ## Explore
 # Choose a pixel, slide the noise, switch conditions on and off, sample. Without a kernel this is a
-# picture.
+# picture. This explorer and Figs. 2, 10 and 12 are of nets of 32 px, whose weights are all shipped; there
+# Exp. 3 has r = 3. The verdicts on Figs. 2 and 10 and the thesis figure below (nets that see the whole image)
+# are of 64 px, where our Exp. 3 has r = 2.
 
 # %%
 explorer = widgets.LocalityExplorer(preset=little, seed=seed)
+explorer.draw_samples()
 explorer
 
 # %% [markdown]
 # ## Fig. 2: pixel and condition maps over the denoised image, at low and high noise
-# The white square holds 90 % of the energy (squares) of the pixel influence on the target. Each condition
-# has a color, and a pixel shows the colors of those it listens to. A disc is filled by its share of the
-# condition influence on the *target*. Look at the right half: in which net does a disc far from the
-# target fill?
+# Nets of 32 px, Exp. 3 with r = 3. The white square holds 90 % of the energy (squares) of the pixel influence
+# on the target. Each condition has a color, and a pixel shows the colors of those it listens to. A disc is
+# filled by its share of the condition influence on the *target*. Look at the right half: in which net does a
+# disc far from the target fill?
 
 # %%
 levels = explorer.maps.sigmas
-grid, columns, numbers = figures.fig02(explorer.maps, explorer.first, figures.closest(levels, (0.2, 5.0)))
-titled = [net.replace(": ", "\n") for net in explorer.maps.nets]
+stops = figures.closest(levels, (0.2, 5.0))
+grid, titled, columns, numbers = figures.fig02(explorer.maps, explorer.first, stops)
 key = "red: target; white square: 90 % of its squared pixel influence; disc: a condition's share"
 figure = plotting.image_grid(grid, titled, columns, key, cell=1.63)
 path = plotting.save_figure(figure, "fig02", preset, numbers, seed, shown)
@@ -91,10 +94,10 @@ Markdown(sentences_locality.nearby(numbers))
 
 # %% [markdown]
 # ## Fig. 10: every condition over the noise levels
-# For each net the top row shows where the target looks among pixels (white: the 90 % square). The rows
-# below show each condition's influence on all pixels. The scene at the right shows where target and
-# conditions are. Look at the last noise level of each net: is a map bright where its condition stands
-# (its cell is outlined), or elsewhere?
+# The same nets of 32 px (Exp. 3: r = 3). For each the top row shows where the target looks among pixels
+# (white: the 90 % square). The rows below show each condition's influence on all pixels. The scene at the
+# right shows where target and conditions are. Look at the last noise level of each net: is a map bright where
+# its condition stands (its cell is outlined), or elsewhere?
 
 # %%
 stops = figures.closest(levels, (0.2, 1, 10))
@@ -207,7 +210,7 @@ Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_local
 #
 # ## Fig. 12: does a centered subject make a net look far?
 # The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small nets of
-# ours test the first half. Both were trained on scenes of ONE object, without labels, for the same number
+# ours, of 32 px, test the first half. Both were trained on scenes of ONE object, without labels, for the same number
 # of steps; in one training set the object is always in the middle, in the other anywhere. Both denoised
 # the same images (centered, unseen), and the target is the middle. Shown are stored maps
 # (`python -m lcs_utils.centered sides`). Below each are the side of the square of this map and the mean

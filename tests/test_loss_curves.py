@@ -1,8 +1,10 @@
 """Loss curves: each training of both sizes, named once, and what has none is said."""
 
+from itertools import combinations
+
 import pytest
 
-from lcs_utils import alt_text, nets
+from lcs_utils import alt_text, nets, plotting
 from lcs_utils.evaluation import loss_curves
 
 
@@ -16,6 +18,21 @@ def test_every_training_that_left_a_log_is_drawn_and_each_experiment_named_once(
         named = [text.get_text() for text in axes.texts]
         assert sorted(named) == sorted(loss_curves.said(name) for name in of if not nets.parse(name).seed)
     assert "Exp. 3, r = 2 from" in alt_text.given(figure) and "to 0.27" in alt_text.given(figure)
+
+
+def test_names_stand_in_the_order_of_their_curves_and_nothing_crosses_them():
+    plotting.use_style()
+    figure = loss_curves.plot({preset: loss_curves.read(preset) for preset in ("tiny", "small")})
+    plotting.settle_layout(figure)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        curves = [line.get_path().transformed(axes.transData) for line in axes.lines]
+        assert not [box for box in boxes for path in curves if path.intersects_bbox(box, filled=False)]
+        for one, other in combinations(range(len(boxes)), 2):
+            if boxes[one].x0 < boxes[other].x1 and boxes[other].x0 < boxes[one].x1:
+                above, below = sorted((one, other), key=lambda i: -axes.texts[i].xy[1])
+                assert boxes[above].y0 > boxes[below].y1
 
 
 def test_a_short_log_is_drawn():

@@ -46,8 +46,17 @@ def both():
     return maps.Maps({"A: local": local, "B: spread": spread}, (0.1, 1.0, 10.0), 32)
 
 
+def test_figs_2_and_12_name_nets_with_their_size(both):
+    rows, labels, columns, _ = figures.fig02(both, maps.View(1, (2, 3), CELLS), (0, 2))
+    assert labels == ["A\nlocal\n32 px", "B\nspread\n32 px"] and len(rows) == 2 and len(columns) == 6
+    (of,) = figures.middle_profiles(spread, [torch.zeros(3, 32, 32)], (1.0,))
+    _, labels, _ = figures.fig12({"centered": of}, {"centered": torch.ones(1, 1).numpy()})
+    assert labels == ["centered, 32 px:\ndenoised", "pixel influence"]
+
+
 def test_each_column_of_fig_10_says_how_strong_its_brightest_influence_is(both):
     figure, _ = figures.fig10(both, maps.View(1, (2, 3), CELLS), (0, 2))
+    assert [text.get_text() for text in figure.texts] == [f"{net}, 32 px" for net in both.nets]
     titles = [axes.get_title() for axes in figure.axes if "most" in axes.get_title()]
     strongest = ("0.87", "0.17")  # a half and a tenth in each of three channels
     assert titles == [f"σ = {sigma}\n(most {most})" for most in strongest for sigma in (0.1, 10)]

@@ -7,7 +7,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.text import Annotation
 from matplotlib.ticker import FixedFormatter, FixedLocator, LogLocator, NullLocator, StrMethodFormatter
+from matplotlib.transforms import Bbox
 
 from lcs_utils import alt_text, checkpoints, nets, plotting
 from lcs_utils.evaluation.sizes import SIZES
@@ -17,7 +19,7 @@ NETS = (*(e.name for e in FIGURE_1 + FIGURE_4), "exp3_r2")
 SEEDS = range(3)  # of training
 SMOOTH = 9  # log entries averaged for one point
 TICKS = {30_000: "30,000", 100_000: "100,000", 300_000: "300,000", 1_000_000: "1 million"}
-APART = 1.13  # smallest ratio of the heights of two names
+STEPS = [step * sign for step in range(0, 60, 2) for sign in (1, -1)]  # points up, tried for a name in turn
 
 Curve = dict[str, list[float]]  # as `checkpoints.loss_curve`
 
@@ -62,7 +64,8 @@ def _smooth(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
     return np.array(curve["images"][width - 1 :]), error
 
 
-def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
+def _panel(axes: Axes, curves: Mapping[str, Curve]) -> list[Annotation]:
+    """Draw a panel's curves, those of first trainings named at their ends; returns the names."""
     ends = []
     for name, curve in curves.items():
         seen, smooth = _smooth(curve)
@@ -75,12 +78,29 @@ def _panel(axes: Axes, curves: Mapping[str, Curve]) -> None:
     axes.xaxis.set_major_formatter(FixedFormatter(list(TICKS.values())))
     axes.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), minor_locator=NullLocator())
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    place = 0.0
-    for at, seen, name in sorted(ends):  # names keep clear of each other
-        place = max(at, place * APART)
+    names = []
+    for at, seen, name in sorted(ends, reverse=True):
         look = {"color": plotting.color_of(name), "fontsize": 9, "va": "center", "annotation_clip": False}
-        look["path_effects"] = [withStroke(linewidth=2, foreground="white")]  # other lines stay visible below
-        axes.annotate(said(name), (seen, place), (4, 0), textcoords="offset points", **look)
+        look["path_effects"] = [withStroke(linewidth=2, foreground="white")]
+        names.append(axes.annotate(said(name), (seen, at), (5, 0), textcoords="offset points", **look))
+    return names
+
+
+def _clear(axes: Axes, names: list[Annotation]) -> None:
+    """Move names, the highest first, up or down to where no curve and no other name crosses them, and in the
+    order of their curves. The layout must be drawn.
+    """
+    paths = [line.get_path().transformed(axes.transData) for line in axes.lines]
+    higher: list[Bbox] = []
+    for name in names:
+        for step in STEPS:
+            name.xyann = (5, step)
+            box = name.get_window_extent().padded(0.5)
+            beside = [other for other in higher if box.x0 < other.x1 and other.x0 < box.x1]
+            crossed = any(path.intersects_bbox(box, filled=False) for path in paths)
+            if not crossed and all(box.y1 < other.y0 for other in beside):
+                break
+        higher.append(box)
 
 
 def plot(curves: Mapping[str, Mapping[str, Curve]]) -> Figure:
@@ -89,10 +109,15 @@ def plot(curves: Mapping[str, Mapping[str, Curve]]) -> Figure:
     Errors of patch nets (Exp. 3) are per patch and comparable only with each other.
     """
     figure, panels = plt.subplots(1, len(curves), figsize=(4.6 * len(curves) + 0.6, 3.6), squeeze=False)
+    named = {}
     for axes, (preset, of) in zip(panels[0], curves.items(), strict=True):
-        _panel(axes, of)
+        named[axes] = _panel(axes, of)
         axes.set_title(SIZES.get(preset, preset))
     panels[0, 0].set_ylabel("weighted denoising error\n(Exp. 3: per patch, not comparable)")
+    plotting.settle_layout(figure)
+    figure.draw_without_rendering()
+    for axes, names in named.items():
+        _clear(axes, names)
     panels_in_words = []
     for preset, of in curves.items():
         first = {name: _smooth(of[name])[1] for name in of if not nets.parse(name).seed}
