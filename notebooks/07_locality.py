@@ -210,9 +210,9 @@ Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_local
 #
 # ## Fig. 12: does a centered subject make a net look far?
 # The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small nets of
-# ours, of 32 px, test the first half. Both were trained on scenes of ONE object, without labels, for the same number
-# of steps; in one training set the object is always in the middle, in the other anywhere. Both denoised
-# the same images (centered, unseen), and the target is the middle. Shown are stored maps
+# ours, of 32 px, test the first half. Both were trained on scenes of ONE object, without labels, for the
+# same number of steps; in one training set the object is always in the middle, in the other anywhere. Both
+# denoised the same images (centered, unseen), and the target is the middle. Shown are stored maps
 # (`python -m lcs_utils.centered sides`). Below each are the side of the square of this map and the mean
 # over the images. From σ = 1 on the second net sees no object there.
 

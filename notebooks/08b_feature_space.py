@@ -99,11 +99,11 @@ said = report.numbers(rows, nets, "additivity", net_features.KS)
 path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, files)
 
 # %% [markdown]
-# The same at 64 px, where pictures are cleaner, and below for colors, which belong to no place. The color net's
-# differences all point one way (Fig. 11): told any color it adds an object, and of three colors about two
-# are followed (notebook 08). Even so, on noise at $\sigma$ = 2 and up to the three it saw, it is more
-# additive than an untrained net, and than its controls, told one color or of one object. On renders this
-# does not hold at every noise level (below).
+# The same at 64 px, where pictures are cleaner, and below for colors, which belong to no place. The color
+# net's differences all point one way (Fig. 11): told any color it adds an object, and of three colors about
+# two are followed (notebook 08). Even so, on noise at $\sigma$ = 2 and up to the three it saw, it is more
+# additive than an untrained net, and than its controls, told one color or of one object. On renders this does
+# not hold at every noise level (below).
 
 # %%
 large = report.curves(rows, "64 px")
