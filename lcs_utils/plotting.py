@@ -131,11 +131,10 @@ def in_pixels(where: Any, size: int) -> list[tuple[float, float]]:
     return [(size * x - 0.5, size * y - 0.5) for x, y in np.asarray(where).tolist()]
 
 
-def _strokes(cell: float, rings: bool, found: bool | None) -> list[dict]:
-    """How a mark is drawn on a picture of `cell` inches: a dot, a ring around what is there, or a cross."""
-    if not rings or found is None:
-        size, thick = (3.4, 0.6) if rings else (3.6, 0.8)
-        return [{"marker": "o", "ms": size * cell, "mfc": "white", "mec": "black", "mew": thick}]
+def _strokes(cell: float, rings: bool, found: bool) -> list[dict]:
+    """How a mark is drawn on a picture of `cell` inches: a dot or a ring, or a cross where nothing is."""
+    if found and not rings:
+        return [{"marker": "o", "ms": 3.6 * cell, "mfc": "white", "mec": "black", "mew": 0.8}]
     # two colors, so that it is seen on light and dark
     marker, size = ("o", 11) if found else ("x", 6)
     return [
@@ -159,8 +158,8 @@ def image_grid(
     """A grid of images, `images[row][column]` as `to_uint8` takes them; None leaves a place empty.
 
     `cell` is a picture's side in inches; `marks[row][column]` are points (x right, y down, in pixels), such
-    as the conditioned locations, drawn as dots, or with `rings` as rings: then a third entry of a point makes
-    it a cross (False) or a dot (None). `groups` are headings of equally many columns, `captions[row][column]`
+    as the conditioned locations, drawn as dots, or with `rings` as rings; a third entry that is False makes a
+    point a cross. `groups` are headings of equally many columns, `captions[row][column]`
     stand below pictures, `beside` is room in inches at the right, for axes of the caller's. Raises ValueError
     when labels and images disagree in number, or groups and columns.
     """

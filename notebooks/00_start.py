@@ -51,8 +51,9 @@
 # ## In every notebook
 # - The first code cell holds the **parameters**. `preset` is `"tiny"` (what comes with the repository:
 #   nets of 32 px and, in 00, 04 to 06, 08, 08b, A1, A2, A6 and A7, stored nets, measurements or samples
-#   of 64 px), `"small"` (64 px; some of these nets come with the repository) or `"paper"` (the paper's
-#   sizes, which need nets trained at them).
+#   of 64 px), `"small"` (64 px; rows and samples come with the repository, weights do not) or `"paper"`
+#   (the paper's sizes). Both need nets trained at them. `medium` is `small` by another optimizer (A7): three
+#   of its nets come with the repository, and are loaded by name, as below.
 # - Widgets work by mouse or keyboard: Tab to one, then use the arrow keys or Enter. If the kernel does
 #   not answer, they say so.
 # - Every figure is saved as a PNG, with its numbers beside it as JSON, under `figures/tiny/`. With
@@ -66,7 +67,7 @@ preset: str = "tiny"
 # %%
 import matplotlib.pyplot as plt
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import changes
+from lcs_utils.evaluation import changes, family_grids
 from lcs_utils.evaluation.samples import draw_samples
 from lcs_utils.widgets.explorer import LocalityExplorer
 
@@ -74,14 +75,28 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 
 # %% [markdown]
+# ## Words that all notebooks use
+# - **Cells**: images have 16x16 of them, a condition says in which an object stands. *The paper's cells* are
+#   twelve, in the paper's order; *random cells* lie at least three apart, other ones for each sample.
+# - **Filled**: the share of cells asked for that hold an object, within one cell. **Right in number and
+#   places** (*placed*): as many objects as asked for, each cell filled, by the rule in `README.md`. Looks do
+#   not count.
+# - **K**: up to how many locations more than a quarter of the samples are right.
+# - **Null**: the same pictures judged by what other samples were asked for. Drawing much fills cells, too.
+# - **Conditions obeyed**: how many of K, beyond what objects drawn without listening would fill.
+# - **Extras**: objects at cells that nobody asked for.
+# - **Looks right**, *to the counter* (a small net that counts objects, A3) or *to the eye* (a vision-language
+#   model that judges blind, A7): the two disagree. **Cleanness**: whether an object's pixels are of one hue.
+#
 # ## Four samples, in a few lines
-# We ask for objects at five places, two more than any training image had objects.
+# We ask for objects at five places (dots), two more than any training image had objects. Is one missing?
 
 # %%
 # Exp. 1, of 1-3 objects, by the reverse SDE, at 64 px; below noise .3 an unconditional net takes over (A7)
 denoise, side = changes.denoiser("exp1/stochastic", "medium")
 images = draw_samples(denoise, side, 5, 4, steps=80, solver="sde_dpmpp_2m", family="spread")  # random cells
-figure = plotting.image_grid([images], title="five locations asked for")
+asked = [plotting.in_pixels(places, side) for places in family_grids.locations("spread", 5, 4)]
+figure = plotting.image_grid([images], title="five locations asked for", marks=[asked])
 nets = [f"data/checkpoints/medium/{name}" for name in ("exp1", "low_noise")]
 path = plotting.save_figure(figure, "readme_samples", preset, {"locations": 5}, 0, nets)
 

@@ -110,9 +110,9 @@ largest = max(float((w.square().mean(1).sqrt() - 1).abs().max()) for w in weight
 print("every weight has unit RMS to 3 digits:", largest < 1e-3)
 
 # %% [markdown]
-# ## The nets that this companion ships
+# ## The trainings of this companion
 # Each checkpoint folder holds its loss curve and a row that says how it was made: command, images seen,
-# seconds. Each line is one training, named at its end (other seeds are not named), dashed if trained on
+# seconds. Weights come with few (`data/README.md` lists them); the command makes the others. Each line is one training, named at its end (other seeds are not named), dashed if trained on
 # one object per image. At 64 px: does Exp. 2 end above Exp. 1 in every training?
 
 # %%

@@ -13,9 +13,10 @@
 # composition in features: the conditions' mean differences in a layer are orthogonal. The paper shows
 # matrices of cosines, and calls its choice of layers "empirical and subjective" (App. E.4).
 #
-# **Here the answer depends on the layer.** In the encoder an untrained net is closer to orthogonal than
-# Exp. 1. In the denoiser, and at 64 px in the decoder, Exp. 1 is closer; a mean over all layers cancels
-# the two. Of nets told colors the untrained one is closer everywhere. *Additivity* asks whether a net
+# **Here the answer depends on the layer, and on what of a layer is taken.** With all channels and places, an
+# untrained net is closer to orthogonal than Exp. 1 in the encoder, and Exp. 1 in the denoiser and, at 64 px,
+# in the decoder; a mean over all layers cancels the two. With means over places Exp. 1 is closer nowhere. Of
+# nets told colors the untrained one is closer everywhere. *Additivity* asks whether a net
 # answers K conditions with the sum of its answers to each. It needs forward passes only (of noise, at
 # $\sigma$ = 2 unless stated), and puts the untrained net below Exp. 1 in every part. *Own share* is
 # defined below.
@@ -82,6 +83,13 @@ twins = {"exp1": "untrained", "color_1-3": "untrained_color"}
 others = dict.fromkeys(("exp1_seed1", "exp2", "exp2_seed1"), "untrained")
 twins |= {f"{net}, 64 px": f"{twin}, 64 px" for net, twin in (twins | others).items()}
 Markdown(report.cosine_table(rows, twins))
+
+# %% [markdown]
+# The paper does not say what of a layer eq. (3) takes. All channels and places, as above and in all figures?
+# Their means over places? Only the vector that scales the channels? At 64 px, net against untrained:
+
+# %%
+Markdown(report.readings_table(rows, {net: twin for net, twin in twins.items() if "64 px" in net}))
 
 # %% [markdown]
 # ## Additivity

@@ -91,8 +91,8 @@ Markdown(sentences.radius(radii, preset) + "\n" + patches)
 # %% [markdown]
 # ## At 64 px, beside the null
 # Two radii were trained at 64 px, each on as many images, r = 2 more than once (the table has all trainings,
-# the pictures the first). With three cells around each, a shorter training gave the same K (LOG.md), so its
-# radius is what is short. Which cells stay empty from K = 6 on?
+# the pictures the first). With three cells around each, a shorter training gave the same K (LOG.md), so more
+# images alone would hardly help; a larger net was not tried. Which cells stay empty from K = 6 on?
 
 # %%
 radii_64 = {"r = 2": "exp3_r2", "r = 3": "exp3"}

@@ -234,7 +234,7 @@ def test_cosines_are_told_part_by_part(rows):
     with pytest.raises(ValueError, match="net_features exp9"):
         feature_report.cosines_by_part(mixed, "exp1", "exp9")
 
-    at_64 = {"exp1": [found]}
+    at_64 = {"flat": {"exp1": [found]}}
     for parts, verdict in (
         (("encoder", "decoder", "denoiser"), PARTLY),
         (("encoder",), NO),
@@ -242,10 +242,23 @@ def test_cosines_are_told_part_by_part(rows):
     ):
         said, of_parts = notebook_claims._orthogonal("exp1", parts)(at_64)
         assert of_parts == verdict and "of 1 training against" in said and "decoder 0.10 against 0.20" in said
-    again = {"exp1": [found, turned]}
+    again = {"flat": {"exp1": [found, turned]}}
     said, verdict = notebook_claims._orthogonal("exp1", ("decoder",))(again)
     assert verdict == NO and "of 2 trainings against" in said and "decoder 0.10 and 0.20 against" in said
+    both = at_64 | {"mean": {"exp1": [turned[:2]]}}  # another reading says the contrary
+    said, verdict = notebook_claims._orthogonal("exp1", ("decoder",))(both)
+    assert verdict == PARTLY and "means over places: encoder 0.20 against 0.30, decoder 0.20 against" in said
     assert notebook_claims._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
+
+
+def test_each_reading_has_its_own_cosines(rows):
+    apart = with_cosines(rows, "exp1", {"encoder": 0.9, "decoder": 0.9})
+    every = rows + [row._replace(reading=of) for row in apart for of in ("mean", "scale")]
+    value = feature_report.cosines_by_part(every, "exp1", "untrained", "mean")
+    assert [of.part for of in value] == ["encoder", "decoder"] and {of.net.value for of in value} == {0.9}
+    table = feature_report.readings_table(every, {"exp1": "untrained"})
+    line = next(line for line in table.splitlines() if "Exp. 1, decoder" in line)
+    assert line.count("0.90 against") == 2 and "0.90 against" not in line.split("|")[2]  # the first is flat
 
 
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):

@@ -43,3 +43,12 @@ def test_rows_of_random_cells_are_asked_for():
     elsewhere = [row._replace(net="exp1/stochastic", family="test") for row in rows]
     with pytest.raises(ValueError, match="exp1/stochastic"):
         flow_and_sde.compare([*rows, *elsewhere], {"exp1": "Exp. 1"})
+
+
+def test_steps_and_noise_are_told_apart():
+    flow, sde = planted("exp1", 1.0), planted("exp1/stochastic", 1.0)
+    rows = [*flow, *planted("exp1/flow", 1.0), *fewer(sde, 2)]
+    found = flow_and_sde.compare(rows, ["exp1"], ways=flow_and_sde.SAME_STEPS)
+    more = [of[max(KS)].more.value for of in found.values()]
+    assert [way for _, way in found] == ["flow, 14 steps", "flow, 80 steps", "SDE, 80 steps"]
+    assert more == [0, 0, -2]

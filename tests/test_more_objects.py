@@ -7,8 +7,6 @@ from test_placement import crowd, planted
 
 from lcs_utils import alt_text
 from lcs_utils.evaluation import claims_64, more_objects
-from lcs_utils.evaluation.claims_64 import Falling
-from lcs_utils.stats import Interval
 
 OBEYING = {"exp1_1": 2, "exp1_1-2": 4, "exp1": 9, "exp2_1-6": 0}  # conditions that a sample obeys at most
 
@@ -98,18 +96,3 @@ def test_the_table_has_a_line_for_every_net(found):
     few = found["exp1"].random._replace(at={k: of for k, of in at.items() if k < 4})
     short = more_objects.markdown({"exp1": found["exp1"]._replace(random=few)}, (3, 9))
     assert short.splitlines()[2].endswith(" / – |") and short.count(" / –") == 3
-
-
-def test_the_sentence_names_who_fills_more_than_the_one_before():
-    above = {
-        "exp1": Interval(0.4, 0.3, 0.5),
-        "exp1_1-2": Interval(0.3, 0.2, 0.4),
-        "exp1_1": Interval(0.1, 0, 0.2),
-    }
-    steps = [Interval(0.1, -0.1, 0.3), Interval(0.2, 0.1, 0.3)]
-    said = more_objects.sentence(Falling(6, above, steps))
-    assert "are 1: 0.10 [0.00, 0.20], 1-2: 0.30 [0.20, 0.40], 1-3: 0.40" in said
-    assert "by 1-2: 0.20 [0.10, 0.30], 1-3: 0.10 [-0.10, 0.30]. This interval is above 0 for 1-2." in said
-    flat = more_objects.sentence(Falling(6, above, [steps[0]] * 2))
-    assert flat.endswith("above 0 for none.")
-    assert more_objects.sentence(None) == "Not all of these nets were trained."

@@ -85,7 +85,7 @@ def test_measures_say_which_nets_they_do_not_tell_apart():
     said = null_figures.told_apart(found, 4)
     assert said == (
         "Cells filled above the null at K = 4: Exp. 1 0.60 [0.50, 0.70], Exp. 3 0.70 [0.65, 0.75], Exp. 2 "
-        "0.10 [0.00, 0.20] (intervals of Exp. 1 and Exp. 3 overlap). Conditions obeyed: Exp. 1 3.50 [3.20, 3.80], "
-        "Exp. 3 3.90 [3.85, 3.95]."
+        "0.10 [0.00, 0.20] (intervals of Exp. 1 and Exp. 3 overlap). Conditions obeyed: Exp. 1 3.50 "
+        "[3.20, 3.80], Exp. 3 3.90 [3.85, 3.95]."
     )
     assert null_figures.told_apart(found, 5) == ""

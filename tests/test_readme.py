@@ -118,8 +118,8 @@ def test_the_verdict_says_how_many_checks_are_on_extra_objects():
     found = [claims.Verdict(f"claim {i}", "", "", kind, "") for i, kind in enumerate(kinds)]
     said = readme.verdict_of(found, {"claim 1", "claim 3", "not asked"}, 7)
     assert " ".join(said.split()) == (
-        "5 checks on nets: **1 reproduced, 0 partly, 2 not, 1 undecided, 1 untested**. 2 of these are on "
-        "objects that nobody asked for: 0 reproduced, 1 not, 1 undecided (05). Another 7 have no null."
+        "3 checks on nets: **1 reproduced, 0 partly, 1 not, 0 undecided, 1 untested**. 2 more, on objects "
+        "that nobody asked for: 0 reproduced, 1 not, 1 undecided (05). Another 7 have no null."
     )
     assert max(map(len, said.splitlines())) <= readme.WIDTH
 

@@ -1,4 +1,4 @@
-"""What notebooks say follows the rows: a changed row changes the sentence, rings say what rows say."""
+"""What notebooks say follows the rows: a changed row changes the sentence, marks say what rows say."""
 
 from types import SimpleNamespace
 
@@ -146,12 +146,11 @@ def test_a_place_is_found_where_an_object_is_assigned():
     aside = asked[:2] + [0.03, 0]  # half a cell
     row = made("exp1", ks=(3,), n=1, asked=encode(asked), centers=encode(aside))[0]
     row = row._replace(count=2, placed=2)
-    points = strips.ringed(row, 32)
-    assert [found for *_, found in points] == [None, True, None, True, False]  # a dot, its ring, ..., a cross
-    assert points[0][:2] == pytest.approx(32 * asked[0] - 0.5, abs=0.05)
-    assert points[1][:2] == pytest.approx(32 * aside[0] - 0.5, abs=0.05)  # where the object is
+    points = strips.marked(row, 32)
+    assert [found for *_, found in points] == [True, True, False]  # dots, a cross
+    assert points[1][:2] == pytest.approx(32 * asked[1] - 0.5, abs=0.05)  # where it was asked for
     with pytest.raises(ValueError, match="rows of an earlier counter do not"):
-        strips.ringed(row._replace(asked="", centers=""), 32)
+        strips.marked(row._replace(asked="", centers=""), 32)
 
 
 def test_a_strip_says_what_its_rows_say(monkeypatch):
@@ -180,7 +179,7 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
     assert "0 of 3 locations asked for" in sentences.of_strip(strips.strip(["exp1"], [1, 2], missed), NETS)
     dots = strips.strip(["exp1"], [1, 2])
     assert dots.words(["Exp. 1"]) == "Samples asked for 1, 2 objects, a row each: Exp. 1."
-    assert dots.captions == [["", ""]] and len(dots.marks[0][1][0]) == 2  # nobody counted: no rings
+    assert dots.captions == [["", ""]] and len(dots.marks[0][1][0]) == 2  # nobody counted
     with pytest.raises(ValueError, match="the stored samples of exp1 are of 0"):
         strips.strip(["exp1"], [1], [rows[0]._replace(weights="other")])
 

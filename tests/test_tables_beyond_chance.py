@@ -4,7 +4,7 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils.evaluation import claims_64, tables_beyond_chance
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES
+from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, UNDECIDED, YES
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import Paper
 from lcs_utils.nets import trained
@@ -41,10 +41,14 @@ def test_k_stands_beside_its_null_and_a_deaf_net_has_no_more(found):
 @pytest.mark.parametrize(
     ("own", "paper", "near"),
     [
-        (LargestK(8, 7, 8, False), 9, True),
-        (LargestK(7, 6, 8, False), 9, False),
+        (LargestK(8, 8, 9, False), 9, True),
+        (LargestK(8, 7, 8, False), 9, None),  # the interval leaves it open
+        (LargestK(7, 6, 8, False), 9, None),
+        (LargestK(7, 6, 7, False), 9, False),
+        (LargestK(11, 11, 12, False), 9, False),
         (LargestK(9, 9, 9, True), 11, None),  # more were not asked
-        (LargestK(9, 9, 9, True), 10, True),
+        (LargestK(9, 9, 9, True), 10, None),
+        (LargestK(9, 9, 9, True), 9, True),
         (LargestK(9, 9, 9, False), 11, False),
         (LargestK(9, 9, 9, True), 6, False),
         (None, 1, False),
@@ -60,8 +64,11 @@ def test_a_k_that_was_not_asked_for_decides_nothing(found):
     asked = LargestK(9, 9, 9, True)
     cell = found[0]._replace(paper=Paper(11), own=asked, at_papers=LargestK(5, 5, 5, False))
     assert claims_64.entry(cell.net)([cell])[1] == NO
-    assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 9, 10, False))])[1] == YES
-    assert claims_64.entry(cell.net)([cell._replace(at_papers=None)])[1] == OPEN
+    assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 10, 11, False))])[1] == PARTLY
+    assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 9, 11, False))])[1] == UNDECIDED
+    assert claims_64.entry(cell.net)([cell._replace(at_papers=None)])[1] == UNDECIDED
+    both = cell._replace(own=LargestK(10, 10, 11, False), at_papers=LargestK(11, 10, 12, False))
+    assert claims_64.entry(cell.net)([both])[1] == YES
     line = tables_beyond_chance.markdown([cell]).splitlines()[-1]
     assert line == "| 1-3 | all labels | 11 | ≥ 9 [9, 9] | 0 [0, 0] | not asked | 5 [5, 5] | no |"
 
@@ -69,16 +76,16 @@ def test_a_k_that_was_not_asked_for_decides_nothing(found):
 def test_agreement_is_counted_as_it_stands_in_the_table(found):
     """A K that was not asked for is no agreement, the most that was asked for may be one."""
     nine, ten = LargestK(9, 9, 9, True), LargestK(10, 9, 10, False)
-    agrees = found[0]._replace(paper=Paper(10), own=nine, at_papers=ten)
+    agrees = found[0]._replace(paper=Paper(9), own=nine, at_papers=ten)
     apart = found[0]._replace(paper=Paper(12), own=nine, at_papers=ten)
-    half = found[0]._replace(paper=Paper(10), own=ten._replace(value=8), at_papers=ten)
+    half = found[0]._replace(paper=Paper(10), own=ten._replace(low=8), at_papers=ten)
     said = tables_beyond_chance.sentence([agrees, apart, half, found[3]])
     assert said.startswith(
-        "1 of 3 nets agree with the paper's K within one at random cells, 2 at the paper's. "
+        "1 of 3 nets agree with the paper's K within one at random cells, 2 at the paper's; 2 and 0 are open."
     )
     lines = tables_beyond_chance.markdown([agrees, apart, half, found[3]]).splitlines()[2:]
     words = [(line.split(" | ")[5], line.split(" | ")[7].rstrip(" |")) for line in lines]
-    assert words == [("at least as many as asked", "yes"), ("not asked", "no"), ("no", "yes")]
+    assert words == [("at least as many as asked", "yes"), ("not asked", "no"), ("open", "yes")]
     below = agrees._replace(null=LargestK(9, 9, 9, True))
     assert tables_beyond_chance.agrees(below.own, below.near) == "no"  # not above its null
     assert tables_beyond_chance.agrees(None, False) == "–"

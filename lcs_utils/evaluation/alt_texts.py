@@ -16,7 +16,7 @@ def figure_1(curves: Mapping[str, Mapping[int, Beside]]) -> str:
     last = max(k for of in curves.values() for k in of)
     shares = [f"{label} {of[last].own.value:.0%}" for label, of in curves.items()]
     return (
-        f"Samples of {listed(list(curves))} asked for 1 to {last} objects, a ring where one is found at an "
+        f"Samples of {listed(list(curves))} asked for 1 to {last} objects, a dot where one is found at an "
         "asked location, a cross where none is; beside them the share of asked cells filled, "
         f"at K = {last} {listed(shares)}."
     )

@@ -36,7 +36,8 @@ LABELS = {
     "exp1/stochastic, 64 px": "Exp. 1, low noise apart, SDE",
     "exp1, 64 px by Muon": "Exp. 1, by Muon",
     "exp1/stochastic, 64 px by Muon": "Exp. 1, by Muon and SDE",
-    "exp1@400000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 400,000",
+    "exp1@240000, 64 px by Muon": "Exp. 1, Muon, 240,000 images",
+    "exp1@240000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 240,000",
     "exp1@100000, 64 px by Muon": "Exp. 1, Muon, 100,000 images",
     "exp1@100000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 100,000",
     "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
@@ -47,6 +48,7 @@ LABELS = {
     "drop_one_1-4, 64 px": "one dropped on 1–4, 64 px",
     "exp2, 64 px": "Exp. 2, 64 px",
     "exp2/stochastic, 64 px by Muon": "Exp. 2, by Muon and SDE",
+    "exp2@240000/stochastic, 64 px by Muon": "Exp. 2, Muon, SDE, 240,000",
     "exp3_r2, 64 px": "Exp. 3, 64 px",
     "exp3_r2_seed1, 64 px": "Exp. 3, seed 1",
     "exp3_r2_seed2, 64 px": "Exp. 3, seed 2",
@@ -57,14 +59,16 @@ NETS = {name: label for name, label in LABELS.items() if not controls.is_control
 RANDOM = "random cells"  # the family `spread`; else the paper's list
 LOOKER = "a vision-language model, blind, among controls"
 AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
-# those who judged these nets, and on the same sheets others and controls, as which counts are recorded
+# those who judged these nets first, and on the same sheets others and controls, as which counts are recorded
 MUON_1 = f"{LOOKER}, on the sheets of Exp. 1 by Muon"
 MUON_23 = f"{LOOKER}, on the sheets of Exps. 2 and 3 by Muon"
 MUON_400 = f"{LOOKER}, on the sheets of Exp. 1 by Muon on 400,000 images"
+MUON_123 = f"{LOOKER}, on the sheets of Exps. 1, 2 and 3 by Muon on 400,000 images"
 JUDGED = {
-    MUON_1: ("exp1, 64 px by Muon", "exp1/stochastic, 64 px by Muon"),
-    MUON_23: ("exp2/stochastic, 64 px by Muon", "exp3_r2/stochastic, 64 px by Muon"),
-    MUON_400: ("exp1@400000/stochastic, 64 px by Muon",),
+    MUON_1: ("exp1@240000, 64 px by Muon", "exp1@240000/stochastic, 64 px by Muon"),
+    MUON_23: ("exp2@240000/stochastic, 64 px by Muon", "exp3_r2/stochastic, 64 px by Muon"),
+    MUON_400: (),
+    MUON_123: ("exp1/stochastic, 64 px by Muon", "exp2/stochastic, 64 px by Muon"),
 }
 
 
@@ -256,14 +260,14 @@ def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, fam
 
 
 def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
-    """K of every net in NETS, as a Markdown table."""
+    """K of every net in NETS that was judged, as a Markdown table."""
     head = "| net | number and places, counted by eye | by the counter | and looks right to the eye |"
     lines = [head, "|---|---|---|---|"]
     told = [*rows(), *rows("spread")] if stored is None else list(stored)
     for name, label in NETS.items():
         for family, words in (("test", ""), ("spread", f", {RANDOM}")):
             found = largest_of(hands, told, name, family)
-            if family == "test" or found.eye:
+            if any(found):
                 said = " | ".join(say(k) if k else "–" for k in found)
                 lines.append(f"| {label}{words} | {said} |")
     return "\n".join(lines) + "\n"

@@ -1,9 +1,12 @@
 """What the eye says beside the counter, as a figure and a table (App. E.2)."""
 
+from collections.abc import Sequence
+
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from lcs_utils.evaluation.by_eye import SPANS, Compared, Twice
+from lcs_utils.evaluation.by_eye import JUDGED, LOOKER, SPANS, Compared, Twice, by_same_lookers
+from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.plotting import PALETTE
 
 
@@ -73,8 +76,14 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
     said += f"{found.kappa_counts:.2f}."
     if again:
         said += (
-            f" Of these {again.pictures} were looked at twice. On them the eye with itself: "
-            f"{again.kappa_looks:.2f} and {again.kappa_counts:.2f}, the same count in {again.same:.2f}; with "
-            f"the counter: {again.counter_looks:.2f} and {again.counter_counts:.2f}."
+            f" Of these {again.pictures} were looked at twice. Kappa of looks and of counts on them, the eye "
+            f"with itself: {again.kappa_looks:.2f} and {again.kappa_counts:.2f}, the same count in "
+            f"{again.same:.2f}; with the counter: {again.counter_looks:.2f} and {again.counter_counts:.2f}."
         )
     return "\n".join(lines) + f"\n\n{said}\n"
+
+
+def by_lookers(hands: Sequence[HandCount]) -> str:
+    """A table for each group of lookers (`by_eye.JUDGED`) that judged something, under what they judged."""
+    titles = {lookers: f"**Judged {lookers.removeprefix(f'{LOOKER}, ')}**" for lookers in JUDGED}
+    return "\n".join(f"{title}\n\n{markdown(by_same_lookers(hands, of))}" for of, title in titles.items())

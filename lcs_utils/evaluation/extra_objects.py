@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import beta
 
 from lcs_utils.evaluation.claims import KINDS, NO, OPEN, UNDECIDED, YES
 from lcs_utils.evaluation.row_claims import OUTSIDE, draws
@@ -44,16 +44,18 @@ class Outside(NamedTuple):
         return YES if self.share.high <= OUTSIDE else NO if self.share.low > OUTSIDE else UNDECIDED
 
 
-def exact(outside: int, samples: int) -> Interval:
+def exact(outside: float, samples: int) -> Interval:
     """A share of samples with its exact 95 % interval (Clopper-Pearson)."""
-    share = binomtest(outside, samples)
-    return Interval(share.statistic, *share.proportion_ci())
+    low, high = beta.ppf([0.025, 0.975], [outside, outside + 1], [samples - outside + 1, samples - outside])
+    bounds = (0.0 if outside == 0 else float(low), 1.0 if outside == samples else float(high))
+    return Interval(outside / samples, *bounds)
 
 
 def outside(rows: Sequence[Row], net: str, of: Range) -> Outside | None:
     """Measure a net at the paper's cells against one of its ranges (Tables 1, 2); None if not asked there.
 
-    Of pictures asked for nothing the null is the same net's, asked for as many as it was trained on.
+    Trainings share noise and conditions, so they make the share's interval no tighter than one of them. Of
+    pictures asked for nothing the null is the same net's, asked for as many as it was trained on.
     """
     rows, most = [row for row in rows if row.family == "test"], trained(net).objects[1]
 
@@ -71,7 +73,7 @@ def outside(rows: Sequence[Row], net: str, of: Range) -> Outside | None:
     null = np.concatenate([seen(one, [most]) for one in trainings]) if of.ks == (0,) else np.array([])
     return Outside(
         mean=float(every.mean()),
-        share=exact(int(beyond(every).sum()), len(every)),
+        share=exact(float(beyond(every).mean() * len(values[0])), len(values[0])),
         samples=len(every),
         null=float(beyond(null).mean()) if len(null) else None,
         few=sum(bool(beyond(value).mean() <= OUTSIDE) for value in values),
@@ -166,7 +168,7 @@ def sentence(found: Sequence[Check]) -> str:
     to pass.
     """
     there = [check.found for check in found if check.found]
-    few = [of.samples for of in there if exact(0, of.samples).high > OUTSIDE]
+    few = [n for of in there if exact(0, n := of.samples // of.trainings).high > OUTSIDE]
     low = sum(of.draws and of.share.value <= OUTSIDE for of in there)
     said = (
         f"{len(found)} checks: {counted([check.verdict for check in found])}. By the shares alone, without "

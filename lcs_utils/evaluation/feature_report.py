@@ -22,6 +22,8 @@ from lcs_utils.evaluation.sizes import SIZES, sized
 from lcs_utils.stats import Interval
 
 PARTS = ("encoder", "decoder", "denoiser")
+# Choice: the paper does not say what of a layer eq. (3) takes; the first is shown, unless another is named
+READINGS = {"flat": "all channels and places", "mean": "means over places", "scale": "the scale's vector"}
 CONTROL_WORDS = {"permuted": "permuted", "random": "random"}
 
 
@@ -81,19 +83,20 @@ class Cosines(NamedTuple):
         return "larger" if self.net.low > self.untrained.high else "not told apart"
 
 
-def cosines_by_part(rows: Sequence[FeatureRow], net: str, untrained: str) -> list[Cosines]:
-    """Cosines of encoder, decoder and denoiser, since a mean over all layers cancels differences in sign.
-
-    Raises ValueError as `pick`.
+def cosines_by_part(
+    rows: Sequence[FeatureRow], net: str, untrained: str, reading: str = "flat"
+) -> list[Cosines]:
+    """Cosines of encoder, decoder and, read flat, denoiser, since a mean over all layers cancels differences
+    in sign. Raises ValueError as `pick`.
     """
     both, each = (net, untrained), {}
     for row in rows:
         how = (row.measure, row.control, row.reading, row.sigma, row.inputs)
-        if row.net in both and how == ("cosine_abs", "", "flat", 2.0, "noise"):
+        if row.net in both and how == ("cosine_abs", "", reading, 2.0, "noise"):
             each[row.net, row.layer] = row.value
     found = []
-    for part in PARTS:
-        of, twin = (Interval(*pick(rows, name, "cosine_abs", 1, part)[-3:]) for name in both)
+    for part in PARTS if reading == "flat" else PARTS[:2]:
+        of, twin = (Interval(*pick(rows, name, "cosine_abs", 1, part, reading=reading)[-3:]) for name in both)
         layers = [layer for name, layer in each if name == net and layer.split(".")[0] == part]
         smaller = sum(each[net, layer] < each[untrained, layer] for layer in layers)
         found.append(Cosines(part, of, twin, smaller, len(layers)))
@@ -112,6 +115,17 @@ def cosine_table(rows: Sequence[FeatureRow], pairs: Mapping[str, str]) -> str:
             f"| {of.smaller} of {of.layers} layer{'s' * (of.layers > 1)} |"
             for of in cosines_by_part(rows, net, untrained)
         ]
+    return "\n".join(lines) + "\n"
+
+
+def readings_table(rows: Sequence[FeatureRow], pairs: Mapping[str, str]) -> str:
+    """`cosines_by_part` of {net: its untrained twin} in each of READINGS, as a Markdown table."""
+    lines = ["| net, part | " + " | ".join(READINGS.values()) + " |", "|---" * (1 + len(READINGS)) + "|"]
+    for net, untrained in pairs.items():
+        found = [cosines_by_part(rows, net, untrained, reading) for reading in READINGS]
+        for same in zip(*found):  # the parts that every reading has
+            said = (f"{of.net.value:.2f} against {of.untrained.value:.2f}, {of.side}" for of in same)
+            lines.append(f"| {label(net)}, {same[0].part} | {' | '.join(said)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,8 @@
 """The same nets drawn by the probability-flow ODE and by the reverse SDE, at random cells (App. E.2).
 
 If a net's denoisers at all noise levels were those of one distribution, both would draw it. The flow keeps
-what high noise decided; the SDE replaces noise and lets lower noise decide again.
+what high noise decided; the SDE replaces noise and lets lower noise decide again. The standard flow takes
+fewer steps than the SDE; `SAME_STEPS` tells steps and noise apart.
 
     found = compare(read_rows(rows_path("small")))
     plot(found)
@@ -15,14 +16,20 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils.diffusion import SDE_STEPS
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.more_training import SEEN
-from lcs_utils.evaluation.rows import Row, check_rows
+from lcs_utils.evaluation.rows import STANDARD, Row, check_rows
 from lcs_utils.plotting import color_of
 from lcs_utils.stats import Interval, as_dicts, interval
 
 NETS = {"exp1": "Exp. 1", "exp3_r2": "Exp. 3, r = 2"}
 WAYS = {"flow": "", "SDE": "/stochastic"}
+SAME_STEPS = {  # the last two are of the same nets, too
+    f"flow, {STANDARD.steps} steps": "",
+    f"flow, {SDE_STEPS} steps": "/flow",
+    f"SDE, {SDE_STEPS} steps": "/stochastic",
+}
 
 
 class Drawn(NamedTuple):
@@ -37,15 +44,18 @@ class Drawn(NamedTuple):
 
 
 def compare(
-    rows: Iterable[Row], nets: Mapping[str, str] = NETS, family: str = "spread"
+    rows: Iterable[Row],
+    nets: Iterable[str] = NETS,
+    family: str = "spread",
+    ways: Mapping[str, str] = WAYS,
 ) -> dict[tuple[str, str], dict[int, Drawn]]:
-    """{(net, way): {K: Drawn}} of the first trainings that were measured both ways (App. E.2). Raises as
+    """{(net, way): {K: Drawn}} of the first trainings that were measured all `ways` (App. E.2). Raises as
     `against_null.of_nets`.
     """
     rows = [row for row in check_rows(rows) if row.family == family and row.k > 0]
     found = {}
     for net in nets:
-        for way, change in WAYS.items():
+        for way, change in ways.items():
             at = against_null.of_nets(rows, [net + change], family).at
             of = {k: [row for row in rows if (row.net, row.k) == (net + change, k)] for k in at}
             found[net, way] = {

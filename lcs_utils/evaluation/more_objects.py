@@ -11,12 +11,10 @@ from matplotlib.figure import Figure
 from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
 from lcs_utils.evaluation.against_null import Beside, Found
-from lcs_utils.evaluation.claims import say_interval
-from lcs_utils.evaluation.claims_64 import BEYOND, NUMBERS, Falling
+from lcs_utils.evaluation.claims_64 import BEYOND, NUMBERS
 from lcs_utils.evaluation.judged import KS
 from lcs_utils.evaluation.rows import Row, seeds_of
 from lcs_utils.evaluation.rules import LargestK
-from lcs_utils.evaluation.sentences import listed
 from lcs_utils.evaluation.tables import LABELS, PAPER, say
 from lcs_utils.evaluation.tables_beyond_chance import FAMILY, MOST
 from lcs_utils.nets import trained
@@ -189,21 +187,3 @@ def markdown(found: Mapping[str, ByObjects], ks: Sequence[int] = (3, BEYOND, FAR
         line = [of.objects, str(of.paper), largest(of.random), largest(of.listed), *rates]
         lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
-
-
-def sentence(found: Falling | None) -> str:
-    """Cells filled above the null by objects in training, and by how much each net fills more than the one of
-    fewer objects (`claims_64.falling` of NUMBERS, which the verdict judges).
-    """
-    if found is None:
-        return "Not all of these nets were trained."
-    nets = list(found.above)[::-1]
-    above = ", ".join(f"{_objects(net)}: {say_interval(found.above[net])}" for net in nets)
-    steps = dict(zip(nets[1:], found.steps[::-1], strict=True))
-    more = ", ".join(f"{_objects(net)}: {say_interval(of)}" for net, of in steps.items())
-    grows = [_objects(net) for net, of in steps.items() if of.low > 0]
-    return (
-        f"Cells filled above the null at K = {found.k}, by objects in training, are {above}. In the same "
-        f"draws of conditions and noise each net fills more than the one before by {more}. This interval is "
-        f"above 0 for {listed(grows) if grows else 'none'}."
-    )

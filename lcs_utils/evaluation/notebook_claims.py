@@ -13,6 +13,8 @@ from jaxtyping import Float
 from lcs_utils import notebooks
 from lcs_utils.evaluation import (
     claims_64,
+    claims_fig08,
+    claims_muon,
     claims_text_to_image,
     claims_theory,
     color_figures,
@@ -132,13 +134,17 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     return f"K = {say(of.k)} when trained on 1-3 objects, null {say(of.k_null)}", holds_if(of.k.low > 3)
 
 
-def cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
-    """{net: cosines by part, for each of its trainings} of the 64 px nets; None without rows."""
+def cosines(preset: str, reading: str = "flat") -> dict[str, list[list[Cosines]]] | None:
+    """{net: cosines by part, for each of its trainings} of the 64 px nets, in one of
+    `feature_report.READINGS`; None without rows.
+    """
     rows = sizes.of_both(net_features.read) if preset in sizes.SIZES else []
     measured = {sizes.bare(row.net) for row in rows if sizes.size_of(row.net) == sizes.SIZES["small"]}
     found = {
         net: [
-            feature_report.cosines_by_part(rows, *(sizes.sized(one, "small") for one in (training, twin)))
+            feature_report.cosines_by_part(
+                rows, *(sizes.sized(one, "small") for one in (training, twin)), reading
+            )
             for training in seeds_of(measured, net)
         ]
         for net, twin in (("exp1", "untrained"), ("color_1-3", "untrained_color"))
@@ -147,24 +153,32 @@ def cosines(preset: str) -> dict[str, list[list[Cosines]]] | None:
     return found or None
 
 
-def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Sequence]], Judged]:
-    """Judge whether, in `parts` of a 64 px net and in all its trainings, directions are nearer to orthogonal
-    than in an untrained net.
+def _every_reading(preset: str) -> dict[str, dict[str, list[list[Cosines]]]] | None:
+    found = {reading: of for reading in feature_report.READINGS if (of := cosines(preset, reading))}
+    return found or None
+
+
+def _orthogonal(net: str, parts: Sequence[str]) -> Callable[[Mapping[str, Mapping]], Judged]:
+    """Judge whether, in `parts` of a 64 px net, in all its trainings and readings, directions are nearer to
+    orthogonal than in an untrained net.
     """
 
-    def judge(found: Mapping[str, Sequence[Sequence[Cosines]]]) -> Judged:
-        trainings = found.get(net, ())
-        if not trainings:
+    def judge(found: Mapping[str, Mapping[str, Sequence[Sequence[Cosines]]]]) -> Judged:
+        each, smaller, trained = [], [], 0
+        for reading, of in found.items():
+            trainings, said = of.get(net, ()), []
+            trained = max(trained, len(trainings))
+            for same in zip(*trainings, strict=True):  # one part of all trainings
+                values = " and ".join(f"{one.net.value:.2f}" for one in same)
+                said.append(f"{same[0].part} {values} against {same[0].untrained.value:.2f}")
+                if same[0].part in parts:
+                    smaller.append(all(one.side == "smaller" for one in same))
+            each += [f"{feature_report.READINGS[reading]}: {', '.join(said)}"] if said else []
+        if not smaller:
             return "no numbers yet", OPEN
-        each, smaller = [], []
-        for same in zip(*trainings, strict=True):  # one part of all trainings
-            values = " and ".join(f"{one.net.value:.2f}" for one in same)
-            each.append(f"{same[0].part} {values} against {same[0].untrained.value:.2f}")
-            if same[0].part in parts:
-                smaller.append(all(one.side == "smaller" for one in same))
-        verdict, held = judged(smaller, "parts")
-        of = f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
-        return f"mean absolute cosine of {of} against an untrained net's: {', '.join(each)}{held}", verdict
+        verdict, held = judged(smaller, "parts and readings")
+        words = f"mean absolute cosine of {trained} training{'s' * (trained > 1)} against an untrained net's"
+        return f"{words}; {'; '.join(each)}{held}", verdict
 
     return judge
 
@@ -250,14 +264,14 @@ CLAIMS = (
         "to orthogonal than in an untrained net",
         "orthogonal",
         "08b",
-        cosines,
+        _every_reading,
         _orthogonal("color_1-3", ("encoder",)),
     ),
     Claim(
         "The same for locations, not in the paper: Exp. 1, in each part of the net",
         "–",
         "08b",
-        cosines,
+        _every_reading,
         _orthogonal("exp1", ("encoder", "decoder", "denoiser")),
     ),
     *claims_text_to_image.CLAIMS,
@@ -275,8 +289,11 @@ def of_nets_and_exact(found: Sequence[Verdict]) -> tuple[list[Verdict], list[Ver
 
 
 def decided(preset: str = "tiny") -> list[Verdict]:
-    """The verdict on each claim of CLAIMS and `claims_64`, by a preset's rows; untested without rows."""
-    claims = (*claims_64.CLAIMS, *claims_64.entries(preset), *CLAIMS)
+    """The verdict on each claim of CLAIMS, `claims_64` and `claims_muon`, by a preset's rows; untested
+    without rows.
+    """
+    of_64 = (*claims_64.CLAIMS, *claims_fig08.CLAIMS, *claims_64.entries(preset), *claims_muon.CLAIMS)
+    claims = (*of_64, *CLAIMS)
     found, measured = [], {of: of(preset) for of in dict.fromkeys(claim.numbers for claim in claims)}
     for claim in claims:
         numbers = measured[claim.numbers]

@@ -1,8 +1,8 @@
 """Strips of samples for figures: one row per net, one column per K, a mark at every location asked for.
 
-A dot marks a location to which today's counter assigns an object (App. E.2), which gets a ring; a cross marks
-one without. The number of objects drawn is below each picture. Rows of the earlier counter lack object
-locations; with them all marks are dots and nothing is below.
+A dot marks a location to which today's counter assigns an object (App. E.2), a cross one without. The number
+of objects drawn is below each picture. Rows of the earlier counter lack object locations; with them all marks
+are dots and nothing is below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,12 +43,11 @@ class Strip(NamedTuple):
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            "dot: location asked for; ring: the object within a cell of it; cross: no object there"
+            "asked for: a dot where an object is found within a cell, a cross where none is"
             if counted
             else "dot: location asked for",
             cell,
             self.marks,
-            rings=counted,
             captions=self.captions if counted else None,
             beside=beside,
         )
@@ -78,21 +77,14 @@ class Strip(NamedTuple):
         return {"K": self.ks, "drawn": self.drawn, "found": self.found}
 
 
-def ringed(row: Row, size: int) -> list[tuple[float, float, bool | None]]:
-    """The marks of a row in pixels of a `size` x `size` image: a dot (None) at a location asked for with an
-    object assigned to it, one to one and within one cell, else a cross (False); a ring (True) at that object.
-    Raises ValueError as `placement.check`.
+def marked(row: Row, size: int) -> list[tuple[float, float, bool]]:
+    """The marks of a row in pixels of a `size` x `size` image: locations asked for, and whether an object is
+    assigned to each, one to one and within one cell. Raises ValueError as `placement.check`.
     """
     placement.check([row])
-    where, centers = decode(row.asked), decode(row.centers)
-    met = dict(placement.assigned(where, centers).tolist())
-    marks: list[tuple[float, float, bool | None]] = []
-    objects = plotting.in_pixels(centers, size)
-    for i, place in enumerate(plotting.in_pixels(where, size)):
-        marks.append((*place, None if i in met else False))
-        if i in met:
-            marks.append((*objects[met[i]], True))
-    return marks
+    where = decode(row.asked)
+    met = {i for i, _ in placement.assigned(where, decode(row.centers)).tolist()}
+    return [(*place, i in met) for i, place in enumerate(plotting.in_pixels(where, size))]
 
 
 def strip(
@@ -124,7 +116,7 @@ def strip(
             row = judged.get(k)
             listed = TEST_LOCATIONS[:k] if family == "test" and picture is not None else []
             dots = plotting.in_pixels(listed, size)
-            marks.append(dots if row is None else ringed(row, size))
+            marks.append(dots if row is None else marked(row, size))
             captions.append("" if row is None else f"{row.count} drawn")
         made.images.append(pictures)
         made.marks.append(marks)
@@ -147,7 +139,8 @@ def figure_1(
     key in `curves`; the nets saw up to `trained` objects.
     """
     room = 3.7
-    figure = shown.grid([words.replace(": ", ":\n") for words in labels.values()], cell=0.92, beside=room)
+    rows = [words.replace(": ", ":\n") for words in labels.values()]
+    figure = shown.grid(rows, cell=8.3 / len(shown.ks), beside=room)
     width, height = figure.get_size_inches()
     axes = figure.add_axes(((width - room + 0.6) / width, 0.5 / height, 2.25 / width, 1 - 0.95 / height))
     names = [words.partition(":")[0] for words in labels.values()]

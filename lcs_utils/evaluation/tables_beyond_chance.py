@@ -51,9 +51,10 @@ class Cell(NamedTuple):
 
     @property
     def near(self) -> bool | None:
-        """Whether ours at random cells is above its null and within NEAR of the paper's K.
+        """Whether ours at random cells is above its null and, with its interval, within NEAR of the paper's.
 
-        None where no more were asked for, and the paper's K is larger still.
+        None, which decides nothing, where the interval is partly within, or where no more were asked for and
+        the paper's K is larger.
         """
         return self._near(self.own, self.null)
 
@@ -65,9 +66,12 @@ class Cell(NamedTuple):
     def _near(self, k: LargestK | None, null: LargestK | None) -> bool | None:
         if k is None or null is not None and k.value <= null.value:
             return False
-        if k.capped and k.value + NEAR < self.paper.k:
+        least, most = self.paper.k - NEAR, self.paper.k + NEAR
+        if k.low > most or (k.high < least and not k.capped):
+            return False
+        if k.low < least or k.high > most or (k.capped and k.value < self.paper.k):
             return None
-        return abs(k.value - self.paper.k) <= NEAR
+        return True
 
     @property
     def entry(self) -> str:
@@ -139,7 +143,7 @@ def agrees(k: LargestK | None, near: bool | None) -> str:
     if k is None:
         return "–"
     if near is None:
-        return "not asked"
+        return "not asked" if k.capped else "open"
     return "no" if not near else "at least as many as asked" if k.capped else "yes"
 
 
@@ -202,10 +206,11 @@ def sentence(found: Sequence[Cell]) -> str:
     """
     there = [cell for cell in found if cell.own is not None]
     of_entries, every = entries(found)
-    own, listed = sum(bool(cell.near) for cell in there), sum(bool(cell.near_at_papers) for cell in there)
+    own, listed = [cell.near for cell in there], [cell.near_at_papers for cell in there]
     within = "one" if NEAR == 1 else NEAR
     return (
-        f"{own} of {len(there)} nets agree with the paper's K within {within} at random cells, {listed} at "
-        f"the paper's. (A net agrees only above its null. {of_entries} of the tables' {every} entries have a "
-        "net trained at 64 px.)"
+        f"{own.count(True)} of {len(there)} nets agree with the paper's K within {within} at random cells, "
+        f"{listed.count(True)} at the paper's; {own.count(None)} and {listed.count(None)} are open. (A net "
+        f"agrees above its null and with all of its interval. {of_entries} of the tables' {every} entries "
+        "have a net trained at 64 px.)"
     )
