@@ -50,7 +50,7 @@
 # %% [markdown]
 # ## In every notebook
 # - The first code cell holds the **parameters**. `preset` is `"tiny"` (what comes with the repository:
-#   nets of 32 px and, in 00, 04 to 06, 08, 08b, A1, A2, A6 and A7, stored nets, measurements or samples
+#   nets of 32 px and, in 00, 04 to 08b, A1, A2, A6 and A7, stored nets, measurements or samples
 #   of 64 px), `"small"` (64 px; rows and samples come with the repository, weights do not) or `"paper"`
 #   (the paper's sizes). Both need nets trained at them. `medium` is `small` by another optimizer (A7): three
 #   of its nets come with the repository, and are loaded by name, as below.

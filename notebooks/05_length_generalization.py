@@ -132,7 +132,8 @@ Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()
 # from local ones (06). The paper has one local net on 1-3 objects and does not state its radius. Both of
 # ours stand beside it. At the paper's cells, which lie close together, the counter sees more objects than the
 # eye from K = 7 on, and K by eye is smaller (A7). *At least as many as asked* counts as agreement: K is the
-# most that was asked for, and within one of the paper's. *Not asked*: the paper's K is larger still.
+# most that was asked for, and its interval is within one of the paper's. *Open*: the interval is partly
+# within one. *Not asked*: K is the most that was asked for, and whether it is within one is not known.
 
 # %%
 table = tables_beyond_chance.cells(stored, seed=seed)

@@ -129,8 +129,8 @@ Markdown(null_figures.markdown({words: {1: each} for words, each in changed.item
 # %% [markdown]
 # *Near* uses Exp. 3's own window. In a crowd a cell hears several labels in that window, and *near* obeys
 # far fewer conditions than *nearest*. So near labels repair much of this net, and one near label per cell,
-# as in its training, more. *Another* label in its place fills little: it has to be the near one. Exp. 3 has eight samples for each K
-# here, *near* has 32, the others 64.
+# as in its training, more. *Another* label in its place fills little: it has to be the near one. Exp. 3 has
+# eight samples for each K here, *near* has 32, the others 64.
 #
 # ## Fig. 4: trained on ONE object
 # Neither net ever saw two objects in one image. Which of them places a second one? The pictures are at

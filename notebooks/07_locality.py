@@ -19,9 +19,10 @@
 # listens to condition $k$. We differentiate the denoiser $D$, because at high noise the Jacobian of a
 # score is dominated by its own diagonal, whatever the distribution (first table).
 #
-# This notebook uses the shipped nets and the rows in `data/counts/tiny/locality.csv.bz2`. Locality along
-# training is in A5. Preset `tiny` takes under a minute on two idle cores; preset `paper` needs nets of
-# that size and says how to get them. `cifar = True` downloads a CIFAR-10 net (143 MB).
+# This notebook uses the shipped nets and stored rows of 32 and 64 px (`data/counts`). Locality along
+# training is in A5 (32 px) and A7 (64 px). Preset `tiny` takes under a minute on two idle cores; preset
+# `paper` needs nets of that size and says how to get them. `cifar = True` downloads a CIFAR-10 net (143
+# MB).
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -138,7 +139,7 @@ Markdown(heard + "\n" + sentences_locality.looks(curves, titles, twin))
 # object at each must change there when its label goes, so local at five is close to composing at five. Here
 # are two and three conditions, with as many objects in the picture, as in training. (Exps. 2 and 3 were told
 # one label of these objects. To them more labels at once are new.) Do Exps. 1 and 2 differ here, too? In
-# brackets: chance, a net that hears alike all conditions in its window. The nets are those whose weights are
+# parentheses: chance, a net that hears alike all conditions in its window. The nets are those whose weights are
 # in `data/`, whatever the preset.
 
 # %%

@@ -13,13 +13,13 @@
 # composition in features: the conditions' mean differences in a layer are orthogonal. The paper shows
 # matrices of cosines, and calls its choice of layers "empirical and subjective" (App. E.4).
 #
-# **Here the answer depends on the layer, and on what of a layer is taken.** With all channels and places, an
-# untrained net is closer to orthogonal than Exp. 1 in the encoder, and Exp. 1 in the denoiser and, at 64 px,
-# in the decoder; a mean over all layers cancels the two. With means over places Exp. 1 is closer nowhere. Of
-# nets told colors the untrained one is closer everywhere. *Additivity* asks whether a net
-# answers K conditions with the sum of its answers to each. It needs forward passes only (of noise, at
-# $\sigma$ = 2 unless stated), and puts the untrained net below Exp. 1 in every part. *Own share* is
-# defined below.
+# **Here the answer depends on the layer, and on what of a layer is taken.** With all channels and places,
+# an untrained net is closer to orthogonal than Exp. 1 in the encoder, and Exp. 1 in the denoiser and, at 64
+# px, in the decoder; a mean over all layers cancels the two. With means over places Exp. 1 is closer
+# nowhere, with scale vectors barely, in the encoder of one of its two trainings. Of nets told colors the
+# untrained one is closer everywhere. *Additivity* asks whether a net answers K conditions with the sum of
+# its answers to each. It needs forward passes only (of noise, at $\sigma$ = 2 unless stated), and puts the
+# untrained net below Exp. 1 in every part. *Own share* is defined below.
 #
 # **Over trained nets additivity and own share rank the nets as conditions obeyed do**, if other trainings,
 # sizes and samplings of one net count as one kind; cosines of encoder and decoder do not. As K does, only

@@ -13,7 +13,7 @@
 # learns the seen combinations. It learns the unseen one only where concepts are diverse, and there it gains
 # it step by step. The source says that accuracy in a concept *can be* non-monotone. We read samples with a
 # classifier that may say "neither". By this reading each concept, size and color, falls in some run beyond
-# chance. One of the combinations that are trained on falls as often, so that these falls are no sign of
+# chance. One of the combinations that are trained on falls more often, so that these falls are no sign of
 # swing-by. The linear models of notebook 11 swing by far more clearly.
 #
 # Needs no checkpoint: it reads stored rows of tiny training runs and makes one such run live. Under a minute

@@ -54,7 +54,7 @@ files = strips.behind(rows_path("small"), hand_counts.COUNTS)
 path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
-# The null is in brackets. Behind it, at the paper's locations, is the share that the net fills of those
+# The null is in parentheses. Behind it, at the paper's locations, is the share that the net fills of those
 # it was not asked for. *Objects that obey* stand where they do because they were asked for there. They
 # are estimated as objects near asked cells, minus those near cells that other samples were asked for,
 # divided by the share of cells that conditions do not have in common. A dash: objects stand near asked

@@ -53,11 +53,12 @@ figure = more_objects.plot(all_told)
 numbers, files = as_dicts(more_objects.numbers(all_told)), strips.behind(rows_path("small"))
 path = plotting.save_figure(figure, "fig08", preset, numbers, seed, files)
 # %% [markdown]
-# As numbers, the null in parentheses (at the paper's cells: pictures asked for random ones). The sentence is
-# what the verdict judges: two neighbors at a K between the paper's two, where it tells them apart (nine at
-# most; two of its K are equal). The last line of the table was trained on six objects and told one of them: do six objects help it? (Labels of three objects
-# as a dose, beside the null, are in 05.) At the paper's cells the net of six objects stops early: at six,
-# still in training, all must be there and nothing else.
+# As numbers, the null in parentheses (at the paper's cells: pictures asked for random ones). The sentence
+# is what the verdict judges: two neighbors at a K between the paper's two, where it tells them apart (nine
+# at most; two of its K are equal). The last line of the table was trained on six objects and told one of
+# them: do six objects help it? (Labels of three objects as a dose, beside the null, are in 05.) At the
+# paper's cells the net of six objects stops early: at six, still in training, all must be there and nothing
+# else.
 
 # %%
 pairs = claims_fig08.pairs(large)
@@ -153,12 +154,13 @@ Markdown(sentences.outside(stored, table))
 
 # %% [markdown]
 # ## The claim, checked
-# On 1-3 objects, nets told one label, all but one, a random number and all fill more cells at K = 4 to 6
-# in this order, and no two intervals touch (first trainings, no null). At K = 2 and 3 other trainings
-# with one label fill as many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told
-# the same share, half of the objects, so the share alone does not decide. At 64 px, above the null and asked
-# where the paper tells them apart, four objects fill more than three, these more than two, and two more than
-# one; six fill no more of nine cells than five. At the paper's cells six objects compose less far than three.
+# On 1-3 objects, nets told one label, all but one, a random number and all fill more cells at K = 4 to 6 in
+# this order, and no two intervals touch (first trainings, no null). At K = 2 and 3 other trainings with one
+# label fill as many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told the same
+# share, half of the objects, so the share alone does not decide. At 64 px, above the null, at a K where the
+# paper tells them apart or, for four against three and six against five, at nine, four objects fill more
+# than three, these more than two, and two more than one; six fill no more of nine cells than five. At the
+# paper's cells six objects compose less far than three.
 
 # %%
 by_labels, by_objects = ({of.cell.net: of.filled for of in found} for found in (doses, ranges))

@@ -175,11 +175,11 @@ both = {
     for way, change in flow_and_sde.WAYS.items()
     for net, words in three.items()
 }
-alone = against_null.along_k(
-    more_training.without_extras(muon, "exp3_r2/stochastic"),
-    {"Exp. 3, SDE, Exp. 1's rule": ["exp1", "exp1_seed1"]},
-    "spread",
-)
+alone = {}  # by Exp. 1's rule, which allows no extra up to three
+for label, net in {"Exp. 2": "exp2/stochastic", "Exp. 3": "exp3_r2/stochastic"}.items():
+    strict = more_training.without_extras(muon, net)
+    rule = {f"{label}, SDE, Exp. 1's rule": nets.seeds_of({row.net for row in strict}, "exp1")}
+    alone |= against_null.along_k(strict, rule, "spread")
 Markdown(null_figures.markdown(against_null.along_k(muon, both, "spread") | alone))
 
 # %% [markdown]

@@ -70,7 +70,7 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
     assert not failed, said[-2000:]
     found, nets = jobs(said), {experiment(name).net(seed) for name, seed in QUEUE} | set(EXPERIMENTS)
     assert found["render_part"] == 3 * 32 and found["render_scenes"] == 3 and found["train_counter"] == 1
-    assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 10
+    assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 12
     drawn = set(notebooks.names()) - {"A3_counter", "A4_copies"}  # of what only shipped nets have
     assert {name for name in found if name.startswith("notebook_")} == {f"notebook_{name}" for name in drawn}
     found["notebook_"] = len(drawn)

@@ -60,7 +60,7 @@ def composes_farther(found: Sequence[Pair]) -> tuple[str, str]:
         for of in found
     )
     verdict, held = judged([of.above[0].low > of.above[1].high for of in found], "pairs")
-    return f"cells filled above the null, at a K between the paper's two: {said}{held}", verdict
+    return f"cells filled above the null, at a K between the paper's two, nine at most: {said}{held}", verdict
 
 
 @cache

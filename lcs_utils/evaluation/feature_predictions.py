@@ -116,7 +116,7 @@ def of_colors(found: Mapping[str, ColorFound]) -> list[Prediction]:
         k, null = say(of.k), say(of.k_null)
         if bare(name) in COLOR_PAPER:
             paper = COLOR_PAPER[bare(name)]
-            words = f"{name}: K is the paper's, within one"
+            words = f"{name}: K, without its interval, is the paper's, within one"
             found_k = f"{k}, its null {null}"
             tests.append(Prediction(words, str(paper), found_k, near(of, paper)))
         else:
