@@ -447,7 +447,7 @@ def test_a_strip_marks_the_cells_that_its_family_was_asked_for():
     rows = lg.read_rows(lg.rows_path("medium"))
     for family in ("spread", "test"):
         strip = strips.strip(["exp1/stochastic"], [4], rows, "medium", family=family)
-        dots = [(x, y) for x, y, kind in strip.marks[0][0] if kind is not True]
+        dots = [(x, y) for x, y, _ in strip.marks[0][0]]
         assert np.allclose(dots, in_pixels(family_grids.locations(family, 4, 1)[0], 64), atol=0.1)
 
 
@@ -503,7 +503,7 @@ def test_bad_input(capsys):
         "exp1 --samples 0": "need --samples >= 1 and --k within 0-12 of family test; got 0 and 12",
         "exp1 --family moon": "argument --family: invalid choice: 'moon'",
         "exp1 --family spread --k 10": "--k within 0-9 of family spread; got 64 and 10",
-        "exp2/unti": "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, low_noise",
+        "exp2/unti": "unknown change 'unti' in 'exp2/unti'; allowed: unit, near, nearest, swapped",
     }
     for arguments, message in wrong.items():
         with pytest.raises(SystemExit):
