@@ -110,8 +110,8 @@ def test_figures_and_table_say_what_was_found(rows):
         assert {text.get_text().strip() for text in axes.texts} == {"renders", "random colors"}
     told = {test.name: test.reached for test in feature_predictions.of_colors(found)}
     assert told == {
-        "color_1-3, 64 px: K is the paper's, within one": False,  # eight, not four
-        "color_1-3: K is the paper's, within one": False,
+        "color_1-3, 64 px: K, without its interval, is the paper's, within one": False,  # eight, not four
+        "color_1-3: K, without its interval, is the paper's, within one": False,
         "color_single_1-3: K of a net told one color": False,  # deaf: not even one
     }
     nothing = rules.LargestK(0, 0, 0, False)
