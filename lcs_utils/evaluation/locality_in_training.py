@@ -9,7 +9,6 @@ were told one label of them: for these two, more labels at once are new.) Rows a
 data/counts/PRESET/locality_in_training.csv.bz2.
 """
 
-import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +30,6 @@ from lcs_utils.evaluation.samples import on
 from lcs_utils.evaluation.sentences import listed, table
 from lcs_utils.evaluation.sizes import SIZES
 from lcs_utils.models.focus import focus
-from lcs_utils.presets import PRESETS
 from lcs_utils.stats import Interval
 
 KS = (2, 3)  # one label has no other to be told from
@@ -187,18 +185,7 @@ def sentence(found: Sequence[Heard]) -> str:
 
 
 def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m lcs_utils.evaluation.locality_in_training", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("nets", nargs="+", help="checkpoints, or NET/CHANGE")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
-    parser.add_argument("--device", default="cpu", help="device of the net: cpu or cuda")
-    args = parser.parse_args(arguments)
-    try:
-        for net in args.nets:
-            measure(net, args.preset, args.device)
-    except (ValueError, OSError, RuntimeError, nets.CheckpointError) as error:
-        parser.error(str(error))
+    net_locality.run(measure, "locality_in_training", __doc__.splitlines()[0], arguments)
 
 
 if __name__ == "__main__":

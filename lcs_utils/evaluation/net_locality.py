@@ -8,7 +8,7 @@ are replaced.
 
 import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -158,19 +158,24 @@ def measure(net: str, preset: str = "tiny", device: str = "cpu") -> None:
         write([row for row in read(preset) if row.net != net] + rows, preset)
 
 
-def main(arguments=None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m lcs_utils.evaluation.net_locality", description=__doc__.splitlines()[0]
-    )
+def run(
+    measured: Callable[[str, str, str], None], prog: str, says: str, arguments: Sequence[str] | None
+) -> None:
+    """Call `measured(net, preset, device)` for the nets of a command line; errors are one line."""
+    parser = argparse.ArgumentParser(prog=f"python -m lcs_utils.evaluation.{prog}", description=says)
     parser.add_argument("nets", nargs="+", help="checkpoints, or NET/CHANGE")
     parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
     parser.add_argument("--device", default="cpu", help="device of the net: cpu or cuda")
     args = parser.parse_args(arguments)
     try:
         for net in args.nets:
-            measure(net, args.preset, args.device)
+            measured(net, args.preset, args.device)
     except (ValueError, OSError, RuntimeError, nets.CheckpointError) as error:
         parser.error(str(error))
+
+
+def main(arguments=None) -> None:
+    run(measure, "net_locality", __doc__.splitlines()[0], arguments)
 
 
 if __name__ == "__main__":

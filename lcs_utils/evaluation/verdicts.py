@@ -216,15 +216,14 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
             "the paper's at both sets of cells, random and the paper's (an interval that is partly within "
             "decides nothing, nor does a K that reached the most that was asked for while the paper's is "
             "larger: *undecided* if neither set decides, *not reproduced* if one says no and none yes); for "
-            "colors, that K alone is, without its interval; for numbers of objects, that at "
-            f"most {OUTSIDE:.0%} of the samples lie outside the paper's range, at its own locations: "
+            f"colors, that K alone is; for numbers of objects, that at most {OUTSIDE:.0%} of the samples lie "
+            "outside the paper's range, at its own locations: "
             "*undecided* where the exact 95 % interval of their share allows more and less, untested if a "
             "net draws hardly anything. We read its ranges in parentheses as objects that nobody asked "
             "for, and those of Table 2's second half, whose caption is lost, as objects drawn when none "
             "is asked for. *Partly* means, for the tables, at one of the two sets of cells. "
             "Numbers in brackets are 95 % bootstrap intervals over noise, at random cells also over "
-            "conditions, and, unless stated otherwise, over trainings where a net was trained more than "
-            "once.",
+            "conditions, and, unless stated otherwise, over a net's trainings.",
             CLAIM_HEAD,
             claim_lines(beside, preset),
         ),

@@ -19,14 +19,12 @@ def plot_rows(
     nets: dict[str, str],
     controls: dict[str, str],
     sigmas: Sequence[float],
-) -> Figure:
-    """Word-to-mask AUC by case and noise level: each net beside the first one's controls; 0.5 is chance."""
-    figure = plt.figure(figsize=(2.8 * len(sigmas) + 1.4, 0.52 * len(cases) + 1.7))
-    _draw_rows(figure, rows, cases, nets, controls, sigmas)
-    return figure
-
-
-def _draw_rows(figure: FigureBase, rows, cases, nets, controls, sigmas, ncols=None) -> None:
+    figure: FigureBase | None = None,
+    ncols: int | None = None,
+) -> FigureBase:
+    """Word-to-mask AUC by case and noise level: each net beside the first one's controls; 0.5 is chance.
+    Drawn into `figure`, or a new one, with a legend of `ncols` columns."""
+    figure = figure or plt.figure(figsize=(2.8 * len(sigmas) + 1.4, 0.52 * len(cases) + 1.7))
     axes = figure.subplots(1, len(sigmas), sharey=True)
     drawn = [(net, "") for net in nets] + [(next(iter(nets)), control) for control in controls]
     labels = list(nets.values()) + list(controls.values())
@@ -44,6 +42,7 @@ def _draw_rows(figure: FigureBase, rows, cases, nets, controls, sigmas, ncols=No
     handles, names = axes[0].get_legend_handles_labels()
     columns = ncols or len(labels) + 1
     figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)
+    return figure
 
 
 def one(
@@ -99,18 +98,12 @@ def plot_by_noise(
     chance: float | None = None,
     control: str = "",
     chance_words: str = "chance",
-) -> Figure:
+    figure: FigureBase | None = None,
+) -> FigureBase:
     """A measure by noise level, a panel per case: every net with its interval. Dashed: `chance`, the value of
     a net that knows nothing, if it is one number; hollow: each net's rows of `control`. Raises ValueError for
     rows that are not stored."""
-    figure = plt.figure(figsize=(2.25 * len(cases) + 0.8, 3.2))
-    _draw_by_noise(figure, rows, measure, cases, nets, sigmas, label, chance, control, chance_words)
-    return figure
-
-
-def _draw_by_noise(
-    figure: FigureBase, rows, measure, cases, nets, sigmas, label, chance, control="", chance_words="chance"
-) -> None:
+    figure = figure or plt.figure(figsize=(2.25 * len(cases) + 0.8, 3.2))
     axes = figure.subplots(1, len(cases), sharex=True, sharey=True, squeeze=False)
     for ax, (case, title) in zip(axes.flat, cases.items(), strict=True):
         for k, (net, name) in enumerate(nets.items()):
@@ -146,6 +139,7 @@ def _draw_by_noise(
         handles.append(Line2D([], [], color="gray", ls=":", marker="o", mfc="white"))
         names.append(f"hollow: {NULLS.get(control, control)}")
     figure.legend(handles, names, loc="outside lower center", ncols=len(handles), fontsize=9)
+    return figure
 
 
 def plot_words_at_objects(
@@ -159,6 +153,6 @@ def plot_words_at_objects(
     objects, the share inside its own (`plot_by_noise`; one half is chance). Raises as these."""
     figure = plt.figure(figsize=(9.8, 0.52 * len(cases) + 5.3))
     above, below = figure.subfigures(2, 1, height_ratios=(0.52 * len(cases) + 2.0, 3.3))
-    _draw_rows(above, rows, cases, nets, controls, sigmas, ncols=3)
-    _draw_by_noise(below, rows, "own part", cases, nets, sigmas, "own part", 0.5)
+    plot_rows(rows, cases, nets, controls, sigmas, above, ncols=3)
+    plot_by_noise(rows, "own part", cases, nets, sigmas, "own part", 0.5, figure=below)
     return figure
