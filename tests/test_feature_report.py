@@ -253,9 +253,11 @@ def test_cosines_are_told_part_by_part(rows):
 
 def test_each_reading_has_its_own_cosines(rows):
     apart = with_cosines(rows, "exp1", {"encoder": 0.9, "decoder": 0.9})
-    every = rows + [row._replace(reading=of) for row in apart for of in ("mean", "scale")]
+    flat = with_cosines(rows, "exp1", {"encoder": 0.01, "decoder": 0.01})
+    every = flat + [row._replace(reading=of) for row in apart for of in ("mean", "scale")]
     value = feature_report.cosines_by_part(every, "exp1", "untrained", "mean")
     assert [of.part for of in value] == ["encoder", "decoder"] and {of.net.value for of in value} == {0.9}
+    assert {of.smaller for of in value} == {0}  # by layer, too, not one of the flat reading's
     table = feature_report.readings_table(every, {"exp1": "untrained"})
     line = next(line for line in table.splitlines() if "Exp. 1, decoder" in line)
     assert line.count("0.90 against") == 2 and "0.90 against" not in line.split("|")[2]  # the first is flat
