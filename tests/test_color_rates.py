@@ -110,10 +110,25 @@ def test_figures_and_table_say_what_was_found(rows):
         assert {text.get_text().strip() for text in axes.texts} == {"renders", "random colors"}
     told = {test.name: test.reached for test in feature_predictions.of_colors(found)}
     assert told == {
-        "color_1-3, 64 px: K, without its interval, is the paper's, within one": False,  # eight, not four
-        "color_1-3: K, without its interval, is the paper's, within one": False,
+        "color_1-3, 64 px: K, with its interval, is the paper's, within one": False,  # eight, not four
+        "color_1-3: K, with its interval, is the paper's, within one": False,
         "color_single_1-3: K of a net told one color": False,  # deaf: not even one
     }
+    wide = {"color_1-3": found["color_1-3"]._replace(k=rules.LargestK(3, 1, 3, False))}
+    assert [test.reached for test in feature_predictions.of_colors(wide)] == [
+        None
+    ]  # its interval leaves it open
+    assert "| open |" in feature_predictions.markdown(feature_predictions.of_colors(wide))
+    every = {
+        net: of._replace(k=rules.LargestK(k, k, k, False))
+        for net, k, of in (
+            ("color_1", 1, found["color_1-3"]),
+            ("color_1-3", 4, found["color_1-3"]),
+            ("color_1-5", 7, found["color_1-3"]),
+        )
+    }
+    assert notebook_claims._color_ks(every)[1] == "reproduced"
+    assert notebook_claims._color_ks(every | wide)[1] == "undecided"
     nothing = rules.LargestK(0, 0, 0, False)
     blank = found["color_1-3"]._replace(k=nothing, k_null=nothing)
     blank = {net: blank for net in ("color_1", "color_single_1-3")}

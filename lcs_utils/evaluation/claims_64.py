@@ -32,6 +32,7 @@ from lcs_utils.evaluation.claims import (
     say_interval,
 )
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
+from lcs_utils.evaluation.rules import NEAR
 from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.tables_beyond_chance import Cell
 from lcs_utils.nets import trained
@@ -179,7 +180,7 @@ def extras(preset: str) -> list[Claim]:
 
 def entries(preset: str) -> list[Claim]:
     """Claims on each net of Tables 1 and 2 that was trained at 64 px: its K, and its numbers of objects."""
-    near = f"Tables 1, 2 at 64 px, within {tables_beyond_chance.NEAR} of the paper's K: trained on"
+    near = f"Tables 1, 2 at 64 px, within {NEAR} of the paper's K: trained on"
     ks = [
         Claim(f"{near} {_words(cell)}", str(cell.paper.k), "05", _cells, entry(cell.net))
         for cell in _cells(preset) or ()

@@ -20,12 +20,13 @@ from lcs_utils.evaluation.judged import over_pairs
 from lcs_utils.evaluation.placement import TIMES
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.evaluation.rows import of_net as rows_of_net
-from lcs_utils.evaluation.rules import LargestK
+from lcs_utils.evaluation.rules import LargestK, near
 from lcs_utils.evaluation.sizes import bare
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, drawn_mean, interval, weights
 
 COMMAND = "python -m lcs_utils.evaluation.color_generalization"
+NOTHING = LargestK(0, 0, 0, False)  # a net must draw something
 
 
 class ColorAt(NamedTuple):
@@ -54,10 +55,9 @@ class ColorFound(NamedTuple):
     k_null: LargestK | None
     trained: int
 
-
-def near(of: ColorFound, paper: int) -> bool:
-    """Whether K is above its null, so that a net must draw something, and within one of the paper's."""
-    return of.k.value > (of.k_null.value if of.k_null else 0) and abs(of.k.value - paper) <= 1
+    def near(self, paper: int) -> bool | None:
+        """Whether K agrees with the paper's (`rules.near`); without a null it must be above 0."""
+        return near(self.k, self.k_null or NOTHING, paper)
 
 
 def judged(row: ColorRow, asked: str) -> ColorRow:

@@ -5,7 +5,7 @@ eq. (3)): reached or missed, none is left out.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lcs_utils.evaluation.color_rates import ColorFound, near
+from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.feature_causal_report import causes
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
@@ -22,12 +22,12 @@ LAYERS = ("encoder", "decoder")
 
 
 class Prediction(NamedTuple):
-    """A prediction, the threshold it asks for, what was found, and whether that reaches it."""
+    """A prediction, the threshold it asks for, what was found, and whether that reaches it (None: open)."""
 
     name: str
     wanted: str
     found: str
-    reached: bool
+    reached: bool | None
 
 
 def of_features(
@@ -110,15 +110,17 @@ def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> li
 
 
 def of_colors(found: Mapping[str, ColorFound]) -> list[Prediction]:
-    """Color nets: K above its null and within one of the paper's; one or two for the net told one color."""
+    """Color nets: K above its null and, with its interval, within one of the paper's; one or two for the net
+    told one color.
+    """
     tests = []
     for name, of in found.items():
         k, null = say(of.k), say(of.k_null)
         if bare(name) in COLOR_PAPER:
             paper = COLOR_PAPER[bare(name)]
-            words = f"{name}: K, without its interval, is the paper's, within one"
+            words = f"{name}: K, with its interval, is the paper's, within one"
             found_k = f"{k}, its null {null}"
-            tests.append(Prediction(words, str(paper), found_k, near(of, paper)))
+            tests.append(Prediction(words, str(paper), found_k, of.near(paper)))
         else:
             tests.append(Prediction(f"{name}: K of a net told one color", "≤ 2", k, 1 <= of.k.value <= 2))
     return tests
@@ -141,6 +143,6 @@ def of_ranks(found: Mapping[str, Mapping[str, Correlation]]) -> list[Prediction]
 def markdown(found: Sequence[Prediction]) -> str:
     """All predictions as a Markdown table."""
     lines = ["| prediction | asked for | found | |", "|---|---|---|---|"]
-    said = {True: "reached", False: "**missed**"}
+    said = {True: "reached", False: "**missed**", None: "open"}
     lines += [f"| {p.name} | {p.wanted} | {p.found} | {said[p.reached]} |" for p in found]
     return "\n".join(lines) + "\n"

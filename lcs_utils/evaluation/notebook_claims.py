@@ -26,7 +26,18 @@ from lcs_utils.evaluation import (
     net_locality,
     sizes,
 )
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Claim, Verdict, holds_if, judged, say_interval
+from lcs_utils.evaluation.claims import (
+    NO,
+    OPEN,
+    PARTLY,
+    UNDECIDED,
+    YES,
+    Claim,
+    Verdict,
+    holds_if,
+    judged,
+    say_interval,
+)
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.feature_report import Cosines
 from lcs_utils.evaluation.locality_rates import (
@@ -121,8 +132,8 @@ def _color_ks(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     there = {net: name for net in COLOR_PAPER if (name := _largest(found, net))}
     said = ", ".join(f"{name}: {say(found[name].k)}" for name in there.values())
     missing = [net for net in COLOR_PAPER if net not in there]
-    near = [color_rates.near(found[name], COLOR_PAPER[net]) for net, name in there.items()]
-    verdict = NO if not all(near) else OPEN if missing else YES
+    near = [found[name].near(COLOR_PAPER[net]) for net, name in there.items()]
+    verdict = NO if False in near else OPEN if missing else UNDECIDED if None in near else YES
     return said + (f"; not trained: {', '.join(missing)}" if missing else ""), verdict
 
 

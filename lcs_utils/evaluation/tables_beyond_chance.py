@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.judged import KS
 from lcs_utils.evaluation.rows import Row
-from lcs_utils.evaluation.rules import LargestK
+from lcs_utils.evaluation.rules import NEAR, LargestK, near
 from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
 from lcs_utils.evaluation.tables import PAPER, Paper, column, say
 from lcs_utils.nets import row_or_none, seeds_of, trained
@@ -26,7 +26,6 @@ NETS = MappingProxyType({**PAPER, **{net: PAPER[entry] for net, entry in TWINS.i
 FAMILY = "spread"
 NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
-NEAR = 1  # a K this close to the paper's agrees with it
 KEYS = (
     Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, random cells, 95 % (▶: at least)"),
     Line2D([], [], marker="o", ms=6, lw=0, mfc="white", mec=OURS, label="ours, the paper's cells"),
@@ -51,27 +50,13 @@ class Cell(NamedTuple):
 
     @property
     def near(self) -> bool | None:
-        """Whether ours at random cells is above its null and, with its interval, within NEAR of the paper's.
-
-        None, which decides nothing, where the interval is partly within, or where no more were asked for and
-        the paper's K is larger.
-        """
-        return self._near(self.own, self.null)
+        """Whether ours at random cells agrees with the paper's (`rules.near`)."""
+        return near(self.own, self.null, self.paper.k)
 
     @property
     def near_at_papers(self) -> bool | None:
         """The same at the paper's own locations."""
-        return self._near(self.at_papers, self.null_at_papers)
-
-    def _near(self, k: LargestK | None, null: LargestK | None) -> bool | None:
-        if k is None or null is not None and k.value <= null.value:
-            return False
-        least, most = self.paper.k - NEAR, self.paper.k + NEAR
-        if k.low > most or (k.high < least and not k.capped):
-            return False
-        if k.low < least or k.high > most or (k.capped and k.value < self.paper.k):
-            return None
-        return True
+        return near(self.at_papers, self.null_at_papers, self.paper.k)
 
     @property
     def entry(self) -> str:
