@@ -13,6 +13,7 @@ import shutil
 import time
 import warnings
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from lcs_utils import paths
@@ -85,10 +86,18 @@ def read_rows(path, kind):
     path = Path(path)
     if not path.exists():
         return []
+    rows, cut = _parsed(path.name, path.read_bytes(), kind)
+    if cut:
+        warnings.warn(cut)
+    return list(rows)
+
+
+@lru_cache(maxsize=8)  # a report reads the same few files many times
+def _parsed(name, stored, kind):
+    """The rows of `kind` in a file's bytes, and what to say if it was cut off."""
     kinds = kind.__annotations__
-    stored = path.read_bytes()
     try:
-        text = (bz2.decompress(stored) if path.suffix == ".bz2" else stored).decode()
+        text = (bz2.decompress(stored) if name.endswith(".bz2") else stored).decode()
         whole, _, cut = text.rpartition("\n")
         lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
         rows = [
@@ -97,15 +106,15 @@ def read_rows(path, kind):
         ]
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise ValueError(
-            f"{path.name} holds a line that is no row ({error}); restore it with git or measure again"
+            f"{name} holds a line that is no row ({error}); restore it with git or measure again"
         ) from error
     told = re.search(r"^# (\d+) rows$", whole, re.MULTILINE)
     restore = "restore it with git, or measure again what is missing"
     if cut:
-        warnings.warn(f"{path.name} ends within line {text.count(chr(10)) + 1}, which is dropped; {restore}")
-    elif told and len(rows) < int(told[1]):
-        warnings.warn(f"{path.name} was cut off: it has {len(rows):,} of {int(told[1]):,} rows; {restore}")
-    return rows
+        return rows, f"{name} ends within line {text.count(chr(10)) + 1}, which is dropped; {restore}"
+    if told and len(rows) < int(told[1]):
+        return rows, f"{name} was cut off: it has {len(rows):,} of {int(told[1]):,} rows; {restore}"
+    return rows, ""
 
 
 @contextmanager

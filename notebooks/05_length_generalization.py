@@ -69,7 +69,7 @@ Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words
 #
 # Objects fill cells wherever they stand, so the dotted lines show the null: the same pictures judged at
 # the cells of other samples. *Conditions obeyed* counts objects that stand where they do because they were
-# asked for there (`against_null.obeyed`; at nine the cells are too close to tell). A net's K is the
+# asked for there (`judged.obeyed`; at nine the cells are too close to tell). A net's K is the
 # largest up to which its share stays above the thin line at a quarter; the jump after four comes from the
 # rule. Does Exp. 2 draw more, or obey more, when told more?
 #

@@ -12,7 +12,7 @@ import pytest
 from lcs_utils import nets, paths, stats
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import against_null, color_obeyed, families, placement, rules
-from lcs_utils.evaluation.judged import Judged, judge
+from lcs_utils.evaluation.judged import Judged, judge, obeyed
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 
 CELL = 1 / 16
@@ -170,6 +170,8 @@ def test_a_net_that_obeys_succeeds_far_above_its_null_and_a_deaf_one_does_not(fa
         for how in (lambda rng: 9, lambda rng: 0)
     )
     found, chance = (against_null.of_nets(rows, ["exp1"], family) for rows in (obeys, deaf))
+    for rows, of in ((obeys, found), (deaf, chance)):
+        assert against_null.ks_of_nets(rows, ["exp1"], family) == of.k
     assert found.k.placed.value == found.k.paper.value == 4 and found.k.placed_null.value == 0
     for k, at in found.at.items():
         assert at.placed.own.value == at.filled.own.value == 1 and at.obeyed.value == pytest.approx(
@@ -234,8 +236,8 @@ def test_planted_numbers_of_objects_that_obey_come_back(family, truth, deaf):
             null = placement.other_conditions(own, pictures)
             judged = Judged(own, null, [], [], pictures)
             drawn = stats.weights([row.asked for row in own], 0)
-            obeyed = against_null.obeyed(judged, tolerance, drawn, 0)
-            errors.append(obeyed[0] - np.mean([row.cleanness for row in own]))
+            mean = obeyed(judged, tolerance, drawn, 0)
+            errors.append(mean[0] - np.mean([row.cleanness for row in own]))
         assert abs(np.mean(errors)) < 0.3, (k, tolerance, errors)
 
 
@@ -257,7 +259,7 @@ def test_where_conditions_overlap_too_much_nothing_is_said_of_obeying():
         rows[0]._replace(sample=1, asked=encode(decode(rows[0].asked) + CELL * np.array([1, 0]))),
     ]
     judged = judge(again, "exp1", 2, "spread", 1)
-    assert judged.null and against_null.obeyed(judged, 1, np.ones((1, 2)), 0) is None
+    assert judged.null and obeyed(judged, 1, np.ones((1, 2)), 0) is None
 
 
 def test_where_a_picture_was_asked_for_the_judged_cells_nothing_is_said_of_obeying():
@@ -265,7 +267,7 @@ def test_where_a_picture_was_asked_for_the_judged_cells_nothing_is_said_of_obeyi
     pictures[2] = pictures[2]._replace(asked=own[0].asked)  # in no pair of the null
     null = placement.other_conditions(own, pictures)
     assert {row.sample for row in null} == {0, 1, 3}
-    assert against_null.obeyed(Judged(own, null, [], [], pictures), 1, np.ones((1, 4)), 0) is None
+    assert obeyed(Judged(own, null, [], [], pictures), 1, np.ones((1, 4)), 0) is None
 
 
 def test_intervals_cover_noise_conditions_and_training_seeds():

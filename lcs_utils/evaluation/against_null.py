@@ -18,20 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from lcs_utils.evaluation import placement
-from lcs_utils.evaluation.judged import KS, Judged, judge, over_pairs, over_pictures
+from lcs_utils.evaluation.judged import KS, judge, obeyed, over_pairs, over_pictures
 from lcs_utils.evaluation.placement import TOLERANCES
 from lcs_utils.evaluation.rates import measures
 from lcs_utils.evaluation.rows import Row, of_net
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
-from lcs_utils.stats import LEVEL, Interval, bounded, drawn_mean, over_trainings, weights
+from lcs_utils.stats import LEVEL, Interval, bounded, over_trainings, weights
 
 RULES = {"placed": PLACES_RULE, "paper": PAPER_RULE_ALL}
 WORDS = {1: "within one cell", 0: "exact cell"}
-PRIOR = 0.5  # pseudo-count, objects per sample: steadies the chance estimate when few objects disobey
-# Choice: if objects are near an asked cell by chance more often than this, obeying is not estimated
-CERTAIN = 0.65
 
 
 class Beside(NamedTuple):
@@ -82,60 +78,14 @@ class Found(NamedTuple):
     k: Ks
 
 
-def obeyed(
-    judged: Judged, tolerance: int, drawn: Float[np.ndarray, "draws samples"], seed: int
-) -> Float[np.ndarray, "draws"] | None:
-    """Mean number of conditions that a sample obeys, in each bootstrap draw; None where it cannot be
-    estimated.
-
-    An object obeys if it stands where it does because it was asked for there. Of n objects, m obey and are
-    near an asked cell; each of the others is near one by chance, with probability c: near = m + (n - m) c.
-    Judged at other conditions, the same objects are near with the overlap o of the two conditions, or again
-    by chance: m o + (n - m) c. The difference is m (1 - o), whatever c, n and their mixture over samples are.
-    Where the null's images come from another family, their own m' is estimated first, then c, and near = m +
-    (n - m) c is solved for m. The result is not clipped to 0..K: clipping would bias differences.
-    """
-    pictures = {row.sample for row in judged.pictures}
-    if not judged.null or {row.sample for row in judged.null} != pictures:  # one was asked for the same cells
-        return None
-    asked = {row.sample: row.asked for row in judged.pictures}
-
-    def features(null, conditions, often, pictures):
-        near = np.array([placement.near(row, row.asked, tolerance) for row in null], float)
-        same = [placement.overlap(asked[row.sample], row.asked, tolerance) / row.k for row in null]
-        return map(over_pairs(null, conditions, often, pictures), (near, np.array(same)))
-
-    near_own = np.array([placement.near(row, row.asked, tolerance) for row in judged.own], float)
-    if judged.paired:
-        near, overlap = features(judged.null, judged.own, drawn, drawn)
-        apart = np.maximum(1 - overlap, (1 - CERTAIN) / 2)  # a draw of few conditions may hold only one
-        return (drawn_mean(near_own, drawn) - near) / apart if apart[0] > 1 - CERTAIN else None
-    again = placement.other_conditions(judged.pictures, judged.pictures)
-    if not again:
-        return None
-    how = weights([row.asked for row in judged.pictures], seed)
-    there = np.array([placement.near(row, row.asked, tolerance) for row in judged.pictures], float)
-    near, overlap = features(again, judged.pictures, how, how)
-    apart = np.maximum(1 - overlap, (1 - CERTAIN) / 2)
-    if apart[0] < 1 - CERTAIN:
-        return None
-    heard = (drawn_mean(there, how) - near) / apart
-    near, overlap = features(judged.null, judged.own, drawn, how)
-    count = np.maximum(drawn_mean(np.array([row.count for row in judged.pictures], float), how), 1e-9)
-    unheeding = np.maximum(count - heard, 0)
-    chance = (near - heard * overlap + PRIOR * near / count) / (unheeding + PRIOR)
-    if chance[0] > CERTAIN:
-        return None
-    chance = chance.clip(0, (1 + CERTAIN) / 2)
-    all_drawn = drawn_mean(np.array([row.count for row in judged.own], float), drawn)
-    return (drawn_mean(near_own, drawn) - all_drawn * chance) / (1 - chance)
+def _by_rule(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
+    exp = trained(net, rows[0].preset)
+    return {name: np.array([rule.succeeds(row, exp) for row in rows], float) for name, rule in RULES.items()}
 
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
-    exp = trained(net, rows[0].preset)
-    found = measures(list(rows), exp)
-    by_rule = {name: [rule.succeeds(row, exp) for row in rows] for name, rule in RULES.items()}
-    return {name: np.array(yes, float) for name, yes in by_rule.items()} | {
+    found = measures(list(rows), trained(net, rows[0].preset))
+    return _by_rule(rows, net) | {
         "filled": found["filled"],
         "looks": found["plausible"],
         "drawn": found["count"],
@@ -143,12 +93,19 @@ def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"
 
 
 def draws(
-    rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, seed: int = 0
+    rows: Sequence[Row],
+    net: str,
+    k: int,
+    family: str,
+    tolerance: int,
+    seed: int = 0,
+    rules_only: bool = False,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Bootstrap draws of one training, the value first: {measure: {"own", "null", "elsewhere": draws}}; null
-    and elsewhere only where there are such images.
+    and elsewhere only where there are such images. With `rules_only`, the measures of RULES and their null.
     """
-    judged = judge(rows, net, k, family, tolerance)
+    judged = judge(rows, net, k, family, tolerance, rules_only)
+    values_of = _by_rule if rules_only else _values
     drawn = weights([row.asked for row in judged.own], seed + k)
     otherwise = drawn
     if judged.pictures and not judged.paired:
@@ -165,8 +122,10 @@ def draws(
         complete = len({row.sample for row in of}) == how.shape[1]
         if of and complete:
             mean = over_pairs(of, judged.own, drawn, how) if kind == "null" else over_pictures(of, how)
-            for name, values in _values(of, net).items():
+            for name, values in values_of(of, net).items():
                 found[name][kind] = mean(values)
+    if rules_only:
+        return {name: found[name] for name in RULES}
     if judged.others:
         found["others"]["own"] = over_pictures(judged.others, drawn)(_values(judged.others, net)["filled"])
     heard = obeyed(judged, tolerance, drawn, seed + k + 2000)
@@ -229,17 +188,7 @@ def of_nets(
 
     Raises ValueError without rows, or for rows that do not say where objects are.
     """
-    if not nets:
-        raise ValueError("no rows, since no net was named: nets must hold at least 1")
-    rows = [row for row in rows if row.net in nets]
-    there = [{row.k for row in of_net(rows, net, family)} for net in nets]
-    common = [k for k in ks if k > 0 and all(k in measured for measured in there)]
-    if not common:
-        raise ValueError(f"no rows of family {family} at one K for all of {', '.join(nets)}")
-    found = {
-        k: [draws(rows, net, k, family, tolerance, seed) for net in nets]  # the same draws of conditions
-        for k in common
-    }
+    found = _draws_of_all(rows, nets, family, tolerance, ks, seed)
     at = {}
     for k, each in found.items():
         numbers = [int(of["samples"]["own"][0]) for of in each]
@@ -263,8 +212,45 @@ def of_nets(
             drawn=drawn,
             samples=sum(numbers),
         )
+    return Found(at, _ks(found, seed))
+
+
+def ks_of_nets(
+    rows: Sequence[Row],
+    nets: Sequence[str],
+    family: str = "spread",
+    tolerance: int = 1,
+    ks: Iterable[int] = KS,
+    seed: int = 0,
+) -> Ks:
+    """What `of_nets` finds as K, in a third of the time. Raises ValueError as `of_nets`."""
+    return _ks(_draws_of_all(rows, nets, family, tolerance, ks, seed, rules_only=True), seed)
+
+
+def _draws_of_all(
+    rows: Sequence[Row],
+    nets: Sequence[str],
+    family: str,
+    tolerance: int,
+    ks: Iterable[int],
+    seed: int,
+    rules_only: bool = False,
+) -> dict[int, list[dict[str, dict[str, np.ndarray]]]]:
+    if not nets:
+        raise ValueError("no rows, since no net was named: nets must hold at least 1")
+    rows = [row for row in rows if row.net in nets]
+    there = [{row.k for row in of_net(rows, net, family)} for net in nets]
+    common = [k for k in ks if k > 0 and all(k in measured for measured in there)]
+    if not common:
+        raise ValueError(f"no rows of family {family} at one K for all of {', '.join(nets)}")
+    return {  # the same draws of conditions for all nets
+        k: [draws(rows, net, k, family, tolerance, seed, rules_only) for net in nets] for k in common
+    }
+
+
+def _ks(found: dict[int, list[dict]], seed: int) -> Ks:
     largest = [largest_k_of(found, name, kind, seed) for name in RULES for kind in ("own", "null")]
-    return Found(at, Ks(*largest))  # type: ignore[arg-type]  # None where there are no rows
+    return Ks(*largest)  # type: ignore[arg-type]  # None where there are no rows
 
 
 def steps(

@@ -32,7 +32,7 @@ def table() -> dict[tuple[int, int], Float[np.ndarray, "obeyed placed"]]:
     color, all others have random colors.
 
     The null of "conditions obeyed" for colors, in families that ask for each color at most once; for places
-    the null is the net's own images (`against_null.obeyed`).
+    the null is the net's own images (`judged.obeyed`).
     """
     found = {}
     for k in range(1, LARGEST_K + 1):

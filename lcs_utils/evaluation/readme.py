@@ -76,7 +76,7 @@ def _along_muon() -> str:
 
 def _k_over_none(rows: Sequence[Row], net: str) -> str:
     """K at random cells, of a net whose null's is 0."""
-    k = against_null.of_nets(rows, seeds_of(rows, net, "spread"), "spread").k
+    k = against_null.ks_of_nets(rows, seeds_of(rows, net, "spread"))
     assert k.placed_null is not None and k.placed_null.value == 0
     return say(k.placed)
 
@@ -87,7 +87,7 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     random = [against_null.of_nets(large, seeds_of(large, net, "spread"), ks=[NINE]) for net in nets]
     six, three = (found.at[NINE].filled.above for found in random)
     listed = [
-        against_null.of_nets(large, seeds_of(large, net), "test", ks=range(1, MOST + 1)).k for net in nets
+        against_null.ks_of_nets(large, seeds_of(large, net), "test", ks=range(1, MOST + 1)) for net in nets
     ]
     held = [six.low > three.high, near(listed[0].placed, listed[0].placed_null, paper)]
     return Finding(
@@ -128,7 +128,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     doses = falling(DOSES, large)
     assert doses is not None  # all are shipped
     above = [f"{of.value:.2f}" for of in doses.above.values()]
-    wider = against_null.of_nets(large, seeds_of(large, "exp3", "spread"), "spread").k.placed
+    wider = against_null.ks_of_nets(large, seeds_of(large, "exp3", "spread")).placed
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     looked = by_eye.compare(hands).looks

@@ -74,7 +74,7 @@ def cells(rows: Sequence[Row], nets: Mapping[str, Paper] = NETS, seed: int = 0) 
         there = seeds_of({name for name, of in measured if of == family}, net)
         if not there:
             return None
-        return against_null.of_nets(rows, there, family, ks=range(1, MOST + 1), seed=seed).k
+        return against_null.ks_of_nets(rows, there, family, ks=range(1, MOST + 1), seed=seed)
 
     found = []
     for net, paper in nets.items():

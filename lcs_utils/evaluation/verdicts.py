@@ -246,7 +246,7 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "Conditions obeyed",
         "How many objects are where they are because they were asked for there, at random cells. It is the "
         "number near requested cells, minus the number near cells that other samples were asked for, divided "
-        "by the share of cells that two conditions do not have in common (`against_null.obeyed`). It is an "
+        "by the share of cells that two conditions do not have in common (`judged.obeyed`). It is an "
         "estimate from a difference, not a count: it may exceed what was asked for or fall below zero. The "
         "column *drawn* is the number of objects drawn at K = 6.",
         "| net | of 2 | of 4 | of 6 | of 8 | drawn, K = 6 | samples |",
