@@ -20,8 +20,9 @@ from lcs_utils.evaluation import changes
 from lcs_utils.evaluation.color import FAMILIES, LARGEST_K, ColorRow, N, color_rows, conditions
 from lcs_utils.evaluation.counting import counter_hash
 from lcs_utils.evaluation.rows import STANDARD, Sampler, rows_path
-from lcs_utils.evaluation.samples import keep_drawing, on, samples_path
+from lcs_utils.evaluation.samples import keep_drawing, on
 from lcs_utils.evaluation.sheets import keep_sheet
+from lcs_utils.evaluation.ways import Way
 from lcs_utils.models.fused import fuse_
 from lcs_utils.presets import PRESETS
 
@@ -65,36 +66,22 @@ def measure(
     fuse_(pipeline.net)
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     path = Path(rows_file or rows_path(preset, NAME))
-    hashes = {"weights": changes.weights(net, preset), "counted_by": counter_hash(side)}
-    key = {"preset": preset, "net": net, "family": family, **sampler._asdict(), **hashes}
-
-    def stale(row: ColorRow) -> bool:
-        return row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
-
-    def same(row: ColorRow, k: int) -> bool:
-        return row.k == k and all(getattr(row, name) == value for name, value in key.items())
-
-    def place(k: int) -> Path:
-        drawn = {"family": family, "k": k, **sampler._asdict(), "weights": hashes["weights"]}
-        return samples_path(net, preset, **drawn, **({} if device == "cpu" else {"device": device}))
-
+    way = Way(preset, net, family, *sampler, changes.weights(net, preset), counter_hash(side), device)
     known = store.read_rows(path, ColorRow)
-    missing = [k for k in ks if sum(same(row, k) and row.sample < samples for row in known) < samples]
+    missing = [k for k in ks if way.counted(known, k, samples) < samples]
 
     def add(counted):
-        new = {row.k for row in counted}
         with store.exclusive(path):  # another net may be measured at the same time
-            stored = store.read_rows(path, ColorRow)
-            write([r for r in stored if not (stale(r) or (r.k in new and same(r, r.k)))] + counted, path)
+            write(way.joined(store.read_rows(path, ColorRow), counted), path)
 
     with store.gathering(add) as keep:
         for k in tqdm(missing, desc=net, unit="K", disable=None):
             cond = conditions(family, k, samples, sampler.seed)
             seed, solver, steps = sampler
-            parts = keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family, cond)
-            keep(color_rows(torch.cat(list(parts)), counter, cond, **key))
+            parts = keep_drawing(way.place(k), denoise, side, k, samples, seed, steps, solver, family, cond)
+            keep(color_rows(torch.cat(list(parts)), counter, cond, **way.key))
     if family == "colors" and sampler == STANDARD and not rows_file and nets.parts(net)[2] is None:
-        keep_sheet(net, preset, place, key)
+        keep_sheet(way)
 
 
 def main(arguments: list[str] | None = None) -> None:

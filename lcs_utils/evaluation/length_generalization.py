@@ -22,8 +22,9 @@ from lcs_utils.evaluation import changes, families
 from lcs_utils.evaluation.counting import check_fit, count_rows, count_sheet, counter_hash
 from lcs_utils.evaluation.family_grids import FAMILIES
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, write_rows
-from lcs_utils.evaluation.samples import expected_seconds, keep_drawing, kept_samples, on, samples_path
+from lcs_utils.evaluation.samples import expected_seconds, keep_drawing, kept_samples, on
 from lcs_utils.evaluation.sheets import ACROSS, SHOWN, keep_sheet
+from lcs_utils.evaluation.ways import Way
 from lcs_utils.presets import PRESETS
 
 
@@ -63,39 +64,12 @@ def measure(
     fuse_(pipeline.net)  # bit-identical, a third faster
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     side, path = pipeline.config.resolution, Path(rows_file or rows_path(preset))
-    hashes = {
-        "weights": changes.weights(net, preset),
-        "counted_by": counter_hash(pipeline.config.resolution, counter_folder),
-    }
-    key = dict(preset=preset, net=net, seed=seed, solver=solver, steps=steps, family=family) | hashes
-
-    def stale(row):
-        return row.net == net and any(getattr(row, name) != value for name, value in hashes.items())
-
-    def same(row, k):
-        return all(getattr(row, name) == value for name, value in (key | {"k": k}).items())
-
-    # samples begun on one kind of device are not continued on another
-    where = {} if device == "cpu" else {"device": device}
-
-    def place(k):
-        return samples_path(
-            net,
-            preset,
-            family=family,
-            k=k,
-            seed=seed,
-            solver=solver,
-            steps=steps,
-            weights=hashes["weights"],
-            **where,
-        )
-
+    hashes = changes.weights(net, preset), counter_hash(side, counter_folder)
+    way = Way(preset, net, family, seed, solver, steps, *hashes, device)
     rows = read_rows(path)
     # a sheet is made of saved samples: of counted ones that are lost, too, if it was asked for
-    lost = {k for k in ks if sheet_of_any and k in SHOWN and kept_samples(place(k)) < ACROSS}
-    counted = {k: len({r.sample for r in rows if same(r, k) and r.sample < samples}) for k in ks}
-    missing = [k for k in ks if counted[k] < samples or k in lost]
+    lost = {k for k in ks if sheet_of_any and k in SHOWN and kept_samples(way.place(k)) < ACROSS}
+    missing = [k for k in ks if way.counted(rows, k, samples) < samples or k in lost]
     standard = (family == "test" or sheet_of_any) and (seed, solver, steps) == usual
     shown = standard and not rows_file and nets.parts(net)[2] is None  # snapshots are too many
     if sheet_of_any and (not shown or samples < ACROSS):
@@ -106,8 +80,8 @@ def measure(
         )
     if not missing:
         print(f"{net}: all {len(ks) * samples} samples are counted already, in {path.name}", flush=True)
-        return keep_sheet(net, preset, place, key) if shown else None
-    left = {k: max(samples - kept_samples(place(k)), 0) for k in missing}
+        return keep_sheet(way) if shown else None
+    left = {k: max(samples - kept_samples(way.place(k)), 0) for k in missing}
     fresh, total = [k for k in missing if left[k]], sum(left.values())
     seconds = expected_seconds(denoise, side, fresh, steps, solver) * total if fresh else 0.0
     print(
@@ -117,10 +91,8 @@ def measure(
     )
 
     def add(counted):
-        new = {row.k for row in counted}
         with store.exclusive(path):  # another net may be measured at the same time
-            others = [r for r in read_rows(path) if not (stale(r) or (r.k in new and same(r, r.k)))]
-            write_rows(others + counted, path, counter_folder)
+            write_rows(way.joined(read_rows(path), counted), path, counter_folder)
 
     with (
         tqdm(total=len(missing) * samples, desc=net, unit="sample", disable=None) as bar,
@@ -129,12 +101,12 @@ def measure(
         for k in missing:
             bar.set_postfix(K=k)
             parts = []
-            for part in keep_drawing(place(k), denoise, side, k, samples, seed, steps, solver, family):
+            for part in keep_drawing(way.place(k), denoise, side, k, samples, seed, steps, solver, family):
                 parts.append(part)
                 bar.update(len(part))
-            keep(count_rows(torch.cat(parts), counter, k, **key))
+            keep(count_rows(torch.cat(parts), counter, k, **way.key))
     if shown:
-        keep_sheet(net, preset, place, key)
+        keep_sheet(way)
 
 
 def main(arguments=None) -> None:

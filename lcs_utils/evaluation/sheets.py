@@ -5,7 +5,6 @@ large to ship.
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from PIL import ExifTags, Image
 
 from lcs_utils import nets, paths, store
 from lcs_utils.evaluation.samples import kept_samples
+from lcs_utils.evaluation.ways import Way
 from lcs_utils.plotting import to_uint8
 
 ACROSS = 8  # samples of each K: as many as the paper judged
@@ -96,12 +96,12 @@ def read_sheet(net: str, preset: str = "tiny", family: str = "test") -> SampleSh
     return SampleSheet(dict(zip(about.pop("k"), grid, strict=True)), about)
 
 
-def keep_sheet(net: str, preset: str, place: Callable[[int], Path], key: dict) -> None:
-    """Write the net's sheet: the first samples, as counted, of each K of SHOWN saved at `place(k)`."""
-    ks = [k for k in SHOWN if kept_samples(place(k)) >= ACROSS]
-    about = {name: key[name] for name in ("net", "weights", "seed", "solver", "steps")}
-    samples = {k: np.load(place(k), allow_pickle=False) for k in ks}
+def keep_sheet(way: Way) -> None:
+    """Write the net's sheet: the first samples, as counted, of each K of SHOWN that are saved."""
+    ks = [k for k in SHOWN if kept_samples(way.place(k)) >= ACROSS]
+    about = {name: way.key[name] for name in ("net", "weights", "seed", "solver", "steps")}
+    samples = {k: np.load(way.place(k), allow_pickle=False) for k in ks}
     if samples:
-        path = sheet_path(net, preset, key["family"])
-        old = read_sheet(net, preset, key["family"]) if path.exists() else None
+        path = sheet_path(way.net, way.preset, way.family)
+        old = read_sheet(way.net, way.preset, way.family) if path.exists() else None
         write_sheet(path, (old.samples if old is not None and old.about == about else {}) | samples, about)
