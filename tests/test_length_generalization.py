@@ -413,6 +413,18 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
         sheets.write_sheet(sheets.sheet_path("toy"), {2: torch.zeros(7, 3, 32, 32).numpy()}, {})
 
 
+def test_counting_fewer_again_replaces_those_alone(toy):
+    """A fresh clone has rows and no samples: those of a sheet are drawn anew, the other rows stay."""
+    lg.measure("toy/unit", [2, 3], 12, family="spread")
+    before = lg.read_rows(toy.path)
+    for kept in (paths.RUNS / "tiny" / "samples").glob("*spread*"):
+        kept.unlink()
+    lg.measure("toy/unit", [2, 3], 8, family="spread", sheet_of_any=True)
+    assert lg.read_rows(toy.path) == before and len(before) == 24
+    lg.measure("toy/unit", [2, 3], 16, family="spread")
+    assert [row.sample for row in lg.read_rows(toy.path)] == 2 * list(range(16))
+
+
 def test_samples_at_random_cells_leave_a_sheet_of_their_own_if_asked(toy):
     lg.measure("toy/unit", [2, 3], 8, family="spread")
     with pytest.raises(FileNotFoundError, match="--preset tiny --family spread --keep-sheet draws them"):

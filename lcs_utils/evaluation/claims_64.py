@@ -32,8 +32,7 @@ from lcs_utils.evaluation.claims import (
     say_interval,
 )
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
-from lcs_utils.evaluation.rules import NEAR
-from lcs_utils.evaluation.tables import say
+from lcs_utils.evaluation.tables import NEAR, say
 from lcs_utils.evaluation.tables_beyond_chance import Cell
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, interval

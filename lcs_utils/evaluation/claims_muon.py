@@ -8,7 +8,7 @@ from lcs_utils.evaluation.claims import Claim
 from lcs_utils.evaluation.claims_64 import FIGURE_1, entry
 from lcs_utils.evaluation.flow_and_sde import WAYS
 from lcs_utils.evaluation.rows import read_rows, rows_path
-from lcs_utils.evaluation.rules import NEAR
+from lcs_utils.evaluation.tables import NEAR
 from lcs_utils.evaluation.tables_beyond_chance import NETS, Cell
 
 ENTRIES = {f"{net}{change}": NETS[net] for change in WAYS.values() for net in FIGURE_1}

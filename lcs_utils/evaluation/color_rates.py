@@ -20,8 +20,9 @@ from lcs_utils.evaluation.judged import over_pairs
 from lcs_utils.evaluation.placement import TIMES
 from lcs_utils.evaluation.rows import PLAUSIBLE
 from lcs_utils.evaluation.rows import of_net as rows_of_net
-from lcs_utils.evaluation.rules import LargestK, near
+from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.sizes import bare
+from lcs_utils.evaluation.tables import near
 from lcs_utils.nets import trained
 from lcs_utils.stats import Interval, drawn_mean, interval, weights
 
@@ -56,7 +57,7 @@ class ColorFound(NamedTuple):
     trained: int
 
     def near(self, paper: int) -> bool | None:
-        """Whether K agrees with the paper's (`rules.near`); without a null it must be above 0."""
+        """Whether K agrees with the paper's (`tables.near`); without a null it must be above 0."""
         return near(self.k, self.k_null or NOTHING, paper)
 
 

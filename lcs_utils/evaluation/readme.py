@@ -31,8 +31,7 @@ from lcs_utils.evaluation.more_training import along_training, without_extras
 from lcs_utils.evaluation.notebook_claims import cosines, decided, of_nets_and_exact
 from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
-from lcs_utils.evaluation.rules import near
-from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, say
+from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, near, say
 from lcs_utils.evaluation.tables_beyond_chance import MOST
 from lcs_utils.presets import PRESETS
 

@@ -21,25 +21,6 @@ class LargestK(NamedTuple):
     capped: bool
 
 
-NEAR = 1  # a K this close to the paper's agrees with it
-
-
-def near(k: LargestK | None, null: LargestK | None, paper: int) -> bool | None:
-    """Whether K is above its null's and, with its interval, within NEAR of the paper's.
-
-    None, which decides nothing, where the interval is partly within, or where no more were asked for and the
-    paper's K is larger.
-    """
-    if k is None or null is not None and k.value <= null.value:
-        return False
-    least, most = paper - NEAR, paper + NEAR
-    if k.low > most or (k.high < least and not k.capped):
-        return False
-    if k.low < least or k.high > most or (k.capped and k.value < paper):
-        return None
-    return True
-
-
 class Rule(NamedTuple):
     """When a sample succeeds, how many samples are used (None: all), and the share of successes to exceed."""
 

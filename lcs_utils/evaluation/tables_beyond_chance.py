@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.judged import KS
 from lcs_utils.evaluation.rows import Row
-from lcs_utils.evaluation.rules import NEAR, LargestK, near
+from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
-from lcs_utils.evaluation.tables import PAPER, Paper, column, say
+from lcs_utils.evaluation.tables import NEAR, PAPER, Paper, column, near, say
 from lcs_utils.nets import row_or_none, seeds_of, trained
 from lcs_utils.plotting import PALETTE
 from lcs_utils.presets import preset
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 
     @property
     def near(self) -> bool | None:
-        """Whether ours at random cells agrees with the paper's (`rules.near`)."""
+        """Whether ours at random cells agrees with the paper's (`tables.near`)."""
         return near(self.own, self.null, self.paper.k)
 
     @property
