@@ -21,10 +21,12 @@ import math
 import re
 import shlex
 import sys
+from dataclasses import asdict
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebook_values, notebooks, paths
 from lcs_utils.clevr.card import parse_counts
+from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, experiment, scene_counts
 from lcs_utils.nets import parts
 from lcs_utils.presets import PRESETS, preset
@@ -153,6 +155,14 @@ def is_trained(name):
     return any(any((place / name).rglob("*.safetensors")) for place in places)
 
 
+def definition(name):
+    """What a net's name means. Snakemake runs a job again when it has changed; a net that is there is then refused."""
+    size = {key: value for key, value in asdict(SIZE).items() if key != "at_once"}  # which changes no result
+    exp = of_net(name)[0]
+    labels = [LABEL_POLICIES[exp.labels].mean(n) for n in range(8)]
+    return f"{exp}, labels of 0 to 7 objects {labels}, {size}"
+
+
 def also_read(name):
     """What a notebook reads besides `notebooks.data_files`: loss curves, pages of docs/, where its imports do."""
     texts = [path.read_text() for path in notebooks.dependencies(name)]
@@ -238,6 +248,7 @@ rule train_net:
         experiment=lambda wildcards: of_net(wildcards.net)[0].name,
         seed=lambda wildcards: f" --seed {of_net(wildcards.net)[1]}" if of_net(wildcards.net)[1] else "",
         along=lambda wildcards: " --snapshots" if wildcards.net in ALONG else "",
+        definition=lambda wildcards: definition(wildcards.net),
     threads: 4 * max(GPUS, 1) if not TRIAL else 1
     priority: 1
     retries: RETRIES
@@ -274,12 +285,14 @@ def nets_behind(wildcards):
     return [done("train", name) for name in names] + [paths.shown(row) for row in rows if row.exists()]
 
 
-# Length generalization in both families of locations (objects and their centers, from which K and conditions obeyed are told),
-# the sheet of samples, locality.
+# Length generalization in all families of conditions (objects and their centers, from which K and conditions obeyed are told),
+# the sheet of samples, locality and, unless `samples` or `locations` is given, features.
 rule measure_net:
     input: nets_behind, COUNTER
     output: touch(done("measure", "{net}"))
-    params: net=lambda wildcards: wildcards.net.replace("+", "/")
+    params:
+        net=lambda wildcards: wildcards.net.replace("+", "/"),
+        definition=lambda wildcards: definition(wildcards.net.partition("+")[0]),
     threads: 4 if not TRIAL else 1
     retries: 2
     resources: gpu=min(GPUS, 1), nodes=1, mem_mb=16000 if PAPER else 4000, runtime=min(720, MAX_RUNTIME)

@@ -30,7 +30,7 @@ COST = {  # of training one net; for `paper` estimated from parameters and FLOPs
     "tiny": "about an hour on one CPU core",
     "small": "one to five hours of one CPU core",
     "medium": "one to two hours of one CPU core",
-    "paper": "an estimated 90 hours of an H200-class GPU, resumable, several through `accelerate launch`",
+    "paper": "an estimated 90 hours of an H200-class GPU, resumable, several through `--num-processes`",
 }
 
 

@@ -1,5 +1,6 @@
 """One dial, the preset, sets the size of everything: pixels, nets, length of training, scenes."""
 
+import argparse
 import re
 from dataclasses import asdict, dataclass, field, replace
 
@@ -9,6 +10,11 @@ from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
 
 OPTIMIZERS = ("adam", "muon")
+SIDES = tuple(GRID_SIZE << level for level in range(1, 8))  # what cells of whole pixels and the counter allow
+NET_SETTINGS = (  # what an EDM2UNet takes besides its condition
+    *("channels", "channel_mult", "num_blocks", "attention_levels", "head_channels", "unshuffle"),
+    *("normalize_label", "dtype_inside"),
+)
 PIXELS = 2**20  # of patches larger than the image that go through the net together: as 64 images of 128 px
 
 
@@ -39,8 +45,13 @@ class Preset:
         check_text("a preset's name", self.name)
         for name in ("resolution", "images", "patch_images", "batch", "per_count", "at_once"):
             check_count(f"{self.name}: {name}", getattr(self, name), 1)
+        if self.resolution not in SIDES:
+            sides = ", ".join(map(str, SIDES))
+            raise ValueError(f"{self.name}: resolution must be one of {sides}, got {self.resolution}")
         for name in ("net", "patch_net"):
-            check_kind(f"{self.name}: {name}", getattr(self, name), dict, "settings of an EDM2UNet by name")
+            words, net = "settings of an EDM2UNet by name", getattr(self, name)
+            for setting in check_kind(f"{self.name}: {name}", net, dict, words):
+                check_choice(f"{self.name}: a setting of {name}", setting, NET_SETTINGS)
         check_choice(f"{self.name}: optimizer", self.optimizer, OPTIMIZERS)
         for name in ("learning_rate", "sigma_data"):
             check_number(f"{self.name}: {name}", getattr(self, name), 0, above=True)
@@ -195,6 +206,14 @@ def preset(name: str) -> Preset:
     nets = {kind: getattr(size, kind) | TRIAL_NET for kind in ("net", "patch_net")}
     scenes = min(max(images // 4, 1), size.per_count)
     return replace(size, name=name, images=images, patch_images=images, per_count=scenes, **nets)
+
+
+def parse_preset(text: str) -> str:
+    """A preset's name, or a trial's, for argparse. Raises ArgumentTypeError listing the allowed names."""
+    try:
+        return preset(text).name
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def of_row(row: dict) -> tuple[Experiment, Preset]:

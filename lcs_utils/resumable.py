@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ import torch
 from torch import Tensor
 
 from lcs_utils import store
+
+ABANDONED = 86_400.0  # seconds after which another machine's temporary file is taken for a killed process's
 
 
 def read_state(path) -> dict:
@@ -58,7 +61,10 @@ def remove_leftovers(folder, name: str = "") -> None:
         process = re.match(r"\.(.+)\.(tmp|old)(\d+)", path.name)
         if process is None or (name and process[1] != name):  # another's, with a longer name
             continue
-        if int(process[3]) != os.getpid() and _is_alive(int(process[3])):
+        if store.of_another_machine(path.name):
+            if time.time() - path.stat().st_mtime < ABANDONED:  # it may be at work
+                continue
+        elif int(process[3]) != os.getpid() and _is_alive(int(process[3])):
             continue
         if process[2] == "old" and not path.with_name(process[1]).exists():
             path.rename(path.with_name(process[1]))

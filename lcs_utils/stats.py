@@ -151,7 +151,6 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
             f"{list(a)} and {list(b)}"
         )
 
-    def ranks(v):
-        return [np.mean([i for i, other in enumerate(sorted(v)) if other == value]) for value in v]
+    from scipy.stats import rankdata  # slow to import
 
-    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+    return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])

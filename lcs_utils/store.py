@@ -7,9 +7,11 @@ import hashlib
 import io
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
+import threading
 import time
 import warnings
 from contextlib import contextmanager
@@ -18,13 +20,22 @@ from pathlib import Path
 
 from lcs_utils import paths
 
+_HELD = threading.local()  # the paths that `exclusive` locks for this thread
+MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:4]
+
 
 def _beside(path, kind, suffix=""):
-    """A hidden name beside `path` that says which process made it. Processes of several machines or
-    containers that share a folder may have the same number, hence the token.
+    """A hidden name beside `path` that says which process made it, on which machine. Processes of several
+    machines or containers that share a folder may have the same number.
     """
     stem = path.name.removesuffix(suffix)
-    return path.with_name(f".{stem}.{kind}{os.getpid()}.{secrets.token_hex(4)}{suffix}")
+    return path.with_name(f".{stem}.{kind}{os.getpid()}.{MACHINE}{secrets.token_hex(4)}{suffix}")
+
+
+def of_another_machine(name):
+    """Whether a temporary name was made on another machine: its process number says nothing here."""
+    found = re.search(r"\.(?:tmp|old)\d+\.([0-9a-f]{4})[0-9a-f]{8}(?:\.|$)", name)
+    return found is not None and found[1] != MACHINE
 
 
 @contextmanager
@@ -119,17 +130,20 @@ def _parsed(name, stored, kind):
 
 @contextmanager
 def gathering(add, every=20.0):
-    """Yield `keep(rows)`, which hands its rows to `add(rows)` at most once in `every` seconds, the rest at
-    the end, also of an interrupted block: a preset's rows stand in one file, for which all processes wait.
+    """Yield `keep(rows)`, which hands its rows to `add(rows)` at most once in `every` seconds or, if longer,
+    50 times what the last time took, the rest at the end, also of an interrupted block: a preset's rows stand
+    in one file, for which all processes wait.
     """
-    waiting, last = [], time.monotonic()
+    waiting, last, took = [], time.monotonic(), 0.0
 
     def keep(rows):
-        nonlocal last
+        nonlocal last, took
         waiting.extend(rows)
-        if time.monotonic() - last >= every:
+        begun = time.monotonic()
+        if begun - last >= max(every, 50 * took):
             hand_over()
             last = time.monotonic()
+            took = last - begun
 
     def hand_over():
         if waiting:
@@ -171,10 +185,13 @@ def atomic_folder(path):
 def exclusive(path, wait=True):
     """Hold an exclusive lock on `path`, for processes that read, extend and rewrite it; others wait.
 
-    The lock is a file under runs/, or beside a path outside the repository. Raises BlockingIOError, without
-    `wait`, when another process holds it.
+    The lock is a file under runs/, or beside a path outside the repository. A thread that holds it may take
+    it again. Raises BlockingIOError, without `wait`, when another process holds it.
     """
-    path = Path(path).resolve()
+    path, held = Path(path).resolve(), _HELD.__dict__.setdefault("paths", set())
+    if path in held:
+        yield
+        return
     inside = path.is_relative_to(paths.ROOT)
     lock = (
         paths.RUNS / "locks" / "_".join(path.relative_to(paths.ROOT).parts)
@@ -184,4 +201,8 @@ def exclusive(path, wait=True):
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
+        held.add(path)
+        try:
+            yield
+        finally:
+            held.discard(path)

@@ -42,6 +42,8 @@ def test_a_worker_finds_its_own_temporary_files_and_no_other_s(tmp_path):
         file.touch()
         (tmp_path / f".c.tmp{process}").touch()  # of an earlier version
         (tmp_path / f".d.tmp{process}7.npz").touch()
+        there = "0000" if store.MACHINE != "0000" else "0001"
+        (tmp_path / f".e.tmp{process}.{there}12345678.npz").touch()  # of another machine
         assert set(pool._temporary(tmp_path, process)) == {file, folder, tmp_path / f".c.tmp{process}"}
         with store.atomic_path(tmp_path / "a.npz") as other:  # another machine's process of this number
             other.touch()

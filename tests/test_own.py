@@ -1,5 +1,6 @@
 """A file of one's own experiments is known to every process, and cannot change the paper's."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -8,9 +9,12 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from lcs_utils import paths, presets
+from lcs_utils import paths, presets, store
+from lcs_utils.clevr import labels
+from lcs_utils.evaluation import changes
 from lcs_utils.experiments import EXPERIMENTS, Experiment
-from lcs_utils.training.state import check_made
+from lcs_utils.models.unet import EDM2UNet
+from lcs_utils.training.state import about, check_made, check_same
 
 MINE = """
 from lcs_utils.clevr.labels import LABEL_POLICIES, LabelPolicy
@@ -97,6 +101,9 @@ def test_what_is_no_python_file_is_named(folder, tmp_path, name):
     (folder / "mine.py").rename(folder / "mine")
     status, _, errors = python(tmp_path, "-c", "import lcs_utils", experiments=name)
     assert status and errors.endswith(f"must name a Python file (.py), got {tmp_path / name}\n")
+    status, _, errors = python(tmp_path, "-m", "lcs_utils.training", "--help", experiments=name)
+    said = f"LCS_EXPERIMENTS must name a Python file (.py), got {tmp_path / name}"
+    assert status and errors == f"LCS_EXPERIMENTS: {said}\n"
 
 
 @pytest.mark.parametrize(("name", "kind"), [("radius", "a table of nets"), ("errors", "a command")])
@@ -122,6 +129,48 @@ def test_a_net_is_not_judged_by_another_definition_of_its_name():
     check_made(row, two)
     with pytest.raises(ValueError, match=r"two was trained .*objects: \(1, 4\) then, \(1, 3\) now"):
         check_made(row, replace(two, objects=(1, 3)))
+
+
+def test_a_policy_is_known_by_what_it_draws(tmp_path, monkeypatch):
+    """Under one name, another policy trained half a net after a kill."""
+    monkeypatch.setitem(
+        labels.LABEL_POLICIES, "two", labels.LabelPolicy(lambda n, _: n.clamp(max=2), lambda n: min(n, 2))
+    )
+    two = Experiment("two", objects=(1, 4), labels="two")
+    now = about(two, presets.preset("tiny"), 0)
+    store.write_json(tmp_path / "run.json", now)
+    check_same(tmp_path, now)
+    row = json.loads(json.dumps({"experiment": "two", "preset": "tiny", **asdict(two)}))
+    row["labels_drawn"] = now["labels_drawn"]
+    check_made(row, two)
+    monkeypatch.setitem(labels.LABEL_POLICIES, "two", labels.LABEL_POLICIES["single"])
+    with pytest.raises(ValueError, match="state of another training .labels_drawn"):
+        check_same(tmp_path, about(two, presets.preset("tiny"), 0))
+    with pytest.raises(ValueError, match="two was trained as another experiment .labels_drawn"):
+        check_made(row, two)
+    older = {key: value for key, value in now.items() if key != "labels_drawn"}
+    store.write_json(tmp_path / "run.json", older)
+    check_same(tmp_path, now)
+
+
+def test_a_change_of_ours_keeps_its_meaning(monkeypatch):
+    assert changes.split("exp2/unit")[1] is changes.CHANGES["unit"]
+    monkeypatch.setitem(changes.CHANGES, "mine", changes.Change(lambda denoise: denoise))
+    assert changes.split("exp2/mine")[0] == "exp2"
+    monkeypatch.setitem(changes.CHANGES, "unit", changes.Change(lambda denoise: denoise))
+    with pytest.raises(ValueError, match="'unit' in 'exp2/unit' is one of our changes; give yours a name"):
+        changes.split("exp2/unit")
+
+
+def test_a_preset_is_refused_before_any_work_if_nothing_could_use_it():
+    tiny = presets.PRESETS["tiny"]
+    for side in (40, 48, 96, 16):
+        with pytest.raises(ValueError, match=r"mini: resolution must be one of 32, 64, .*, got"):
+            replace(tiny, name="mini", resolution=side)
+    with pytest.raises(ValueError, match="unknown mini: a setting of net 'chanels'; allowed: channels, "):
+        replace(tiny, name="mini", net={"chanels": 64})
+    takes = set(inspect.signature(EDM2UNet.__init__).parameters) - {"self", "cond_dim"}
+    assert set(presets.NET_SETTINGS) == takes
 
 
 def test_all_shipped_nets_are_what_their_names_mean():

@@ -72,7 +72,7 @@ def test_a_row_of_the_table(tmp_path, capsys, name):
     training.run(EXPERIMENTS[name], TINY, data=tiny_data(), folder=tmp_path, output=place)
     command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
     header, _, row, null = capsys.readouterr().out.splitlines()
-    assert header.startswith("| net | images | images/s | sigma 0.05 |") and row.startswith(
+    assert header.startswith("| net, tiny | images | images/s | sigma 0.05 |") and row.startswith(
         f"| {place} | 480 |"
     )
     assert row.count("|") == header.count("|") == null.count("|") and "c_skip x alone" in null

@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from lcs_utils import store
+
 
 def _start_worker(end, folder):
     import numba
@@ -32,8 +34,11 @@ def _end_when_told(end, folder):
 
 
 def _temporary(folder, process):
-    """The temporary files and folders of `store` that a process, not one whose number is longer, made."""
-    return [path for path in Path(folder).glob(".*") if re.search(rf"\.tmp{process}(\.|$)", path.name)]
+    """The temporary files and folders of `store` that a process of this machine, not one whose number is
+    longer, made.
+    """
+    found = [path for path in Path(folder).glob(".*") if re.search(rf"\.tmp{process}(\.|$)", path.name)]
+    return [path for path in found if not store.of_another_machine(path.name)]
 
 
 @contextmanager

@@ -4,7 +4,8 @@ NET/CHANGE.
 
 import hashlib
 from collections.abc import Callable
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from lcs_utils import checkpoints, nets
 from lcs_utils.diffusion import SDE, SDE_STEPS, Denoiser
@@ -17,6 +18,9 @@ from lcs_utils.models.composition import (
     nearest,
     swapped,
 )
+
+if TYPE_CHECKING:
+    from lcs_utils.models.pipeline import ConditionalPipeline
 
 
 class Change(NamedTuple):
@@ -31,11 +35,20 @@ class Change(NamedTuple):
     also: tuple[str, ...] = ()
     sampler: Sampler = STANDARD
 
-    def apply(self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu") -> Denoiser:
-        """The changed denoiser; the nets of `also` are loaded onto `device` too. Raises CheckpointError if
-        one is missing.
+    def apply(
+        self, denoise: Denoiser, preset: str = "tiny", device: str = "cpu", dtype: str | None = None
+    ) -> Denoiser:
+        """The changed denoiser; the nets of `also` are loaded onto `device` too, and compute in `dtype` if it
+        is given. Raises CheckpointError if one is missing.
         """
-        return self.change(denoise, *(checkpoints.load(name, preset, device).denoiser for name in self.also))
+        return self.change(denoise, *(_loaded(name, preset, device, dtype).denoiser for name in self.also))
+
+
+def _loaded(name: str, preset: str, device: str, dtype: str | None) -> "ConditionalPipeline":
+    pipeline = checkpoints.load(name, preset, device)
+    if dtype is not None:
+        pipeline.net.register_to_config(dtype_inside=dtype)
+    return pipeline
 
 
 CHANGES = {
@@ -51,18 +64,22 @@ CHANGES = {
     "linear_one": Change(LinearComposition, ("background_one",)),
     "linear_cluttered": Change(LinearComposition, ("background_cluttered",)),
 }
+OURS = MappingProxyType(dict(CHANGES))
 
 
 def split(net: str) -> tuple[str, Change | None]:
     """("exp2", its Change) of "exp2/unit"; (net, None) of a net without a change or a folder of that name.
 
-    Raises ValueError listing the allowed names for NAME/SOMETHING that is neither.
+    Raises ValueError listing the allowed names for NAME/SOMETHING that is neither, and for one of our names
+    with another change, since stored rows were drawn with ours.
     """
     change = nets.parts(net)[-1]
     if change is None or (change not in CHANGES and nets.folder(net).exists()):
         return net, None
     if change not in CHANGES:
         raise ValueError(f"unknown change {change!r} in {net!r}; allowed: {', '.join(CHANGES)}")
+    if OURS.get(change, CHANGES[change]) is not CHANGES[change]:
+        raise ValueError(f"{change!r} in {net!r} is one of our changes; give yours a name of its own")
     return net.removesuffix(f"/{change}"), CHANGES[change]
 
 
@@ -85,11 +102,9 @@ def denoiser(
 ) -> tuple[Denoiser, int]:
     """The denoiser of NET or NET/CHANGE, and its resolution. Raises as `split` and `checkpoints.load`.
 
-    `dtype` is the dtype that the checkpoint's net computes in, by default the one it was trained in.
+    `dtype` is the dtype that the nets compute in, by default the one that each was trained in.
     """
     base, change = split(net)
-    pipeline = checkpoints.load(base, preset, device)
-    if dtype is not None:
-        pipeline.net.register_to_config(dtype_inside=dtype)
+    pipeline = _loaded(base, preset, device, dtype)
     own = pipeline.denoiser
-    return change.apply(own, preset, device) if change else own, pipeline.config.resolution
+    return change.apply(own, preset, device, dtype) if change else own, pipeline.config.resolution

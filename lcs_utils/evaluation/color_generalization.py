@@ -24,7 +24,7 @@ from lcs_utils.evaluation.samples import keep_drawing, on
 from lcs_utils.evaluation.sheets import keep_sheet
 from lcs_utils.evaluation.ways import Way
 from lcs_utils.models.fused import fuse_
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import parse_preset
 
 COMMAND = "python -m lcs_utils.evaluation.color_generalization"
 NAME = "color_generalization"
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("nets", nargs="+", help="color-conditioned checkpoints, or CHECKPOINT/CHANGE")
     parser.add_argument("--k", type=parse_counts, help="numbers of objects, as 4, 0-8 or 1,4 (default: all)")
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument("--family", default="colors", choices=tuple(FAMILIES))
     parser.add_argument("--device", default="cpu", help="where the net runs: cpu, or cuda")
     parser.add_argument("--rows", help="a CSV of your own (default: the preset's)")

@@ -29,7 +29,7 @@ from lcs_utils.evaluation.net_features import COMMAND, FeatureRow, path
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.features import causal
 from lcs_utils.features.capture import find_layers
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import parse_preset
 from lcs_utils.stats import interval
 
 IMAGES = 16
@@ -164,7 +164,7 @@ def main(arguments=None) -> None:
     )
     parser.add_argument("nets", nargs="+", help="checkpoints")
     parser.add_argument("--layers", nargs="+", help=f"one at a time (default: {' '.join(LAYERS)})")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument("--images", type=int, default=IMAGES)
     parser.add_argument("--alpha", type=float, default=1.0, help="factor of the added mean difference")
     parser.add_argument("--rows", type=Path, help="a CSV of your own (default: the preset's)")

@@ -24,7 +24,7 @@ from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.features.capture import Space
 from lcs_utils.features.contexts import FITTED, KINDS, Sums
 from lcs_utils.features.measures import cosine_matrices
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import parse_preset
 
 SETTING = Setting(2.0)  # Choice: the paper's sigma is lost; net_features sweeps it
 COMMAND = "python -m lcs_utils.evaluation.feature_matrices NET ..."
@@ -133,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="python -m lcs_utils.evaluation.feature_matrices", description=__doc__.splitlines()[0]
     )
     parser.add_argument("nets", nargs="+", help="checkpoints, or CHECKPOINT/unit")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument("--draws", type=int, default=DRAWS, help="draws of x_t (default: %(default)s)")
     parser.add_argument("--rows", type=Path, help="a CSV of your own (default: the preset's)")
     args = parser.parse_args(arguments)

@@ -25,7 +25,7 @@ from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, write_rows
 from lcs_utils.evaluation.samples import expected_seconds, keep_drawing, kept_samples, on
 from lcs_utils.evaluation.sheets import ACROSS, SHOWN, keep_sheet
 from lcs_utils.evaluation.ways import Way
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import parse_preset
 
 
 def measure(
@@ -117,7 +117,7 @@ def main(arguments=None) -> None:
         "--k", type=parse_counts, help="numbers of locations, such as 4, 0-12 or 1,4 (default: all)"
     )
     parser.add_argument("--samples", type=int, default=64, help="samples per K")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument("--steps", type=int, help=f"{STANDARD.steps}, or CHANGE's")
     parser.add_argument(
         "--solver", choices=(*SOLVERS, SDE), help=f"{STANDARD.solver}, unless CHANGE has its own"

@@ -28,7 +28,7 @@ from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.features.capture import NetResponse, Space
 from lcs_utils.features.contexts import Sums, check_design, gather
 from lcs_utils.features.measures import Measured, all_measures
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import parse_preset
 
 SIGMAS = (0.5, 2.0, 10.0, 40.0)
 KS, REMOVALS = (1, 2, 3, 4, 6, 8), (2, 4, 8)
@@ -214,7 +214,7 @@ def main(arguments=None) -> None:
         prog="python -m lcs_utils.evaluation.net_features", description=__doc__.splitlines()[0]
     )
     parser.add_argument("nets", nargs="+", help="checkpoints, or CHECKPOINT/unit")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument(
         "--draws", type=int, default=DRAWS, help="draws of x_t, half for fitting (default: %(default)s)"
     )

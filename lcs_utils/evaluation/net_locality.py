@@ -27,7 +27,7 @@ from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.evaluation.samples import on
 from lcs_utils.models.focus import focus
 from lcs_utils.nets import trained
-from lcs_utils.presets import PRESETS
+from lcs_utils.presets import parse_preset
 
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 40.0)
 K = 5  # test locations, two more than the nets saw; no two of these five lie within two cells of each other
@@ -164,7 +164,7 @@ def run(
     """Call `measured(net, preset, device)` for the nets of a command line; errors are one line."""
     parser = argparse.ArgumentParser(prog=f"python -m lcs_utils.evaluation.{prog}", description=says)
     parser.add_argument("nets", nargs="+", help="checkpoints, or NET/CHANGE")
-    parser.add_argument("--preset", default="tiny", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument("--device", default="cpu", help="device of the net: cpu or cuda")
     args = parser.parse_args(arguments)
     try:

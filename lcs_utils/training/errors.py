@@ -19,7 +19,7 @@ from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import Denoiser, from_uint8
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.experiments import Experiment
-from lcs_utils.presets import PRESETS, of_row
+from lcs_utils.presets import of_row, parse_preset
 
 SIGMAS = (0.05, 0.1, 0.2, 0.4, 0.8, 2.0, 8.0)
 SCENES, BATCH = 256, 16
@@ -82,7 +82,7 @@ def main(arguments=None) -> None:
         prog="python -m lcs_utils.training errors", description=__doc__.splitlines()[0]
     )
     parser.add_argument("nets", nargs="+", help="checkpoints")
-    parser.add_argument("--preset", default="small", choices=tuple(PRESETS))
+    parser.add_argument("--preset", default="tiny", type=parse_preset)
     parser.add_argument("--scenes", type=int, default=SCENES)
     args = parser.parse_args(arguments)
     try:
@@ -95,7 +95,11 @@ def main(arguments=None) -> None:
         trained = [of_row(row) for _, row, _ in measured]
     except (ValueError, nets.CheckpointError) as error:
         parser.error(str(error))
-    print("| " + " | ".join(["net", "images", "images/s", *(f"sigma {s:g}" for s in SIGMAS)]) + " |")
+    print(
+        "| "
+        + " | ".join([f"net, {args.preset}", "images", "images/s", *(f"sigma {s:g}" for s in SIGMAS)])
+        + " |"
+    )
     print("|" + "---|" * (3 + len(SIGMAS)))
     for (name, row, pipeline), (exp, _) in zip(measured, trained, strict=True):
         x0, cond = held_out(exp, pipeline.config.resolution, args.scenes)

@@ -33,7 +33,7 @@ def snapshots(net: str, size: Preset) -> list[str]:
 
 def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> None:
     """Measure and store all of a net, of NET/CHANGE only at the paper's locations or colors, and of its
-    snapshots; `ks` and `samples` replace the usual ones.
+    snapshots; `ks` and `samples` replace the usual ones, of what is counted: features are then left out.
 
     Raises ValueError for an unknown name, CheckpointError for a net that is missing or altered.
     """

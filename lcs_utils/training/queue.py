@@ -229,7 +229,9 @@ def main(arguments=None) -> None:
         default=math.inf,
         help="stop after this long (default: when the queue is finished)",
     )
-    parser.add_argument("--preset", default="small", help=f"one of: {', '.join(PRESETS)}")
+    parser.add_argument(
+        "--preset", default="small", help=f"one of: {', '.join(PRESETS)} (default: small, the table's nets)"
+    )
     parser.add_argument("--images", type=int, help="images for whole-image nets, if not the preset's")
     parser.add_argument("--patch-images", type=int, help="images for local nets, if not the preset's")
     parser.add_argument(

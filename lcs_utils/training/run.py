@@ -7,6 +7,7 @@ has the same bytes.
 import math
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.checks import check_kind
+from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precision import dtype_on
@@ -48,6 +50,14 @@ def snapshot_marks(total: int) -> list[int]:
     return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
 
 
+def pipeline_of(state: State, exp: Experiment, size: Preset) -> ConditionalPipeline:
+    """What is stored of a training: its EMA net with what sampling needs. Raises TypeError for a net of
+    another class.
+    """
+    how = {"resolution": size.resolution, "radius": exp.radius, "sigma_data": size.sigma_data}
+    return ConditionalPipeline(state.ema, **how)
+
+
 def export(
     state: State,
     exp: Experiment,
@@ -66,15 +76,13 @@ def export(
     `data` describes custom data, "" means rendered scenes. `presets.of_row` rebuilds the experiment and the
     preset from a row.
     """
-    net = state.ema
+    net, pipeline = state.ema, pipeline_of(state, exp, size)
     device, dtype = net.out_gain.device, net.config.dtype_inside
-    pipeline = ConditionalPipeline(
-        net, resolution=size.resolution, radius=exp.radius, sigma_data=size.sigma_data
-    )
     what, settings = asdict(exp), asdict(size)
     row = {
         "experiment": what.pop("name"),
         **what,
+        "labels_drawn": LABEL_POLICIES[exp.labels].drawn(),
         "preset": settings.pop("name"),
         "settings": settings,
         "seed": seed,
@@ -112,15 +120,16 @@ def run(
     """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output`
     at the end.
 
-    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in `nets.folder`;
-    its row describes custom `data` (`described`), unless `rendered` says that they are `load_data`'s. With
-    `snapshots`, intermediate nets are kept beside the state as checkpoints `<name>@<images>`
-    (`snapshot_marks`). A finished run continues if `size` asks for more images; its row then names both
-    commands. Saves its state and stops before `deadline` (as time.time()), after LOG_EVERY steps at the
-    earliest. Returns whether it finished. Raises ValueError when the saved state is broken, of another run or
-    has seen more images than `size` asks for, when the disk is full, and for an experiment that has the name
-    of one of the paper's but differs, or fewer objects than an image of `data`; TypeError for an `exp` or
-    `size` that is a name; TypeError or ValueError for bad `data` (`check_data`).
+    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in
+    `nets.folder`; its row describes custom `data` (`described`), unless `rendered` says that they are
+    `load_data`'s. With `snapshots`, intermediate nets are kept beside the state as checkpoints
+    `<name>@<images>` (`snapshot_marks`). A finished run continues if `size` asks for more images; its row
+    then names both commands. Two trainings of one net take turns. Saves its state and stops before
+    `deadline` (as time.time()), after LOG_EVERY steps at the earliest. Returns whether it finished. Raises
+    ValueError when the saved state is broken, of another run or has seen more images than `size` asks for,
+    when the disk is full, and for an experiment that has the name of one of the paper's but differs, or
+    fewer objects than an image of `data`; TypeError for an `exp` or `size` that is a name; TypeError or
+    ValueError for bad `data` (`check_data`).
     """
     check_kind("exp", exp, Experiment, "an Experiment")
     check_kind("size", size, Preset, "a Preset, such as preset('tiny')")
@@ -147,87 +156,90 @@ def run(
         Path(folder or state_folder(name, size)),
         Path(output or nets.folder(name, size.name)),
     )
-    total, what = size.length(exp), about(exp, size, seed, own)
-    if accelerator.is_main_process:
-        remove_leftovers(folder)
-        remove_leftovers(output.parent, output.name)
-    check_same(folder, what)
-    processes = processes_of(folder, accelerator.num_processes)
-    state = start(exp, size, seed, accelerator.device, accelerator.process_index)
-    rows: list[Log] = []
-    if (folder / "state.pt").exists():
-        state.load(folder / "state.pt", (seed, accelerator.process_index))
-        if int(state.seen[0]) >= total + size.batch:  # the last batch may overshoot
-            raise ValueError(
-                f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} "
-                "asked for"
-            )
-        # the saved generator is the main process's; with it, all would draw the same batch
-        if accelerator.process_index:
-            fresh_draws(state.generator, seed, accelerator.process_index, int(state.seen[0]))
-        rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
-        finished = read_json(folder / "finished.json")
-        # continued after the learning rate had come down: not the net of one long run
-        if finished and {"command", "images"} <= finished.keys():
-            command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
-    if data is None:
-        data = load_data(exp, size, accelerator.device, workers)
-    data = data._replace(
-        locations=data.locations.to(accelerator.device), colors=data.colors.to(accelerator.device)
-    )
+    with store.exclusive(folder / "state.pt") if accelerator.is_main_process else nullcontext():
+        accelerator.wait_for_everyone()  # nobody reads a state that another training of the net is writing
+        total, what = size.length(exp), about(exp, size, seed, own)
+        if accelerator.is_main_process:
+            remove_leftovers(folder)
+            remove_leftovers(output.parent, output.name)
+        check_same(folder, what)
+        processes = processes_of(folder, accelerator.num_processes)
+        state = start(exp, size, seed, accelerator.device, accelerator.process_index)
+        pipeline_of(state, exp, size)  # a net that cannot be stored is refused now, not in the end
+        rows: list[Log] = []
+        if (folder / "state.pt").exists():
+            state.load(folder / "state.pt", (seed, accelerator.process_index))
+            if int(state.seen[0]) >= total + size.batch:  # the last batch may overshoot
+                raise ValueError(
+                    f"{name} was trained on {int(state.seen[0]):,} images already, more than the {total:,} "
+                    "asked for"
+                )
+            # the saved generator is the main process's; with it, all would draw the same batch
+            if accelerator.process_index:
+                fresh_draws(state.generator, seed, accelerator.process_index, int(state.seen[0]))
+            rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
+            finished = read_json(folder / "finished.json")
+            # continued after the learning rate had come down: not the net of one long run
+            if finished and {"command", "images"} <= finished.keys():
+                command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
+        if data is None:
+            data = load_data(exp, size, accelerator.device, workers)
+        data = data._replace(
+            locations=data.locations.to(accelerator.device), colors=data.colors.to(accelerator.device)
+        )
 
-    def save() -> float:
-        """Save the state; return the seconds until the next save."""
-        begun = time.time()
-        store.write_json(folder / "run.json", what | {"processes": processes})
-        checkpoints.write_loss(folder / "loss.csv", rows)
-        state.keep_log(recent)
-        state.save(folder / "state.pt")
-        return max(save_every, SAVING * (time.time() - begun))
+        def save() -> float:
+            """Save the state; return the seconds until the next save."""
+            begun = time.time()
+            store.write_json(folder / "run.json", what | {"processes": processes})
+            checkpoints.write_loss(folder / "loss.csv", rows)
+            state.keep_log(recent)
+            state.save(folder / "state.pt")
+            return max(save_every, SAVING * (time.time() - begun))
 
-    clock = saved = time.time()
-    marked = None  # time of the last line of the log; not before the first step, in which a GPU compiles
-    pause = save_every
-    shown = {
-        "desc": exp.name,
-        "unit": "img",
-        "unit_scale": True,
-        "mininterval": 5,
-        "disable": not accelerator.is_main_process,
-    }
-    bar = tqdm(total=total, initial=int(state.seen[0]), **shown)
-    recent = state.log
-    marks = snapshot_marks(total) if snapshots else []
-    for log in training_loop(state, data, exp, size, accelerator):
-        now = time.time()
-        state.seen[1] += now - clock
-        clock = now
-        recent.append(log)
-        if len(recent) == LOG_EVERY or log.images >= total:
-            loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
-            rows.append(Log(log.images, loss, error, log.lr))
-            recent = []
-            bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
-        bar.update(size.batch)
-        if accelerator.is_main_process and any(
-            log.images - size.batch < mark <= log.images for mark in marks
-        ):
-            export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes, own)
-        if log.images >= total:
-            continue
-        marked, late = marked or now, False
-        if not recent:  # as many steps again would pass the deadline
-            late, marked = now + (now - marked) > deadline, now
-        if (late or now - saved > pause) and accelerator.is_main_process:
-            pause = save()
-            saved = time.time()
-        if late:
-            bar.close()
-            return False
-    bar.close()
-    if accelerator.is_main_process:
-        save()
-        export(state, exp, size, seed, output, rows, command, processes, own)
-        store.write_json(folder / "finished.json", {"images": total, "command": command})
-    accelerator.wait_for_everyone()  # before another run of this process reads what was written
-    return True
+        clock = saved = time.time()
+        marked = None  # time of the last line of the log; not before the first step, in which a GPU compiles
+        pause = save_every
+        shown = {
+            "desc": exp.name,
+            "unit": "img",
+            "unit_scale": True,
+            "mininterval": 5,
+            "disable": not accelerator.is_main_process,
+        }
+        bar = tqdm(total=total, initial=int(state.seen[0]), **shown)
+        recent = state.log
+        marks = snapshot_marks(total) if snapshots else []
+        for log in training_loop(state, data, exp, size, accelerator):
+            now = time.time()
+            state.seen[1] += now - clock
+            clock = now
+            recent.append(log)
+            if len(recent) == LOG_EVERY or log.images >= total:
+                loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
+                rows.append(Log(log.images, loss, error, log.lr))
+                recent = []
+                bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
+            bar.update(size.batch)
+            if accelerator.is_main_process and any(
+                log.images - size.batch < mark <= log.images for mark in marks
+            ):
+                export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes, own)
+            if log.images >= total:
+                continue
+            marked, late = marked or now, False
+            if not recent:  # as many steps again would pass the deadline
+                late, marked = now + (now - marked) > deadline, now
+            if (late or now - saved > pause) and accelerator.is_main_process:
+                pause = save()
+                saved = time.time()
+            if late:
+                bar.close()
+                return False
+        bar.close()
+        if accelerator.is_main_process:
+            save()
+            export(state, exp, size, seed, output, rows, command, processes, own)
+            store.write_json(folder / "finished.json", {"images": total, "command": command})
+        accelerator.wait_for_everyone()  # before another run of this process reads what was written
+        return True

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import Experiment
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet
@@ -130,6 +131,7 @@ def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     how = {name: value for name, value in asdict(size).items() if name not in apart}
     how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
+    what |= {"labels_drawn": LABEL_POLICIES[exp.labels].drawn()}
     return json.loads(
         json.dumps({**what, **how, "preset": size.name, "seed": seed, "data": data or "rendered scenes"})
     )
@@ -160,6 +162,8 @@ def check_made(row: dict, exp: Experiment) -> None:
     if "experiment" not in row:  # trained by other code: nothing to compare
         return
     made, now = asdict(of_row(row)[0]), asdict(exp)
+    if "labels_drawn" in row:  # a policy is known by what it does; older rows do not say it
+        made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], LABEL_POLICIES[exp.labels].drawn()
     if differing := [f"{k}: {made[k]!r} then, {now[k]!r} now" for k in now if made[k] != now[k]]:
         raise ValueError(
             f"{exp.name} was trained as another experiment ({'; '.join(differing)}); give the new one a name "
@@ -176,7 +180,8 @@ def check_same(folder: Path, now: dict) -> None:
     then = read_json(folder / "run.json")
     if then is not None:
         then.pop("processes", None)
-        then.setdefault("data", now["data"])  # older states do not store it
+        for name in ("data", "labels_drawn"):  # older states do not store it
+            then.setdefault(name, now[name])
         unused = {
             "net",
             "patch_net",
