@@ -10,7 +10,7 @@ from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
 
 OPTIMIZERS = ("adam", "muon")
-SIDES = tuple(GRID_SIZE << level for level in range(1, 8))  # what cells of whole pixels and the counter allow
+SIDES = tuple(GRID_SIZE << level for level in range(8))  # cells of 1, 2, 4, ... px
 NET_SETTINGS = (  # what an EDM2UNet takes besides its condition
     *("channels", "channel_mult", "num_blocks", "attention_levels", "head_channels", "unshuffle"),
     *("normalize_label", "dtype_inside"),

@@ -21,6 +21,7 @@ from pathlib import Path
 from lcs_utils import paths
 
 _HELD = threading.local()  # the paths that `exclusive` locks for this thread
+REST = 50  # a file of rows is left to others this much longer than it took to extend
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:4]
 
 
@@ -131,7 +132,7 @@ def _parsed(name, stored, kind):
 @contextmanager
 def gathering(add, every=20.0):
     """Yield `keep(rows)`, which hands its rows to `add(rows)` at most once in `every` seconds or, if longer,
-    50 times what the last time took, the rest at the end, also of an interrupted block: a preset's rows stand
+    REST times what the last time took, the rest at the end, also of an interrupted block: a preset's rows stand
     in one file, for which all processes wait.
     """
     waiting, last, took = [], time.monotonic(), 0.0
@@ -140,7 +141,7 @@ def gathering(add, every=20.0):
         nonlocal last, took
         waiting.extend(rows)
         begun = time.monotonic()
-        if begun - last >= max(every, 50 * took):
+        if begun - last >= max(every, REST * took):
             hand_over()
             last = time.monotonic()
             took = last - begun

@@ -380,6 +380,7 @@ def test_every_public_function_is_in_the_table():
         "batched",  # anything is a condition
         "within_squares",  # of locality_window
         "is_trial",  # of `preset`
+        "parse_preset",
         "scene_counts",  # of an Experiment
         "check_device",  # of `load`
         "write_loss",  # these write or list files

@@ -312,8 +312,24 @@ def test_a_file_of_rows_is_not_written_after_each_k(toy, monkeypatch):
     lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
     assert written == [6]  # and not after each K: other processes wait for the file
     monkeypatch.setattr(store, "gathering", lambda add: gathering(add, every=0))
+    monkeypatch.setattr(store, "REST", 0)
     lg.measure("toy", [1, 2, 3], 2, steps=2, solver="heun")
     assert written == [6, 2, 2, 2]
+
+
+def test_a_file_that_takes_long_to_extend_is_extended_seldom(monkeypatch):
+    now, found = [0.0], []
+    monkeypatch.setattr(store.time, "monotonic", lambda: now[0])
+
+    def add(rows):
+        now[0] += 2
+        found.append(now[0])
+
+    with store.gathering(add) as keep:
+        for _ in range(300):
+            now[0] += 1
+            keep([1])
+    assert found == [22, 124, 226, 304]  # after 20 seconds, then 100 after each end, and in the end
 
 
 def test_what_is_gathered_is_handed_over_when_a_block_is_interrupted():
