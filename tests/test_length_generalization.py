@@ -329,7 +329,7 @@ def test_a_file_that_takes_long_to_extend_is_extended_seldom(monkeypatch):
         for _ in range(300):
             now[0] += 1
             keep([1])
-    assert found == [22, 124, 226, 304]  # after 20 seconds, then 100 after each end, and in the end
+    assert found == [22, 124, 226, 308]  # after 20 seconds, then 100 after each end, and in the end
 
 
 def test_what_is_gathered_is_handed_over_when_a_block_is_interrupted():
