@@ -132,8 +132,8 @@ def _parsed(name, stored, kind):
 @contextmanager
 def gathering(add, every=20.0):
     """Yield `keep(rows)`, which hands its rows to `add(rows)` at most once in `every` seconds or, if longer,
-    REST times what the last time took, the rest at the end, also of an interrupted block: a preset's rows stand
-    in one file, for which all processes wait.
+    in REST times what the last time took, the rest at the end, also of an interrupted block: a preset's rows
+    stand in one file, for which all processes wait.
     """
     waiting, last, took = [], time.monotonic(), 0.0
 
