@@ -87,11 +87,12 @@ Markdown(f"Local score and exact score differ by less than {1e-12:g}: **{plain_g
 assert plain_gap < 1e-12
 
 # %% [markdown]
-# ## Every set of conditions, every noise level; and one wrong reading
+# ## Every set of conditions, every noise level; and other subsets
 # Does the lemma hold on images? The images have a smooth random background and three conditions, each
 # painting its own square in one of three colors. The subsets depend on $J$: a pixel of $M_c$ is *background*
 # when $c$ is not active. (App. B distinguishes three cases; their formulas are lost, our text describes two
-# of them.) The upper curve lets such a pixel look only at $M_c$.
+# of them.) The upper curve parts the two: such a pixel looks only at $M_c$, the other background not at
+# $M_c$.
 
 # %%
 cpc = squares.three_squares()
@@ -111,13 +112,13 @@ path = plotting.save_figure(
 
 # %%
 Markdown(
-    f"{len(gaps)} sets of conditions at {levels} noise levels: the largest gap is below {1e-10:g} of "
-    f"the score (**{largest <= 1e-10}**). With the inactive block misread it reaches "
+    f"{len(gaps)} sets of conditions at {levels} noise levels: the largest gap is below {squares.EXACT:g} "
+    f"of the score (**{largest <= squares.EXACT}**). With the inactive block misread it reaches "
     f"**{max(breaks.misread):.0%}**."
 )
 
 # %%
-assert largest <= 1e-10 and max(breaks.misread) > 0.01
+assert largest <= squares.EXACT < squares.MISREAD < max(breaks.misread)
 
 # %% [markdown]
 # ## Fig. 3, drawn from the numbers
@@ -159,56 +160,61 @@ widgets.frame_slider(frames, [f"{s:.2f}" for s in stops], "noise level sigma", s
 
 # %% [markdown]
 # ## The converse
-# Does a local score imply a composition? If the score in each block depends on that block alone, its
-# line integrals add up block by block, so $p(\cdot\mid c_J)$ is a product over the blocks. This is
-# eq. (2) if each factor is also the same for every $J$. That half is what $L_i$ stands for, and a
-# single $J$ cannot show it. The paper says "equivalence" and proves one direction; this is our check of
-# the other. With one light shared by all blocks the sum must be wrong; its row shows the pair of points
-# with the largest gap of 16.
+# Does a local score imply a composition? Eq. (1) names the distributions: with the subsets of Lemma 1 the
+# score in a block is that of $p_t(x_{M_j}\mid c_j)$, elsewhere that of $p_t(x_{M_J^c}\mid\{\})$. Integrated
+# along a line it gives the logarithm of the product of them, up to a constant, which normalizing removes.
+# If it is the score of $p_t(\cdot\mid c_J)$, this is therefore the product: eq. (2), already at one $J$. The
+# paper says "equivalence" and proves the other direction; this one is ours.
+#
+# A row has the difference of log densities between two points in three ways. The last two must agree for
+# every family, the first with them for a composition alone. Of 16 pairs of points the one with the largest
+# gap is shown.
 
 # %%
-product, lit = breaks.product, breaks.shared_light
-Markdown(f"""
-| distribution | difference of log densities | summed block by block |
-|---|---|---|
-| composition | {product.left:.3f} | {product.right:.3f} |
-| under a shared light | {lit.left:.3f} | {lit.right:.3f} |
-""")
+converses = squares.converses(seed)
 
 # %%
-assert product.gap < 1e-6 and lit.gap > 0.1
+lines = [f"| {name} | " + " | ".join(f"{nats:.3f}" for nats in of) + " |" for name, of in converses.items()]
+heading = "| family | given $c_J$ | integral of the local score | eq. (2)'s product |\n|---|---|---|---|"
+Markdown("\n".join([heading, *lines]))
+
+# %%
+assert squares.equivalent(converses)
 
 # %% [markdown]
-# ## Windows that grow with the noise
+# ## Windows that change with the noise
 # May $N_i$ change with $t$, as Def. 1 allows? We take a row of pixels whose correlations decay, without
-# conditions, and find the smallest window that keeps almost all of the denoiser. With more noise a
-# pixel must look further, so a network's window must be measured at every noise level (notebook 07).
+# conditions, and find the smallest window that keeps almost all of the score, which Def. 1 is about, and of
+# the denoiser, which eq. (9) differentiates. With more noise the denoiser of a pixel must look further.
+# The score must too, at first. At high noise it is nearly the pixel's own value over $-\sigma^2$, and needs
+# no other. A network's window must be measured at every noise level (notebook 07 takes the denoiser's).
 
 # %%
 windows = squares.growing_windows((0.05, 0.2, 0.5, 1.0, 2.0, 5.0), seed)
 
 # %%
 words = (
-    "The radius of the smallest sufficient window rises steadily with the noise level, from a single "
-    "pixel to a third of the row."
+    "The radius of the denoiser's smallest sufficient window rises steadily with the noise level, from a "
+    "single pixel to a third of the row; the score's rises to a few pixels and falls back to a single one."
 )
 figure = squares.plot_windows(windows)
 path = plotting.save_figure(figure, "theory_growing_windows", preset, windows._asdict(), seed, alt=words)
 
 # %%
-Markdown(
-    f"Radius {windows.radii[0]} at σ = {windows.sigmas[0]:g}, {windows.radii[-1]} at "
-    f"σ = {windows.sigmas[-1]:g}; at most **{max(windows.missed):.1%}** of the denoiser's energy is missed."
-)
+radii = zip(windows.sigmas, windows.score, windows.denoiser)
+lines = [f"| {sigma:g} | {of_score} | {of_denoiser} |" for sigma, of_score, of_denoiser in radii]
+missed = f"\nThe denoiser's windows miss at most **{max(windows.missed):.1%}** of its energy."
+Markdown("\n".join(["| σ | radius by the score | by the denoiser |\n|---|---|---|", *lines, missed]))
 
 # %%
-assert windows.radii == sorted(windows.radii) and windows.radii[-1] > windows.radii[0]
+assert windows.denoiser == sorted(windows.denoiser) and windows.denoiser[-1] > windows.denoiser[0]
+assert windows.score[-1] == 0 < windows.score[0] < max(windows.score)
 assert max(windows.missed) < 0.03
 
 # %% [markdown]
-# **What to look for.** Nothing here was trained and nothing is approximate: locality is a *property of
-# the data's distribution*, not of a network. The paper then asks whether a network finds it
-# (notebooks 05-07).
+# **What to look for.** Nothing here was trained and nothing is approximate: locality is a property of the
+# *exact score*, here. The paper is agnostic about whether a network's comes from the data or from the
+# network (App. A), and asks whether it finds it (notebooks 05-07).
 #
 # **What differs from the paper.** Eqs. (1)-(2) and the subsets of Lemma 1 are reconstructed from the
-# text. The misread inactive block, the converse and the windows that grow with noise are ours.
+# text. The misread inactive block, the converse and the windows that change with noise are ours.

@@ -13,6 +13,7 @@ from lcs_utils.theory import blobs as toy
 from lcs_utils.theory.blob_scenes import enumerate_scenes, expected_objects
 from lcs_utils.theory.blobs import Blobs
 from lcs_utils.theory.distributions import GaussianMixture
+from lcs_utils.theory_examples import toy_clevr
 
 TINY = Blobs(grid_size=3, cell=1, noise=0.2, count_law=(0.5, 0.3, 0.2), palette=((255, 0, 0), (0, 0, 255)))
 SMALL = Blobs(grid_size=6, cell=2)
@@ -43,14 +44,14 @@ def test_elementary_symmetric_polynomials():
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.6, 3.0])
-@pytest.mark.parametrize("reading", toy.READINGS)
-def test_exp2_is_the_exact_posterior_mean(sigma, reading):
-    """With one label both readings are the exact single-label model; with none, the unconditional one."""
+@pytest.mark.parametrize("strategy", toy.STRATEGIES)
+def test_exp2_is_the_exact_posterior_mean(sigma, strategy):
+    """With one label both strategies are the exact single-label model; with none, the unconditional one."""
     x, level, _ = noisy(TINY, 5, sigma)
     for label in (None, 4, 0):
         exact = enumerate_scenes(TINY, label).denoise(x, level)
         grid = grid_of(TINY, [] if label is None else [label])
-        ours = toy.denoiser(TINY, "one", reading=reading)(x, level, grid)
+        ours = toy.denoiser(TINY, "one", strategy=strategy)(x, level, grid)
         torch.testing.assert_close(ours, exact, rtol=0, atol=1e-9)
     wrong = toy.denoiser(replace(TINY, count_law=(1.0,)), "one")(x, level, grid)
     assert float((wrong - exact).abs().max()) > 1e-3
@@ -116,21 +117,21 @@ def test_fig1_exp1_and_exp3_draw_nine_objects_and_exp2_does_not():
     expected = expected_objects(SMALL, 9, "any", local=True)
     assert float(exp3.sum(1).double().mean()) == pytest.approx(expected, abs=1.5)
     each = drawn(
-        SMALL, nine, labels="one", reading="each"
-    )  # the compositional reading of the same training data
+        SMALL, nine, labels="one", strategy="every"
+    )  # the compositional strategy for the same training data
     assert bool(each[:, SPOTS].all()) and bool((each.sum(1) <= 11).all())
 
 
-@pytest.mark.parametrize("reading", toy.READINGS)
+@pytest.mark.parametrize("strategy", toy.STRATEGIES)
 @pytest.mark.parametrize("labeled", [1, 2, 3, 4])
-def test_expected_objects_are_those_of_the_denoiser_where_noise_hides_all(reading, labeled):
+def test_expected_objects_are_those_of_the_denoiser_where_noise_hides_all(strategy, labeled):
     """There D is (1 - P) empty + P blob, and P summed over cells is the expected number of objects."""
     blobs = Blobs(grid_size=2, cell=1, palette=((255, 0, 0),), count_law=(0.2, 0.3, 0.5))
     x, level = torch.zeros(1, 3, 2, 2, dtype=torch.float64), torch.full((1,), 1e6, dtype=torch.float64)
-    D = toy.denoiser(blobs, "one", reading=reading)(x, level, grid_of(blobs, range(labeled)))
+    D = toy.denoiser(blobs, "one", strategy=strategy)(x, level, grid_of(blobs, range(labeled)))
     empty, blob = blobs.means
     P = (blobs.to_cells(D)[0] - empty) @ (blob - empty) / (blob - empty).square().sum()
-    assert float(P.sum()) == pytest.approx(expected_objects(blobs, labeled, reading, local=False), abs=1e-6)
+    assert float(P.sum()) == pytest.approx(expected_objects(blobs, labeled, strategy, local=False), abs=1e-6)
 
 
 def test_fig4_trained_on_one_object_local_draws_nine_and_global_one():
@@ -166,14 +167,14 @@ def test_fig2_exp1_is_local_in_pixels_exp2_is_not_and_the_count_is_the_reason():
 
 
 def test_what_composes_is_local_at_labels_and_counts_between_them():
-    """Read as 'each' the one-label model composes; at unlabeled cells it still looks for the extras
+    """By 'every' the one-label model composes; at unlabeled cells it still looks for the extras
     everywhere, Exp. 1 nowhere.
     """
     nine = grid_of(SMALL, SPOTS)
     for cell, local in ((SPOTS[4], True), (14, False)):
         elsewhere = torch.arange(SMALL.cells) != cell
         assert float(sensitivity(SMALL, nine, cell, labels="all")[elsewhere].max()) == 0
-        each = sensitivity(SMALL, nine, cell, labels="one", reading="each")
+        each = sensitivity(SMALL, nine, cell, labels="one", strategy="every")
         assert (float(each[elsewhere].sum() / each.sum()) < 1e-9) == local
         assert local or float(each[elsewhere].sum() / each.sum()) > 0.02
 
@@ -208,3 +209,17 @@ def test_fig2_conditions_act_locally_in_exp1_and_everywhere_in_exp2():
 def test_bad_input_is_named(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_without_labels_the_objects_are_missed_at_high_noise_alone(monkeypatch):
+    """Def. 1's L_i = {} at low noise: on scenes with their own labels Exp. 1 then needs none of them."""
+    low, high = toy_clevr.without_labels((0.1, 3.0), 7, scenes=4)
+    assert low < 1e-6 < 0.9 < high
+    scenes = toy.Blobs.scenes
+
+    def mislabeled(self, batch, g):
+        x0, labels = scenes(self, batch, g)
+        return x0, labels.roll(1, 1)
+
+    monkeypatch.setattr(toy.Blobs, "scenes", mislabeled)  # what eq. (10) asks: labels against the pixels
+    assert toy_clevr.without_labels((0.1,), 7, scenes=4)[0] > 0.9

@@ -437,10 +437,13 @@ TABLE = {
     "converse": (
         results.converse,
         {
-            "score": (st.just(lambda x: -x), [None, "s"]),
-            "blocks": (st.just([(0,), (1,)]), [[(0,)], [(0, 0), (1,)], "01", None, [(0,), (2,)]]),
-            "start": (tensors(2), [None, torch.zeros(3)]),
-            "stop": (tensors(2), [None, torch.zeros(3)]),
+            "family": (st.just(FAMILY), [None, "f"]),
+            "M": (st.just(M), PIXELS),
+            "J": (family_sets, SETS),
+            "start": (tensors(8), [None, torch.zeros(3)]),
+            "stop": (tensors(8), [None, torch.zeros(3)]),
+            "sigma": (st.floats(0, 9), [None, -1.0, "1"]),
+            "nodes": (st.integers(1, 9), [*COUNT, 0]),
         },
     ),
     "lemma_2": (
@@ -485,6 +488,7 @@ TABLE = {
             "p": (normals(4), [*NO_LAW, mixture(0, 4)]),
             "sigma": (st.floats(0.01, 9), [*NUMBER, 0.0, -1.0]),
             "radius": (st.integers(0, 5), COUNT),
+            "of": (st.sampled_from(windows.OF), ["law", None]),
         },
     ),
     "smallest_window": (
@@ -493,6 +497,7 @@ TABLE = {
             "p": (normals(4), NO_LAW),
             "sigma": (st.floats(0.01, 9), [*NUMBER, 0.0]),
             "tolerance": (st.floats(0.01, 0.5), [*NUMBER, 0.0, 2.0]),
+            "of": (st.sampled_from(windows.OF), ["law", None]),
         },
     ),
     "fitted_errors": (
@@ -533,6 +538,7 @@ TABLE = {
             "matrix": (st.just([[1.0, 0.5], [0.0, 1.0]]), [torch.zeros(2, 2), torch.eye(3), None]),
             "switches": (st.just([0.0, 1.0]), [None, "1", [-1.0], [NAN]]),
             "steps": (st.integers(20, 22), [*COUNT, 0]),
+            "used": (st.just([[1.0, 0.0], [0.5, 1.0]]), [torch.zeros(2, 2), torch.eye(3), "A"]),
         },
     ),
     "time_dependent_map": (
@@ -575,13 +581,13 @@ TABLE = {
         {"batch": (st.integers(1, 5), [*COUNT, 0]), "generator": (generators, NO_GENERATOR)},
     ),
     "blobs.denoiser": (
-        lambda labels, radius, reading, x_t, sigma, cond: blobs.denoiser(SMALL, labels, radius, reading)(
+        lambda labels, radius, strategy, x_t, sigma, cond: blobs.denoiser(SMALL, labels, radius, strategy)(
             x_t, sigma, cond
         ),
         {
             "labels": (st.sampled_from(blobs.LABELS), ["some", None, 1]),
             "radius": (st.none() | st.integers(0, 4), [-1, 0.5, "1"]),
-            "reading": (st.sampled_from(blobs.READINGS), ["all", None]),
+            "strategy": (st.sampled_from(blobs.STRATEGIES), ["all", None]),
             "x_t": (tensors(2, 3, 3, 3), ["x", None, torch.zeros(2, 3, 4, 4), torch.full((2, 3, 3, 3), INF)]),
             "sigma": (tensors(2, positive=True), ["1", torch.ones(3), -torch.ones(2)]),
             "cond": (
@@ -595,7 +601,7 @@ TABLE = {
         {
             "blobs": (st.just(SMALL), []),
             "labeled": (st.integers(1, 9), [*COUNT, 0, 10]),
-            "reading": (st.sampled_from(blobs.READINGS), ["all", None]),
+            "strategy": (st.sampled_from(blobs.STRATEGIES), ["all", None]),
             "local": (st.booleans(), []),
         },
     ),
@@ -799,6 +805,7 @@ def test_every_public_function_is_in_the_table():
         "Subsets",
         "CpcErrors",
         "Transform",
+        "Converse",
         "Lemma2",
         "Claim2",
         "Transforms",

@@ -133,44 +133,70 @@ def test_inactive_block_is_background():
 
 @pytest.mark.parametrize("name", ["gaussian", "mixture"])
 @pytest.mark.parametrize("sigma", [0.3, 3.0])
-def test_converse_local_scores_integrate_to_a_product(name, sigma):
+def test_converse_a_local_score_integrates_to_the_product_of_its_laws(name, sigma):
     cpc = CPCS[name]
-    J = frozenset(list(cpc.M)[:2])
+    J = list(cpc.M)[:2]
     p_t = cpc(J).noised(sigma)
     start, stop = p_t.sample(2, generator(5))
-
-    def score(x):
-        return local_conditional_score(
-            cpc, x, torch.full((len(x),), sigma, dtype=torch.float64), cpc.subsets(J)
-        )
-
-    sides = results.converse(score, cpc(J).blocks, start, stop, nodes=200)
-    exact = float(p_t.log_prob(stop[None]) - p_t.log_prob(start[None]))
-    assert sides.gap < 1e-8 and sides.left == pytest.approx(exact, abs=1e-8)
-    for j in J:  # and each summand is the log ratio of the factor p(x_{M_j} | c_j), whatever the rest of J is
-        moved = start.clone()
-        moved[list(cpc.M[j])] = stop[list(cpc.M[j])]
-        factor, at = cpc.concepts[j].noised(sigma), list(cpc.M[j])
-        ratio = float(factor.log_prob(stop[None, at]) - factor.log_prob(start[None, at]))
-        assert results.path_integral(score, start, moved, 200) == pytest.approx(ratio, abs=1e-8)
+    found = results.converse(cpc, cpc.M, J, start, stop, sigma, nodes=200)
+    owned = [(cpc.concepts[j], list(cpc.M[j])) for j in J]
+    owned.append((cpc.background.marginal(cpc(J).blocks[-1]), list(cpc(J).blocks[-1])))
+    ends = torch.stack([start, stop])
+    ratios = sum(float(own.noised(sigma).log_prob(ends[:, at]).diff()) for own, at in owned)
+    assert found == pytest.approx((ratios,) * 3, abs=1e-8)
+    joint = results.full_joint(cpc(J)).noised(sigma)
+    assert found.law == pytest.approx(float(joint.log_prob(ends).diff()), abs=1e-8)
 
 
-def test_converse_fails_without_independence():
-    family, M = coupled_family(light=0.5, spill=0.0)
-    p = family(frozenset([0, 1, 2]))
-    start, stop = p.sample(2, generator(3))
-    assert results.converse(p.score, [*M.values(), (6, 7)], start, stop).gap > 1
-
-
-def test_converse_sees_independence_but_not_crosstalk():
-    """Half of eq. (2) only: where conditions act on foreign blocks, blocks are independent at every J and p
-    is no CPC.
+@pytest.mark.parametrize("dials", [(0.5, 0.0), (0.0, 0.4)])
+@pytest.mark.parametrize("J", [(0, 1, 2), (1, 2)])
+def test_converse_one_set_of_conditions_shows_that_a_family_is_no_cpc(dials, J):
+    """Light and spill: the local score still integrates to eq. (2)'s product, which is not p(.|c_J). With one
+    condition and light alone the light is in its laws: nothing to see.
     """
-    family, M = coupled_family(light=0.0, spill=0.4)
-    p = family(frozenset([0, 1, 2]))
-    start, stop = p.sample(2, generator(3))
-    assert results.converse(p.score, [*M.values(), (6, 7)], start, stop).gap < 1e-9
-    assert results.lemma_2(family, M, (0, 1, 2)).divergence > 1
+    family, M = coupled_family(*dials)
+    found = results.converse(family, M, J, *family(frozenset(J)).sample(2, generator(3)), sigma=0.5)
+    assert found.local == pytest.approx(found.product, abs=1e-9) and found.gap > 0.3
+    cpc, _ = coupled_family(0.0, 0.0)
+    assert results.converse(cpc, M, J, *cpc(frozenset(J)).sample(2, generator(3)), sigma=0.5).gap < 1e-9
+
+
+def test_a_cpc_whose_conditions_are_clusters_is_local_in_pairs_of_labels():
+    """App. E.2: objects that interact form a cluster, and the conditioners are subsets. The score is local
+    with both labels at both blocks, and not with one label at each.
+    """
+    background, M = gaussian(torch.zeros(6), correlated(6, 0.5)), {"a": (0, 1), "b": (2, 3), "c": (4,)}
+    pair = gaussian([2.0, 2.0, -1.0, -1.0], correlated(4, 0.6, 0.5))
+    alone = {"a": pair.marginal((0, 1)), "b": pair.marginal((2, 3)), "c": gaussian([1.0], [[0.3]])}
+    single = CPC(M, background, alone)
+    clusters = CPC({"ab": (0, 1, 2, 3), "c": (4,)}, background, {"ab": pair, "c": alone["c"]})
+
+    def family(J):  # a and b together are the cluster
+        return clusters({"ab"} | (J - {"a", "b"})) if {"a", "b"} <= J else single(J)
+
+    J = frozenset("abc")
+    x, sigma = noisy_points(clusters, ["ab", "c"])
+    target = results.full_joint(family(J)).score(x, sigma)
+    both = clusters.subsets(["ab", "c"])
+    named = Subsets(both.N, tuple(L - {"ab"} | {"a", "b"} if "ab" in L else L for L in both.L))
+    torch.testing.assert_close(local_conditional_score(family, x, sigma, named), target)
+    one_each = local_conditional_score(family, x, sigma, lemma_1_subsets(M, 6, J))
+    assert float((one_each - target).abs().max()) > 0.1 * float(target.abs().max())
+
+
+@pytest.mark.parametrize("across, exact", [(0.0, True), (0.5, False)])
+def test_noise_must_not_connect_the_blocks(across, exact):
+    """App. B: a CPC stays one "because adding isotropic Gaussian noise preserves the independence"."""
+    cpc, J = CPCS["gaussian"], ["a", "b", "c"]
+    noise = 0.5 * correlated(7, across)
+    noised = gaussian(cpc(J).mean, cpc(J).cov + noise)
+    x = noised.sample(20, generator())
+    local = torch.empty_like(x)
+    for block, law in zip(cpc(J).blocks, cpc(J).factors, strict=True):
+        at = list(block)
+        local[:, at] = gaussian(law.mean, law.cov + noise[at][:, at]).score(x[:, at])
+    gap = float((local - noised.score(x)).abs().max() / noised.score(x).abs().max())
+    assert gap < 1e-12 if exact else gap > 0.1
 
 
 def test_lcs_is_a_denoiser_that_samples_the_cpc():
@@ -183,6 +209,27 @@ def test_lcs_is_a_denoiser_that_samples_the_cpc():
     fitted = gaussian(drawn.mean(0), torch.cov(drawn.T))
     assert kl(fitted, results.full_joint(cpc(J))).value < 0.03
     assert kl(fitted, results.full_joint(cpc(["a"]))).value > 0.3
+
+
+@pytest.mark.parametrize(
+    "between, exact", [((0.0, 0.0), True), ((0.0, 0.5), False), ((0.25, 0.5), False), ((0.5, 0.0), False)]
+)
+def test_independent_blocks_are_not_enough_for_a_sum_of_scores(between, exact):
+    """Blocks {0}, {1} and the rest {2}: `between` are the covariances of 0 with 1 and of both with 2. Blocks
+    that are independent and both depend on the rest depend on each other through it.
+    """
+    blocks, rest = between
+    background = gaussian(torch.zeros(3), [[1, blocks, rest], [blocks, 1, rest], [rest, rest, 1]])
+    cpc = CPC(
+        {"a": (0,), "b": (1,)}, background, {"a": gaussian([1.0], [[0.5]]), "b": gaussian([-1.0], [[2]])}
+    )
+    J, x = ["a", "b"], torch.randn(50, 3, generator=generator(), dtype=torch.float64)
+    level = torch.full((50,), 0.5, dtype=torch.float64)
+    target = results.full_joint(cpc(J)).score(x, level)
+    gap = float((sum_of_scores(cpc, x, level, J) - target).abs().max() / target.abs().max())
+    assert gap < 1e-12 if exact else gap > 0.02
+    local = local_conditional_score(cpc, x, level, cpc.subsets(J))
+    torch.testing.assert_close(local, target, rtol=1e-10, atol=1e-12)
 
 
 def test_sums_of_scores_need_an_independent_background_and_the_local_score_does_not():

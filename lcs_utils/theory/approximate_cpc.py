@@ -80,6 +80,9 @@ def approximate_cpc_errors(
     return CpcErrors(max(e1), max((e for each in e2 for e in each), default=0.0), max(e3))
 
 
+DIALS = {"CPC": (0.0, 0.0), "shared light": (0.5, 0.0), "spill": (0.0, 0.3)}  # light, spill of a family
+
+
 def coupled_family(
     light: float, spill: float, blocks: int = 3, width: int = 2, background: int = 2
 ) -> tuple[Family, dict[int, tuple[int, ...]]]:

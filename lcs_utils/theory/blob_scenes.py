@@ -5,7 +5,7 @@ from itertools import combinations
 
 import torch
 
-from lcs_utils.theory.blobs import READINGS, Blobs
+from lcs_utils.theory.blobs import STRATEGIES, Blobs
 from lcs_utils.theory.checks import check_count, shown
 from lcs_utils.theory.distributions import GaussianMixture
 
@@ -37,23 +37,23 @@ def enumerate_scenes(blobs: Blobs, label: int | None = None) -> GaussianMixture:
     return GaussianMixture(chances, torch.stack(means), cov.expand(len(means), -1, -1))
 
 
-def expected_objects(blobs: Blobs, labeled: int, reading: str, local: bool) -> float:
+def expected_objects(blobs: Blobs, labeled: int, strategy: str, local: bool) -> float:
     """Mean number of objects that a one-label model draws for `labeled` >= 1 labels, in closed form.
 
     Global model: the unlabeled objects of one scene are added to one labeled object ("any") or to an object
-    at every label ("each"; the unlabeled ones are then in cells without a label). Local model of radius 0:
+    at every label ("every"; the unlabeled ones are then in cells without a label). Local model of radius 0:
     every cell decides alone, so each label gives an object, and each of the other m - K cells holds one with
-    probability E[k - 1] / (m - 1). Raises ValueError for an unknown reading, and for no or too many labels.
+    probability E[k - 1] / (m - 1). Raises ValueError for an unknown strategy, and for no or too many labels.
     """
     check_count("labeled", labeled, 1, blobs.cells)
-    if reading not in READINGS:
-        raise ValueError(f"reading must be one of {READINGS}, got {shown(reading)}")
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy must be one of {STRATEGIES}, got {shown(strategy)}")
     if blobs.cells == 1:
         return 1.0
     extras = sum(p * k for k, p in enumerate(blobs.count_law))
     if local:
         return labeled + (blobs.cells - labeled) * extras / (blobs.cells - 1)
-    if reading == "any":
+    if strategy == "any":
         return 1 + extras
     # probability of k extras, none of them on another label: they lie in free cells, of all other cells
     free, others = blobs.cells - labeled, blobs.cells - 1

@@ -49,7 +49,7 @@ PALETTE = (
 )
 GROUND = 150
 LABELS = ("all", "one")
-READINGS = ("each", "any")
+STRATEGIES = ("every", "any")  # of a model of one label at several (section 2)
 NEVER = -1e6  # log of a likelihood that is zero for all purposes; finite, so that gradients stay finite
 
 
@@ -220,18 +220,18 @@ def _extras_log_law(blobs: Blobs, unseen: Tensor, labeled: bool) -> list[Float[T
     return laws
 
 
-def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, reading: str = "any") -> Denoiser:
+def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, strategy: str = "any") -> Denoiser:
     """Exact denoiser of Exp. 1 (labels="all"), Exp. 2 (labels="one"), Exp. 3 (labels="one", radius in cells).
 
     cond is a grid of labels [batch cells] or [cells]. A model of one label has never seen two at once; the
-    two `reading`s agree on all of its training inputs and differ beyond them. "any": an object at ANY one of
-    the labeled cells, averaged over labels. "each": an object at EACH of them. Only "each" is compositional;
-    a local model whose window never holds two labels needs no reading. Raises ValueError for unknown labels,
-    reading or radius.
+    two strategies of section 2 agree on all of its training inputs and differ beyond them. "any": an object
+    at ANY one of the labeled cells, averaged over labels. "every": an object at EVERY one. Only "every" is
+    compositional; a local model whose window never holds two labels needs no strategy. Raises ValueError for
+    unknown labels, strategy or radius.
     """
-    if labels not in LABELS or reading not in READINGS:
+    if labels not in LABELS or strategy not in STRATEGIES:
         raise ValueError(
-            f"labels must be one of {LABELS} and reading of {READINGS}, got {labels!r} and {reading!r}"
+            f"labels must be one of {LABELS} and strategy of {STRATEGIES}, got {labels!r} and {strategy!r}"
         )
     if not isinstance(blobs, Blobs):
         raise TypeError(f"blobs must be Blobs, got {shown(blobs)}")
@@ -253,7 +253,7 @@ def denoiser(blobs: Blobs, labels: str = "all", radius: int | None = None, readi
         near, labeled = padded[:, window], marked[:, window]  # [batch cells w]
         empty, extra = extras(near, log_l, without)
         unlabeled = (extra - empty).sigmoid()
-        if reading == "each":
+        if strategy == "every":
             empty, extra = extras(near.masked_fill(labeled, NEVER), log_l, given)
             seen = torch.where(grid, 1.0, (extra - empty).sigmoid())
         else:

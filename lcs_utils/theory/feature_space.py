@@ -211,17 +211,25 @@ class Transforms(NamedTuple):
 
 
 def single_transform(
-    z: Distribution, matrix: Float[Tensor, "n n"], switches: Iterable[float], steps: int = 200
+    z: Distribution,
+    matrix: Float[Tensor, "n n"],
+    switches: Iterable[float],
+    steps: int = 200,
+    used: Float[Tensor, "n n"] | None = None,
 ) -> Transforms:
     """App. D: what sampling with ONE transform A costs, KL of the sampled law from p, for Gaussian z = A x.
 
     The single-A denoiser is A^-1 D_z(A x), the features' denoiser as if noise were isotropic there too. It
     is used at noise levels above each switch (sigma >= 0) with the exact one below, then the other way
-    round; last, `time_dependent_map`'s score A_t^T s_z(A_t x) is used at all levels. Every step is affine,
-    so the images of the origin and the unit vectors give the sampled law. `steps` >= 1.
+    round; last, `time_dependent_map`'s score A_t^T s_z(A_t x) is used at all levels: p's own score by
+    construction. Every step is affine, so the images of the origin and the unit vectors give the sampled
+    law. `steps` >= 1. A null: another matrix `used` in A's place, x -> E z + used (x - E x), which knows p's
+    mean and z's law and has the map wrong. Raises ValueError for one that is not invertible or [n n].
     """
     z, A = _one_gaussian("single_transform", z), LinearMap(matrix)
     check_distribution("z", z, A.n)
+    taken = A if used is None else LinearMap(used)
+    check_distribution("z", z, taken.n)
     p, n = z.pushforward(torch.linalg.inv(A.matrix)), z.n
     noise, sigmas = (
         torch.cat([torch.zeros(1, n), torch.eye(n)]).double(),
@@ -237,7 +245,8 @@ def single_transform(
     def switched(uses_one: Callable[[float], bool]) -> float:
         def denoise(x, sigma, cond):
             if uses_one(float(sigma[0])):
-                return A.inverse(z.denoise(A.forward(x), sigma))
+                features = z.mean + taken.forward(x - p.mean)
+                return p.mean + taken.inverse(z.denoise(features, sigma) - z.mean)
             return p.denoise(x, sigma)
 
         return divergence(denoise)

@@ -12,9 +12,10 @@ from lcs_utils.theory.lcs import Family, Subsets, background_pixels, law, lemma_
 
 
 def inactive_block_subsets(M: Mapping[Any, tuple[int, ...]], n: int, J: Iterable) -> Subsets:
-    """Another reading of Lemma 1: a pixel of M_k looks at M_k (no condition) also when k is not in J.
+    """Another reading of Lemma 1: a pixel of M_k looks at M_k (no condition) also when k is not in J, and a
+    pixel of no block at the pixels of no block.
 
-    We do not have the lemma's cases. Exact only if the background itself factorizes over the M_k;
+    We do not have the lemma's cases. Exact if the background itself factorizes over the M_k and the rest;
     `results.lemma_1` with these subsets shows the difference. Raises ValueError for overlapping M_j and
     unknown J.
     """
@@ -56,8 +57,9 @@ def sum_of_scores(
     """The explicit composition of scores, s = s_b + sum_{j in J} (s_j - s_b) with s_b = grad log p_t(x | {}).
 
     Projective composition (Bradley et al. 2025, arXiv 2502.04549), the baseline beside Def. 1. For a CPC
-    it is the exact score only if the background, too, is independent between the M_j; Lemma 1's score is
-    exact either way.
+    it is the exact score if, in the background at that noise, no two active M_j depend on each other directly
+    or through other pixels, as for independent pixels. Independent M_j are not enough, and at one noise level
+    dependences may cancel. Lemma 1's score is exact for every background.
     """
     base = law(family, ())
     check_points(x, base.n, sigma)

@@ -5,7 +5,7 @@ is [batch n] and sigma [batch] is >= 0. Other values raise ValueError or TypeErr
 Results on features are in `feature_space`, growing windows in `windows`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +23,11 @@ from lcs_utils.theory.approximate_cpc import (
 from lcs_utils.theory.checks import (
     check_conditions,
     check_count,
-    check_indices,
     check_list,
     check_number,
     check_points,
     check_sets,
+    check_sigma,
     check_tensor,
     shown,
 )
@@ -41,7 +41,7 @@ from lcs_utils.theory.distributions import (
 )
 from lcs_utils.theory.divergence import gaussian_kl, kl
 from lcs_utils.theory.fitted_cpc import fit_cpc
-from lcs_utils.theory.lcs import Family, Subsets, law, local_conditional_score
+from lcs_utils.theory.lcs import Family, Subsets, law, lemma_1_subsets, local_conditional_score
 
 
 class Sides(NamedTuple):
@@ -100,34 +100,47 @@ def path_integral(
     return float(weight / 2 @ (score(points) @ (stop - start)))
 
 
+class Converse(NamedTuple):
+    """One difference of log densities in three ways, in nats."""
+
+    law: float  # of p_t(.|c_J) itself
+    local: float  # the integral of the local score
+    product: float  # of eq. (2)'s product
+
+    @property
+    def gap(self) -> float:
+        """What the local score gets wrong."""
+        return abs(self.law - self.local)
+
+
 def converse(
-    score: Callable[[Tensor], Tensor],
-    blocks: Sequence[Sequence[int]],
+    family: Family,
+    M: Mapping[Any, tuple[int, ...]],
+    J: Iterable,
     start: Float[Tensor, "n"],
     stop: Float[Tensor, "n"],
+    sigma: float = 0.0,
     nodes: int = 64,
-) -> Sides:
-    """The converse of Lemma 1: log p(stop) - log p(start), and the sum of what each block alone contributes.
+) -> Converse:
+    """The converse of Lemma 1: log p_t(stop) - log p_t(start) from p(.|c_J), its LCS and eq. (2).
 
-    `blocks` are disjoint and together all of range(n). The sides are equal for all points exactly when log
-    p(.|c_J) is a sum over the blocks, as it is when the score in each block depends on that block alone.
-    That is the half of eq. (2) about N_i; the half about L_i, that a block's summand is the same for every
-    J, cannot be seen at one J (spill alone passes here and is not a CPC).
-    Choice: the paper says "equivalence" and proves one direction; this is our closed-form check of the
-    other.
+    Eq. (1) names the laws of the family: with Lemma 1's subsets the LCS is d_i log p_t(x_{M_j} | c_j) and d_i
+    log p_t(x_{M_J^c} | {}), so it integrates to eq. (2)'s product, for every family. If it is the score of
+    p_t(.|c_J), even at one J and one noise level sigma >= 0, p(.|c_J) is therefore that product. `nodes` >= 1
+    points along the line from start to stop. Raises ValueError for overlapping M_j and for conditions that M
+    lacks.
+    Choice: the paper says "equivalence" and proves one direction; this is our check of the other.
     """
-    alone, blocks = 0.0, [check_list("a block", block, 1) for block in check_list("blocks", blocks, 1)]
-    start = check_tensor("start", start, (None,)).double()
-    stop = check_tensor("stop", stop, (len(start),)).double()
-    if sorted(check_indices([i for block in blocks for i in block], len(start), "block indices")) != list(
-        range(len(start))
-    ):
-        raise ValueError(f"blocks must cover range({len(start)}), got {shown(blocks)}")
-    for block in blocks:
-        moved = start.clone()
-        moved[list(block)] = stop[list(block)]
-        alone += path_integral(score, start, moved, nodes)
-    return Sides(path_integral(score, start, stop, nodes), alone)
+    J, sigma = check_conditions(J, M), check_sigma(sigma)
+    product, p = ideal(family, M, J).noised(sigma), law(family, J).noised(sigma)
+    subsets = lemma_1_subsets(M, p.n, J)
+
+    def score(x):
+        return local_conditional_score(family, x, torch.full((len(x),), sigma, dtype=torch.float64), subsets)
+
+    local = path_integral(score, start, stop, nodes)
+    ends = torch.stack([start, stop])
+    return Converse(float(p.log_prob(ends).diff()), local, float(product.log_prob(ends).diff()))
 
 
 class Lemma2(NamedTuple):
@@ -199,9 +212,9 @@ def fitted_errors(
 ) -> list[float]:
     """KL(p(.|c_J) || a CPC fitted to `draws` samples of each set in `shown`), for each J in `Js`.
 
-    What length generalization costs (section 3.1): near zero for a CPC, at counts that were shown and at
-    others. If the family is not a CPC the fit is wrong at both, so read an unseen count's number beside
-    those of the seen ones. `fit_cpc` is given the blocks M.
+    What length generalization costs (section 4): near zero for a CPC, at counts that were shown and at
+    others. A family that is no CPC at a shown count is wrong there already, so read an unseen count's number
+    beside those of the shown ones. `fit_cpc` is given the blocks M.
     """
     fitted = fit_cpc([(J, law(family, J).sample(draws, generator)) for J in check_sets(shown)], M)
     return [kl(full_joint(law(family, J)), full_joint(fitted(J))).value for J in check_sets(Js)]

@@ -22,66 +22,86 @@ COUPLINGS = tuple(torch.linspace(0, 0.5, 11).tolist())
 COUPLED = 0.4  # the coupling at which noise varies
 SIGMAS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SETS: tuple[tuple[int, ...], ...] = ((), (0,), (1, 2), (0, 1, 2))  # the suprema of Def. 3 are over these
+TWO, THREE = SETS[2:]  # active conditions: at THREE all suprema are attained at once
+AT_MOST = 1 + 1e-9  # share of Lemma 2's bound; at THREE it is 1 and rounding decides
+SAME_RATE, HEAT = 1e-6, 1e-9  # largest gaps of Claim 1's sides, as a share of them, and of eq. (7), in 1/t
 WORDS = (r"$\varepsilon_1$ between blocks", r"$\varepsilon_2$ foreign blocks", r"$\varepsilon_3$ background")
 HUES = [plotting.PALETTE[name] for name in ("blue", "orange", "green")]
 
 
-def lemma_2_by_coupling(couplings: Sequence[float]) -> list[results.Lemma2]:
-    """Lemma 2 at J = {1, 2} for each coupling >= 0: the divergence, its exact sum, its bound, the errors."""
-    return [results.lemma_2(*approximate_cpc.coupled_family(c, c), (1, 2), SETS) for c in couplings]
+def lemma_2_by_coupling(couplings: Sequence[float], J: Sequence[int]) -> list[results.Lemma2]:
+    """Lemma 2 at J for each coupling >= 0: the divergence, its exact sum, its bound, the errors."""
+    return [results.lemma_2(*approximate_cpc.coupled_family(c, c), J, SETS) for c in couplings]
+
+
+def bound_shares(lemmas: Sequence[results.Lemma2]) -> list[float]:
+    """The divergence as a share of Lemma 2's bound, where there is a bound above 0."""
+    return [lemma.divergence / lemma.bound for lemma in lemmas if lemma.bound > 0]
 
 
 class AtNoise(NamedTuple):
-    """Lemma 2 at each noise level, and the local score's mean squared error E_{p_t} ||s - s_LCS||^2 there."""
+    """Lemma 2 at each noise level, and the local score's error E_{p_t} ||s - s_LCS||^2, in two units."""
 
     lemmas: list[results.Lemma2]
-    score_errors: list[float]
+    relative: list[float]  # as a share of E_{p_t} ||s||^2
+    per_log_noise: list[float]  # times sigma^2: nats per unit of log sigma, by Claim 1
 
     @property
     def curves(self) -> dict[str, list[float]]:
-        """Divergence, bound and score error, each by noise level."""
+        """Divergence, bound and the score's two errors, each by noise level."""
         sides = {name: [getattr(of, name) for of in self.lemmas] for name in ("divergence", "bound")}
-        return sides | {"score_error": self.score_errors}
+        return sides | {"relative": self.relative, "per_log_noise": self.per_log_noise}
 
 
-def lemma_2_by_noise(coupling: float, sigmas: Sequence[float]) -> AtNoise:
-    """App. C: at high noise an LCS approximates better. Lemma 2 at J = {1, 2} and the local score's error."""
+def lemma_2_by_noise(coupling: float, sigmas: Sequence[float], J: Sequence[int] = TWO) -> AtNoise:
+    """App. C: at high noise an LCS approximates better. Lemma 2 at J and the local score's error.
+
+    By Claim 1 the divergence is the integral of `per_log_noise` over the logarithm of sigma, from 0 on.
+    """
     family, M = approximate_cpc.coupled_family(coupling, coupling)
-    truth, local = family(frozenset((1, 2))), results.full_joint(approximate_cpc.ideal(family, M, (1, 2)))
-    lemmas = [results.lemma_2(family, M, (1, 2), SETS, sigma) for sigma in sigmas]
+    truth, local = family(frozenset(J)), results.full_joint(approximate_cpc.ideal(family, M, J))
+    lemmas = [results.lemma_2(family, M, J, SETS, sigma) for sigma in sigmas]
     errors = [results.relative_fisher_gaussian(truth.noised(s), local.noised(s)) for s in sigmas]
-    return AtNoise(lemmas, errors)
+    sizes = [float(torch.linalg.inv(truth.noised(s).cov).trace()) for s in sigmas]  # E ||s||^2
+    relative = [error / size for error, size in zip(errors, sizes)]
+    return AtNoise(lemmas, relative, [s**2 * error for s, error in zip(sigmas, errors)])
 
 
 def plot_lemma_2_by_noise(sigmas: Sequence[float], found: AtNoise) -> Figure:
-    """Left the divergence and its bound, right the error of the local score, by noise level."""
-    figure, (nats, score) = plt.subplots(1, 2, figsize=(8.4, 3.1))
-    red, blue = plotting.PALETTE["vermilion"], plotting.PALETTE["blue"]
+    """By noise level: the divergence and its bound, the local score's relative error, where it costs."""
+    figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.0))
+    red, blue, green = (plotting.PALETTE[name] for name in ("vermilion", "blue", "green"))
     curves = found.curves
-    nats.loglog(sigmas, curves["bound"], "--", color=red)
-    nats.loglog(sigmas, curves["divergence"], color=blue)
-    nats.text(sigmas[0], 1.15 * curves["bound"][0], "bound of Lemma 2", color=red, va="bottom")
-    nats.text(sigmas[0], 0.85 * curves["divergence"][0], "KL(exact, local)", color=blue, va="top")
-    nats.set(ylabel="nats", ylim=(None, 2.5 * curves["bound"][0]))
-    score.loglog(sigmas, curves["score_error"], color=blue)
-    score.set(ylabel=r"$E\,\|s-s_{LCS}\|^2$")
-    for axis in (nats, score):
-        axis.set(xlabel="noise level σ")
-        axis.set_xticks([0.1, 1, 10])
+    axes[0].loglog(sigmas, curves["bound"], "--", color=red)
+    axes[0].text(sigmas[0], 1.15 * curves["bound"][0], "bound of Lemma 2", color=red, va="bottom")
+    axes[0].text(sigmas[0], 0.6 * curves["divergence"][0], "KL(exact, local)", color=blue, va="top")
+    for axis, name, color in zip(axes, ("divergence", "relative", "per_log_noise"), (blue, blue, green)):
+        axis.loglog(sigmas, curves[name], color=color)
+        axis.set(xlabel="noise level σ", xticks=[0.1, 1, 10])
+    axes[0].set_ylim(0.7 * curves["divergence"][-1], 2.5 * curves["bound"][0])
+    titles = ("distance of the laws (nats)", "error, share of the score", "nats per unit of ln σ")
+    for axis, title in zip(axes, titles):
+        axis.set_title(title, fontsize=10)
     return figure
 
 
-def plot_lemma_2(couplings: Sequence[float], lemmas: Sequence[results.Lemma2]) -> Figure:
-    """Divergence of the local score's law from the truth, its exact sum and its bound, by coupling."""
-    figure, axis = plt.subplots(figsize=(6.2, 3.2))
+def plot_lemma_2(couplings: Sequence[float], found: dict[str, list[results.Lemma2]]) -> Figure:
+    """A panel per number of active conditions: the divergence of the local score's law from the truth, its
+    exact sum and its bound, by coupling.
+    """
+    figure, axes = plt.subplots(1, len(found), figsize=(8.4, 3.2), sharey=True)
     red, blue = plotting.PALETTE["vermilion"], plotting.PALETTE["blue"]
-    axis.plot(couplings, [lemma.bound for lemma in lemmas], "--", color=red)
-    axis.plot(couplings, [lemma.divergence for lemma in lemmas], color=blue)
-    axis.plot(couplings, [lemma.identity for lemma in lemmas], "k:")
-    axis.text(couplings[-1], lemmas[-1].bound, "  bound of Lemma 2", color=red, va="center")
-    axis.text(couplings[-1], lemmas[-1].divergence, "  KL(exact, local)", color=blue, va="bottom")
-    axis.text(couplings[-1], lemmas[-1].divergence, "  its exact sum (dots)", va="top")
-    axis.set(xlabel="coupling", ylabel="nats", xlim=(0, 1.45 * couplings[-1]), ylim=(0, None))
+    for axis, (title, lemmas) in zip(axes, found.items()):
+        axis.plot(couplings, [lemma.divergence for lemma in lemmas], color=blue, lw=3)
+        axis.plot(couplings, [lemma.bound for lemma in lemmas], "--", color=red)
+        axis.plot(couplings, [lemma.identity for lemma in lemmas], "k:")
+        axis.set(title=title, xlabel="coupling")
+    axes[0].set(ylabel="nats", ylim=(0, None))
+    at, (last, *_) = len(couplings) // 2, found.values()
+    axes[0].text(couplings[at], 1.25 * last[at].bound, "bound of Lemma 2", color=red, ha="right")
+    axes[0].text(couplings[-1], 0.3 * last[-1].divergence, "KL(exact, local)", color=blue, ha="right")
+    axes[0].text(couplings[-1], 0.06 * last[-1].divergence, "dots: its exact sum", ha="right")
+    axes[1].text(0.04, 0.9, "the bound is the KL", transform=axes[1].transAxes)
     return figure
 
 
