@@ -19,11 +19,15 @@
 # **Here we check this** on a small model with SDXL's architecture. It was trained on captions of renders, so
 # that objects, masks and captions are known. Net T1 was told all objects; net T2, like Exp. 2, only one of
 # them. With guidance T1 mostly draws styles and single objects as asked, including pairs that it never saw;
-# two objects it seldom draws right, and T2 never does. T1's words act at objects. Their own object gets
-# somewhat more of this than the other one (*own part*; chance is one half) when the word is deleted from the
-# prompt, and so from the pooled embedding, which has no place. It gets most when the pooled embedding keeps
-# the word. T2's words do so less in either case: conditional locality in pixels is weaker where composition
-# fails.
+# two objects it seldom draws right, and T2 never does.
+#
+# **What deleting a word does, as in the paper, is not all that word's.** Deletion also moves and rewrites all
+# later tokens. In prompts of two objects, to delete "and", which names nothing, changes T1's answer nearly as
+# much, and at the objects, too. Beside this null most places lose the word that the paper's rule calls
+# dominant; what is left of colors lies mostly at their objects. T1's words act at objects. Of two, their own
+# gets somewhat more (*own part*; chance is one half) by deletion, and much more when only the word's
+# embeddings or its attention are taken away. T2's words do so less in either case: conditional locality in
+# pixels is weaker where composition fails.
 #
 # `model` may be `"stabilityai/stable-diffusion-xl-base-1.0"` (7 GB in half precision, 14 GB on a CPU: run the
 # `hf download` that the error names; its pictures and maps take hours on a CPU, or use `device="cuda"` with
@@ -77,11 +81,16 @@ Markdown(report.success_words(rows))
 # We evaluate eq. (10), with the words of a prompt as conditions, while the prompt is sampled. At each place,
 # words are ranked by how strongly they are heard. As in the paper, the first are *dominant* if each is heard
 # at least twice as strongly as the next-ranked word. Of several such sets we take that with the
-# largest ratio. A place has the color of its strongest dominant word, pale if others dominate with it. In the
-# first picture, which has two cyan objects for the one asked for, places at the red object mostly hear red.
-# At the cyan ones many hear cyan, but so does the floor. At the highest noise, in the prompts of two objects,
-# "none" or a word of the whole picture covers nearly all. The single object's color is heard at the object
-# then; at lower noise, on the floor, too.
+# largest ratio. The paper skips common words ("a", "and", "at"). They are the null here: a dominant word has
+# to be heard at least twice as strongly as each of them, too (our choice). A place has the color of its
+# strongest dominant word, pale if others dominate with it.
+#
+# This changes the picture. By the paper's rule alone some word is dominant at up to 70 % of the places of a
+# prompt of two objects; beside the null, "night" apart, at fewer than 25 % (table). What is left lies mostly
+# about objects: red at the red one, a little cyan, yellow about its cube; hardly any shape. The cyan that
+# covered the floor is gone: there "and" does as much. "night" covers nearly all at the highest noise. The
+# single object's color is heard at the object then; at lower noise it is heard on the floor, too. Its only
+# common word, "a", hardly does anything.
 
 # %%
 settings = study.at, study.steps, study.guidance
@@ -90,6 +99,8 @@ figure = figures.plot_words(denoiser, study.scenes, found)
 said = figures.words_numbers(study.scenes, found)
 alt = alt_texts.said("fig06", model)
 path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
+# %%
+Markdown(figures.null_words(study.scenes, found))
 
 # %% [markdown]
 # ## Where does a place look? (the pixel half of Fig. 6, eq. (9))
@@ -97,8 +108,10 @@ path = plotting.save_figure(figure, "fig06", preset, said, seed, files, alt=alt)
 # whatever is drawn there. Each map shows the influence of all latents on its place, at one noise level. A
 # latent is what the VAE makes of some pixels, and the maps are of the net, without the VAE. The white square
 # around a place holds 90 % of the squared influence; it may reach over the border. How large is it beside one
-# that looks at all latents alike, and beside an untrained net at the same states? What the untrained net
-# looks at is due to its architecture. The table is of all prompts of Fig. 6.
+# that looks at all latents alike, and beside an untrained net at the same states? That shows what is due to
+# the architecture. Of the untrained net we take what it computes, the noise: its denoiser $x_t-\sigma\epsilon$
+# would look at its own place because of the $x_t$, which an untrained $\epsilon$ does not cancel. The table
+# is of all prompts of Fig. 6.
 
 # %%
 untrained = places.bare(study) if model == "standin" else None
@@ -113,41 +126,47 @@ Markdown(places.words(said))
 # %% [markdown]
 # ## Is it heard where its object is?
 # Noised renders, whose masks are known. AUC: the chance that a place inside a word's own object has a larger
-# influence than one outside (one half knows nothing). The word leaves the prompt (*word*), or only its
-# embedding, its attention or the pooled embedding. Beside them: the other object's mask, an untrained net and
-# shuffled maps (the same shuffles for all nets and noise levels); in the table also the words of *another
-# caption*, at this picture's objects, that is how much any word is heard at any object. Where T1's values for
-# its own and the other object's mask are close, a word is heard at objects, not only at its own.
+# influence than one outside (one half knows nothing). The word leaves the prompt (*word*); it does so, but
+# the pooled embedding keeps it (*tokens*); or only its embedding, its attention or the pooled embedding
+# changes. Beside them: the other object's mask, an untrained net, and *another picture's* mask, which knows
+# where objects tend to be. In the table also the words of *another caption*, at this picture's objects, and
+# "and", which names none of them. Shuffled maps are at one half by construction. By deletion T1's "and" finds
+# the objects nearly as well as their own words do: a word is heard at objects, not only at its own. Half or
+# more of what lifts the untrained net above one half is where objects tend to be.
 #
 # **At its own object more than at the other?** A mask's AUC does not answer this question (conditional
-# locality, Def. 2). Below: of what a word does inside the two objects, which share lies inside its own? T2
-# was told one object of two, as in Exp. 2. Its words act only a little more at their own objects, and it
-# never draws two objects as asked. The pooled embedding has no place: its part is one half.
+# locality, Def. 2). Below: of what a word does per place inside the two objects (means over each), which
+# share lies inside its own? T2 was told one object of two, as in Exp. 2. Its words act only a little more at
+# their own objects, and it never draws two objects as asked. The pooled embedding has no place: its part is
+# one half. In brackets, for the nets whose weights are here: of what the word and "and" do inside the word's
+# own object, the word's share. Above two thirds a word does more than twice what "and" does there: T1's do by
+# embedding and attention, not by deletion, with or without the pooled embedding.
 
 # %%
-ablated = report.ABLATED
-figure = row_figures.plot_words_at_objects(rows, ablated, report.NETS, report.CONTROLS, report.SIGMAS)
+ablated, nets = report.ABLATED, report.NETS
+figure = row_figures.plot_words_at_objects(rows, report.OF_ALL, nets, report.CONTROLS, report.SIGMAS)
 said = report.numbers(rows, "AUC", "own part", cases=ablated)
 alt = alt_texts.ALT["word_to_mask"]
 path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
 # %%
 Markdown(report.auc_words(rows, ablated))
 # %%
-Markdown(report.by_noise_words(rows, "own part", ablated))
+Markdown(report.by_noise_words(rows, "own part", ablated, "common word"))
 
 # %% [markdown]
 # ## How far does any place look? (eq. (9))
 # On noised renders, whose masks are known: the full Jacobian of the denoiser, all latents by all latents. We
 # plot the side of the square around a place that holds nine tenths of what the place depends on. The picture
 # has sixteen latents a side; a square is centered on its place and may reach over the border. What an
-# untrained net looks at is due to its architecture. Dashed: a place that depends on all latents alike. Four
-# pictures. Do background and objects look equally far?
+# untrained net looks at (of what it computes, as above) is due to its architecture. Dashed: a place that
+# depends on all latents alike. Four pictures. Objects look less far than the architecture does, the
+# background farther.
 
 # %%
 label = "side in latents"
 alike = structure.side_of_all_alike(16)
 figure = row_figures.plot_by_noise(
-    rows, "side", report.SIDES, report.NETS, report.SIGMAS, label, alike, chance_words="all latents alike"
+    rows, "side", report.SIDES, nets, report.SIGMAS, label, alike, chance_words="all latents alike"
 )
 said, alt = report.numbers(rows, "side"), alt_texts.ALT["text_to_image_jacobian"]
 path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, report.stored(), alt=alt)

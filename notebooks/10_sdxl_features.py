@@ -14,7 +14,9 @@
 # The map of a composite prompt at a word resembles that of the single prompt: composition in feature space.
 #
 # **Here** we do the same on a small model with SDXL's architecture whose truth is known (notebook 09), with
-# two corrections. The paper's baseline, "" at its end token, is part of every difference and may make all of
+# three corrections. The paper has no null for its blocks: prompts of one kind share their other words, too,
+# and all share the starting noise. So we take the same cosines at each prompt's first word, "a", which is of
+# no kind. The paper's baseline, "" at its end token, is part of every difference and may make all of
 # them alike, so we also show a version without it. And the paper's "step 1, 7, 15 for low, mid, high noise"
 # is inverted, so all axes give the noise level. `model` and `device` are as in notebook 09; SDXL takes days
 # on a CPU. The small model takes under a minute on two idle cores.
@@ -47,9 +49,11 @@ rows, files = truth.read(), report.files(model)
 # beside their cosines; how often ours are right is in 09.
 
 # %%
-both, again = (
-    prompts.attended(denoiser, prompts.asked(study), study, seed=noise) for noise in (seed, seed + 1000)
-)
+at_words, at_first = prompts.asked(study), prompts.first_words(study)
+everything = prompts.attended(denoiser, at_words + at_first, study, seed=seed)  # each text is sampled once
+both = {key: of[: len(at_words)] for key, of in everything.items()}
+first = {key: of[len(at_words) :] for key, of in everything.items()}
+again = prompts.attended(denoiser, at_words, study, seed=seed + 1000)
 found = prompt_cosines.of_singles(both, study)
 figure = figures.plot_maps(found, study.singles)
 said = report.map_numbers(found, study.singles)
@@ -58,11 +62,15 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# The paper finds blocks: related words attend alike, others less so. So do we, but much of that is there
-# before any training: minus the mean, all of it in the down blocks (second table) and most of it in the mid
-# block (third table); minus "", in the mid block, little of it at the highest noise. (A kind's words also
-# stand at the same place of their prompts.) The figure and the first two tables are of one draw of noise, the
-# third of eight, which `figures/tiny/verdicts.md` judges.
+# The paper finds blocks: related words attend alike, others less so. So do we. But at the highest noise, minus
+# the mean, the prompts' first words, "a", have them as much (third table): those come from the other words,
+# the pooled embedding and the picture, not from the word. Minus "", and at lower noise, the first words have
+# little of them.
+#
+# Much of the blocks is there before any training, too: minus the mean, all of it in the down blocks (second
+# table) and most of it in the mid block (third table); minus "", in the mid block, little of it at the highest
+# noise. (A kind's words also stand at the same place of their prompts.) The figure and the first two tables
+# are of one draw of noise, the third of eight, which `figures/tiny/verdicts.md` judges.
 #
 # Orthogonal concepts would show neither purple nor orange between kinds. The mean cosine hides both, because
 # they cancel. With the mean over prompts subtracted it even follows from the number of prompts alone, if the
@@ -70,7 +78,8 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %%
 untrained = [kinds.of_untrained(study, seed, net) for net in range(3)] if model == "standin" else []
-layered = {"model": [kinds.by_layer(found, study.singles)]}
+at = {"model": found, "model, at the prompts' first words": first}
+layered = {name: [kinds.by_layer(of, study.singles)] for name, of in at.items()}
 layered |= {"untrained": [kinds.by_layer(of, study.singles) for of in untrained]} if untrained else {}
 figure = figures.plot_cosines(found, study.singles, layered)
 means = figures.mean_cosines(found, prompt_cosines.of_singles(again, study))
@@ -79,16 +88,15 @@ path = plotting.save_figure(figure, "fig13", preset, said, seed, files, alt=alt)
 # %%
 Markdown(report.cosine_words(means, len(study.singles)))
 # %%
-nets = {"model": found} | ({"untrained": untrained[0]} if untrained else {})
-Markdown(kinds.table(nets, study.singles))
+Markdown(kinds.table(at | ({"untrained": untrained[0]} if untrained else {}), study.singles))
 # %%
 Markdown(report.block_words(rows) if model == "standin" else "Blocks over draws: only of the small model.")
 
 # %% [markdown]
 # **Layer by layer.** Fig. 13 has a matrix for each cross-attention layer. Our matrices concatenate all layers
 # of a part, and a layer with more places or larger differences weighs more. So the lowest row shows each
-# layer by itself: the mean cosine of two prompts of one kind minus that of two kinds, beside three untrained
-# nets. The table says how much of a part its heaviest layer is.
+# layer by itself: the mean cosine of two prompts of one kind minus that of two kinds, beside the same at the
+# prompts' first words and three untrained nets. The table says how much of a part its heaviest layer is.
 
 # %%
 Markdown(kinds.layers_words(found, layered["model"][0], layered.get("untrained", ())))
@@ -115,8 +123,8 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 # %% [markdown]
 # ## Are attention maps explanations?
 # These are noised renders whose masks are known: does a word's attention find its own object? The controls
-# are the other object's mask, an untrained net and shuffled maps. Raw attention of the down and up blocks
-# does find it. It also tells its own object from the other better than the word's influence does (eq. (10),
+# are the other object's mask, another picture's (where objects tend to be) and an untrained net. Raw attention
+# of the down and up blocks does find it. It also tells its own object from the other better than the word's influence does (eq. (10),
 # notebook 09). Attention of T2, which never draws two objects as asked, finds it too, but less well. With the
 # paper's baseline subtracted, T1's map is worse.
 
@@ -167,7 +175,9 @@ Markdown(report.by_noise_words(rows, "own share", report.ADDED))
 
 # %% [markdown]
 # ## Your own model
-# Any StableDiffusionXLPipeline that predicts the noise works: use `prompts.load(FOLDER)` or these lines.
+# Any StableDiffusionXLPipeline that predicts the noise works: use `prompts.load(FOLDER)` or these lines. They
+# print how much each word is heard. "a" and "and", which name nothing, are the null: deleting any word moves
+# all later ones (09).
 
 # %%
 cond = denoiser.condition(study.scenes[0])
@@ -185,4 +195,4 @@ shares = kinds.before_training(rows)
 assert all(share > 0.5 for (baseline, _), share in shares.items() if baseline == "mean")
 assert shares["empty", max(sigma for _, sigma in shares)] < 0.25
 assert all(len(of) == len(study.singles) + 1 for of in found.values())
-print("There is a map for each prompt; shuffled ones know nothing of the masks.")
+print("There is a map for each prompt; shuffled ones know nothing of the masks, by construction.")

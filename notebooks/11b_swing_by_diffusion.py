@@ -12,9 +12,10 @@
 # **Claim** (the question of Yang et al., ICLR 2025, arXiv 2410.08309, asked of a diffusion model): the model
 # learns the seen combinations. It learns the unseen one only where concepts are diverse, and there it gains
 # it step by step. The source says that accuracy in a concept *can be* non-monotone. We read samples with a
-# classifier that may say "neither". By this reading each concept, size and color, falls in some run beyond
-# chance. One of the combinations that are trained on falls more often, so that these falls are no sign of
-# swing-by. The linear models of notebook 11 swing by far more clearly.
+# classifier that may say "neither". By this reading each concept, size and color, surely falls in some run.
+# Color falls in more runs than flat curves do, size not beyond chance. One of the combinations that are
+# trained on falls as often or more, so that these falls are no sign of swing-by. The linear models of
+# notebook 11 swing by far more clearly.
 #
 # Needs no checkpoint: it reads stored rows of tiny training runs and makes one such run live. Under a minute
 # on two CPU cores, the same for every preset.
@@ -109,14 +110,15 @@ assert study.falls[0] == 0 and 0 < sum(study.falls) <= 3  # where there is somet
 # ## Size and color, one by one
 # The source speaks of accuracy in a *concept*, and says that it can fall. Does it, in some run? Here is each
 # concept alone, in all runs together, by the same test. It is beside how many of as many *flat* runs fall, at
-# the share right where most do. A fall is *sure* where it is too deep for flat curves even when both concepts
-# and all runs are looked at. The control are the labels that are trained on: does only the unseen one fall?
+# the share right where most do; P is the chance that so many of them, or more, fall. A fall is *sure* where
+# it is too deep for flat curves even when both concepts and all runs are looked at. The control are the labels
+# that are trained on: does only the unseen one fall?
 
 # %%
 concepts = swing_by_diffusion.concept_falls(study)
-heading = "| runs that fall (surely) | 11, never seen | 00 | 01 | 10 |\n|---|---|---|---|---|"
+heading = "| runs that fall (surely), P | 11, never seen | 00 | 01 | 10 |\n|---|---|---|---|---|"
 lines = [
-    f"| {concept} | " + " | ".join(f"{of[k].falls} ({of[k].sure})" for k in ("11", "00", "01", "10")) + " |"
+    f"| {concept} | {' | '.join(swing_by_diffusion.said_falls(of[k]) for k in ('11', '00', '01', '10'))} |"
     for concept, of in concepts.of.items()
 ]
 said = (
@@ -126,15 +128,15 @@ Markdown("\n".join([heading, *lines, "", said]))
 
 # %%
 for of in concepts.of.values():
-    assert of["11"].sure > 0 and of["11"].falls > concepts.flat  # accuracy in a concept can fall ...
-    assert (
-        max(of[seen].falls for seen in ("00", "01", "10")) >= of["11"].falls
-    )  # ... as it does where trained
+    assert of["11"].sure > 0  # accuracy in a concept can fall, as it does where trained
+    assert max(of[seen].falls for seen in ("00", "01", "10")) >= of["11"].falls
+assert concepts.of["color"]["11"].chance < 0.05 / 2 < concepts.of["size"]["11"].chance  # color in more runs
 
 # %% [markdown]
 # ## What to look for, and what differs
-# - **"Can be non-monotone" holds, and is not swing-by.** Size and color each fall in more runs than flat
-#   curves do, and surely in some (table). Small blue, which is trained on, falls in as many or more. At a
+# - **"Can be non-monotone" holds, and is not swing-by.** Color falls in more runs than flat curves do. Size
+#   does not beyond chance, though it falls surely in one (table). Small blue, which is trained on, falls in as
+#   many or more. At a
 #   constant learning rate, without weight averaging, a net wavers in whatever it has learned. So the falls of
 #   11 are no sign that it was first composed and then pulled back to a training cluster.
 # - **Little swing-by of both together.** The seen combinations are learned. The unseen one is learned only at

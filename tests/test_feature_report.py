@@ -229,7 +229,8 @@ def test_cosines_are_told_part_by_part(rows):
     assert [(of.smaller, of.layers) for of in found] == [(0, 2), (1, 1), (0, 1)]
     turned = feature_report.cosines_by_part(mixed, "untrained", "exp1")
     assert [of.side for of in turned] == ["smaller", "larger", "not told apart"]
-    table = feature_report.cosine_table(mixed, {"exp1": "untrained"})
+    table = feature_report.cosine_table(mixed, {"exp1": "untrained"}, {"exp1": LAYERS[1:2]})
+    assert table.splitlines()[-1].startswith(f"| Exp. 1, {feature_report.SPACE} | 0.30 [0.29, 0.31] | 0.20")
     assert "| Exp. 1, decoder | 0.10 [0.09, 0.11] | 0.20 [0.19, 0.21] | smaller | 1 of 1 layer |" in table
     with pytest.raises(ValueError, match="net_features exp9"):
         feature_report.cosines_by_part(mixed, "exp1", "exp9")
@@ -249,6 +250,23 @@ def test_cosines_are_told_part_by_part(rows):
     said, verdict = notebook_claims._orthogonal("exp1", ("decoder",))(both)
     assert verdict == PARTLY and "means over places: encoder 0.20 against 0.30, decoder 0.20 against" in said
     assert notebook_claims._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
+
+
+def test_the_paper_s_feature_space_is_the_encoder_s_two_finest_sides(rows):
+    """Of sides 16, 8 and 4 the first two, whatever the decoder has; and only these layers are averaged."""
+    sides = {"encoder.0.scale": 16, "encoder.1.scale": 8, "encoder.2.scale": 4, "decoder.0.scale": 16}
+    made = [
+        CosineRow("tiny", "exp1", "w", layer, side, 2.0, "noise", 16, "", 0, 1, 0.1)
+        for layer, side in sides.items()
+    ]
+    assert feature_report.finest(made, "exp1") == ("encoder.0.scale", "encoder.1.scale")
+    first = [
+        row._replace(value=0.8) if (row.net, row.layer) == ("exp1", "encoder.0.scale") else row
+        for row in rows
+    ]
+    *_, encoder = feature_report.cosines_by_part(first, "exp1", "untrained", space=LAYERS[:2])
+    *_, alone = feature_report.cosines_by_part(first, "exp1", "untrained", space=LAYERS[:1])
+    assert (encoder.net.value, alone.net.value) == pytest.approx((0.5, 0.8)) and alone.layers == 1
 
 
 def test_each_reading_has_its_own_cosines(rows):

@@ -94,9 +94,9 @@ def test_words_that_share_a_place_are_dotted_there(denoiser):
     strong, weak = torch.full((3, 4), 8.0), torch.full((3, 4), 1.0)
     second = weak.clone()
     second[2, 1] = 8.0
-    of = prompts.Heard(1.0, {"red": strong, "cube": second, "cylinder": weak})
+    of = prompts.Heard(1.0, {"red": strong, "cube": second, "cylinder": weak}, {})
     latents = torch.zeros(denoiser.latent_shape)
-    alone = prompts.Heard(2.0, {"red": strong, "cube": weak, "cylinder": weak})
+    alone = prompts.Heard(2.0, {"red": strong, "cube": weak, "cylinder": weak}, {})
     row = figures.plot_words(denoiser, ["a red cube"], [(latents, [of, alone])]).axes
     assert [line.get_xydata().tolist() for line in row[1].lines] == [[[1, 2]]] and not row[2].lines
     told = [text.get_text() for text in row[-1].get_legend().get_texts()]

@@ -39,7 +39,8 @@ def test_a_place_s_map_is_eq_9_at_the_sampler_s_state_before_each_step_asked(den
     asked, unet = [], denoiser.pipeline.unet
 
     def spy(net, x_t, sigma, cond, targets, chunk=None, real=locality.pixel_influence):
-        asked.append((chunk, net.pipeline.unet.is_gradient_checkpointing, x_t.dtype))
+        pipeline = getattr(net, "__self__", net).pipeline
+        asked.append((chunk, pipeline.unet.is_gradient_checkpointing, x_t.dtype))
         return real(net, x_t, sigma, cond, targets, chunk=chunk)
 
     monkeypatch.setattr(places.locality, "pixel_influence", spy)
@@ -52,7 +53,8 @@ def test_a_place_s_map_is_eq_9_at_the_sampler_s_state_before_each_step_asked(den
     for moment, state in zip(found, (states[0], states[2]), strict=True):
         assert moment.sigma == state.sigma
         for net, sides in ((denoiser, moment.sides), (other, moment.untrained)):
-            maps = locality.pixel_influence(net, state.x_t[0], state.sigma, net.condition(TEXT), targets)
+            asked = net.noise if net is other else net  # an untrained net's D holds its x_t
+            maps = locality.pixel_influence(asked, state.x_t[0], state.sigma, net.condition(TEXT), targets)
             assert sides == locality.locality_window(maps, targets).tolist()
             if net is denoiser:
                 torch.testing.assert_close(moment.maps, maps)
@@ -131,15 +133,15 @@ def test_the_picture_marks_targets_and_every_map_its_square(denoiser):
 
 def test_one_figure_has_the_auc_above_and_the_own_part_below():
     rows = truth.read()
-    settings = report.ABLATED, report.NETS, report.CONTROLS, report.SIGMAS
+    settings = report.OF_ALL, report.NETS, report.CONTROLS, report.SIGMAS
     figure = row_figures.plot_words_at_objects(rows, *settings)
     above, below = figure.subfigs
-    assert len(above.axes) == len(report.SIGMAS) and len(below.axes) == len(report.ABLATED)
+    assert len(above.axes) == len(report.SIGMAS) and len(below.axes) == len(report.OF_ALL)
     assert {axes.get_xlabel() for axes in above.axes} == {"AUC"}
-    for axes, case in zip(below.axes, report.ABLATED, strict=True):
+    for axes, case in zip(below.axes, report.OF_ALL, strict=True):
         for k, net in enumerate(report.NETS):
             own = [row_figures.one(rows, net, "own part", case, sigma=s).value for s in report.SIGMAS]
             assert axes.containers[k].lines[0].get_ydata().tolist() == own
         assert axes.lines[-1].get_ydata()[0] == 0.5
-    assert below.axes[0].get_ylabel() == "own part" and above.legends and below.legends
+    assert below.axes[0].get_ylabel() == "own part\n(share per place)" and above.legends and below.legends
     plt.close("all")

@@ -162,19 +162,24 @@ def test_blocks_as_rows_tell_kinds_from_words_of_their_own_at_every_noise_level(
     order = list(dict.fromkeys(prompt.kind for prompt in singles))
 
     def attended(denoiser, asked, study, seed):
-        assert [prompt.word for prompt in asked] == [*(prompt.word for prompt in singles), ""]
+        words = [*(prompt.word for prompt in singles), *("a" for _ in singles), ""]
+        assert [prompt.word for prompt in asked] == words
+        assert [prompt.text for prompt in asked] == [prompt.text for prompt in singles] * 2 + [""]
         of_kind = [torch.eye(len(singles))[order.index(prompt.kind)] for prompt in singles]
         grain = 0.01 * torch.randn(len(singles), generator=torch.Generator().manual_seed(seed))
         nothing = torch.zeros(len(singles))
+        alone = [*torch.eye(len(singles))]
         return {
-            (9.0, "mid"): [*(of + grain for of in of_kind), nothing],
-            (0.1, "mid"): [*torch.eye(len(singles)), nothing],
+            (9.0, "mid"): [*(of + grain for of in of_kind), *alone, nothing],
+            (0.1, "mid"): [*alone, *of_kind, nothing],
         }
 
     monkeypatch.setattr(kinds, "attended", attended)
     rows = kinds.block_rows("planted", None, prompts.SMALL, draws=3)
-    found = {(row.sigma, row.case[:5]): row for row in rows}
-    assert len(found) == len(rows) == 4 and {row.n for row in rows} == {3}
+    first = {(row.sigma, row.case[:5]): row.value for row in rows if row.control == truth.FIRST}
+    assert [first[0.1, "empty"], first[9.0, "empty"]] == pytest.approx([1, 0], abs=1e-4)  # and not the words'
+    found = {(row.sigma, row.case[:5]): row for row in rows if not row.control}
+    assert len(found) == len(first) == 4 and len(rows) == 8 and {row.n for row in rows} == {3}
     assert found[9.0, "empty"].value == pytest.approx(1, abs=0.03)
     assert found[9.0, "empty"].low < found[9.0, "empty"].high and found[9.0, "mean:"].low > 1
     assert [found[0.1, of].value for of in ("empty", "mean:")] == pytest.approx([0, 0], abs=1e-4)
@@ -188,12 +193,13 @@ def test_blocks_as_rows_tell_kinds_from_words_of_their_own_at_every_noise_level(
     assert "over 3 draws of noise (intervals" in said[0] and said[2].startswith(
         "| net | baseline | σ = 9 | σ = 0.1"
     )
-    assert [line.partition(" | ")[0] for line in said[4:7]] == [
+    assert [line.partition(" | ")[0] for line in said[4:8]] == [
         "| model",
+        "| model, at the prompts' first words",
         "| untrained",
         "| untrained, as a share",
     ]
-    assert said[6] == "| untrained, as a share | empty | 50% | – |"
+    assert said[7] == "| untrained, as a share | empty | 50% | – |"
     with pytest.raises(ValueError, match="no rows of kinds of untrained: `python -m"):
         report.block_words(trained)
 

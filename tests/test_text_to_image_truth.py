@@ -173,6 +173,11 @@ def test_scores_of_cases_see_the_own_object_and_not_the_other():
     found = scoring.scores([(case, maps)] * 20, "AUC")
     assert found[""] == [1.0] * 20 and max(found["other object"]) < 0.5
     assert abs(np.mean(found["shuffled"]) - 0.5) < 0.06
+    elsewhere = case._replace(masks=np.roll(masks, 4, 2))  # a map that only knows where objects tend to be
+    assert max(scoring.scores([(case, maps), (elsewhere, maps)], "AUC")["another picture"]) == 1
+    middle = dict.fromkeys(maps, masks.any(0).astype(float))
+    placed = scoring.scores([(case, middle), (case, middle)], "AUC")
+    assert placed["another picture"] == placed[""] and min(placed[""]) > 0.9
     wrong = {word: maps[other] for word, other in zip(maps, reversed(maps), strict=True)}
     assert max(scoring.scores([(case, wrong)], "AUC")[""]) < 0.5
 
@@ -186,6 +191,9 @@ def test_a_word_s_part_is_its_own_object_s():
     nowhere = dict.fromkeys(own, np.ones((16, 16)))
     silent = dict.fromkeys(own, np.zeros((16, 16)))
     assert scoring.own_parts([(case, maps) for maps in (own, other, nowhere, silent)]) == [1, 0, 0.5, 0.5]
+    common = np.full((16, 16), 0.25)  # a quarter of what the words do at their own objects
+    found = [(case, maps | {scoring.COMMON: common}) for maps in (own, other)]
+    assert scoring.own_parts(found, common=True) == pytest.approx([0.8, 0])
 
 
 class Places:
@@ -210,9 +218,9 @@ class Places:
 
 def test_rows_of_a_net_that_draws_each_word_at_its_object_and_of_one_that_draws_it_everywhere():
     """Own object 1, the other 0; under another scene's caption the words lie elsewhere."""
-    at = {"red": 0, "gray": 0, "cube": 0, "blue": 1, "cylinder": 1, "green": 2, "sphere": 2}
-    corners = np.zeros((3, 16, 16), bool)
-    corners[0, :4, 2:6] = corners[1, :4, 10:14] = corners[2, 8:12, 2:6] = True
+    at = {"red": 0, "gray": 0, "cube": 0, "blue": 1, "cylinder": 1, "green": 2, "sphere": 2, "and": 3}
+    corners = np.zeros((4, 16, 16), bool)
+    corners[0, :4, 2:6] = corners[1, :4, 10:14] = corners[2, 8:12, 2:6] = corners[3, 12:, 12:] = True
     places = torch.from_numpy(corners).float()[list(at.values()), None]
     told = (("red", "cube"), ("blue", "cylinder")), (("green", "sphere"), ("gray", "cube"))
     cases = [
@@ -225,19 +233,22 @@ def test_rows_of_a_net_that_draws_each_word_at_its_object_and_of_one_that_draws_
         assert len(found) == len(rows) and {row.n for row in rows} == {2}
         for ablate in adapter.ABLATIONS:
             for sigma in scoring.SIGMAS:
-                own, other, wrong, part = (
+                own, other, wrong, common, part, beside = (
                     found[measure, f"eq. (10), {ablate}", control, sigma]
                     for measure, control in (
                         ("AUC", ""),
                         ("AUC", "other object"),
                         ("AUC", "wrong caption"),
+                        ("AUC", "common word"),
                         ("own part", ""),
+                        ("own part", "common word"),
                     )
                 )
                 if local:
-                    assert own == part == 1 and max(other, wrong) < 0.5
+                    assert own == part == beside == 1 and max(other, wrong, common) < 0.5
                 else:  # but for rounding
-                    assert [own, part, other, wrong] == pytest.approx([0.5] * 4, abs=0.1)
+                    alike = [own, other, wrong, common, part, beside]
+                    assert alike == pytest.approx([0.5] * 6, abs=0.1)
 
 
 def test_attention_of_an_untrained_net_knows_nothing_of_masks():
@@ -252,7 +263,7 @@ def test_attention_of_an_untrained_net_knows_nothing_of_masks():
         cases.append(scoring.Case(Scene(pairs), None, noise, masks))
     rows = list(scoring.attention_rows("untrained", denoiser, cases))
     assert {row.case for row in rows} >= {"attention mid, raw", "attention all, minus empty"}
-    assert {row.control for row in rows} == {"", "other object", "shuffled"}
+    assert {row.control for row in rows} == {"", "other object", "another picture", "shuffled"}
     assert abs(np.mean([row.value for row in rows if not row.control]) - 0.5) < 0.15
 
 
@@ -396,6 +407,11 @@ def test_a_jacobian_knows_what_a_place_depends_on():
     }
     assert rows["side", "eq. (9), objects", ""] == rows["side", "eq. (9), background", ""] == 1
     assert rows["AUC", "eq. (9)", ""] == 1 and rows["AUC", "eq. (9)", "other object"] < 0.5
+    local.noise = lambda x_t, sigma, cond: (
+        x_t.mean((2, 3), keepdim=True) + 0 * x_t
+    )  # the net looks everywhere
+    far = {row.case: row.value for row in structure.jacobian_rows("bare", local, [case], of_noise=True)}
+    assert far["eq. (9), objects"] > 4 and far["eq. (9)"] == 0.5
 
 
 def test_success_counts_pairs_not_words():

@@ -723,6 +723,24 @@ TABLE = {
             "generator": (generators, NO_GENERATOR),
         },
     ),
+    "uniform_starts": (
+        swing_by.uniform_starts,
+        {
+            "count": (st.integers(1, 3), [*COUNT, 0]),
+            "dim": (st.integers(1, 3), [*COUNT, 0]),
+            "generator": (generators, NO_GENERATOR),
+            "most": (st.floats(0.01, 9), [*NUMBER, 0.0, -1.0]),
+        },
+    ),
+    "stepped_w": (
+        swing_by.stepped_w,
+        {
+            "W0": (starts, [None, torch.ones(2, 2), torch.eye(3) * NAN, torch.zeros(0, 3, 3)]),
+            "a": (st.just(torch.tensor([0.0, 0.5, 2.0]).double()), [None, -torch.ones(3), torch.ones(2)]),
+            "step": (st.floats(0.001, 0.01), [*NUMBER, 0.0, -1.0]),
+            "steps": (st.integers(0, 3), [*COUNT, -1]),
+        },
+    ),
     "rise": (
         curves.rise,
         {"loss": (tensors(2, 5), [None, [1.0], torch.zeros(2, 0), torch.tensor([NAN]), torch.zeros(())])},

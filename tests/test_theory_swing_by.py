@@ -104,6 +104,19 @@ def test_flow_needs_no_finer_steps_and_learns_the_identity():
     assert torch.equal(coarse[0], W0) and (coarse[-1] - torch.eye(2, dtype=torch.float64)).abs().max() < 1e-3
 
 
+def test_steps_of_w_leave_its_form_where_steps_of_u_keep_it():
+    """A step of U has step^2 M W M besides: a matrix without negative eigenvalues."""
+    a, W0 = torch.tensor([0.5, 2.0, 9.0], dtype=torch.float64), sb.uniform_starts(1, 3, seeded())[0]
+    assert 0 < float(W0.min()) and float(W0.max()) < 3 * 0.1**2
+    M = torch.diag(a) - 0.5 * ((W0 * a) + a[:, None] * W0)
+    U = torch.linalg.cholesky(W0)
+    stepped, kept = sb.stepped_w(W0, a, 0.1, 1), (U + 0.1 * M @ U) @ (U + 0.1 * M @ U).T
+    torch.testing.assert_close(stepped + 0.01 * M @ W0 @ M, kept)
+    end = sb.stepped_w(W0, a, 1e-4, 20_000)
+    (exact,) = sb.two_layer_flow(W0, a, torch.tensor([2.0], dtype=torch.float64))
+    assert float((end - exact).abs().max()) < 2e-3  # small steps lead where the flow leads
+
+
 def test_large_starts_shrink_and_do_not_overflow():
     a, times = torch.tensor([0.7], dtype=torch.float64), torch.tensor([1e-3, 0.1, 8.0], dtype=torch.float64)
     for w0 in (5.0, 1e3, 1e9):

@@ -257,7 +257,7 @@ def test_places_look_near_if_their_squares_are_small_and_smaller_than_before_tra
     rows = claim.numbers("tiny")
     said, verdict = claim.judge(rows)
     assert verdict == claims.PARTLY and said.endswith("holds in 1 of 2 regions")
-    assert "background: t1 14.65" in said and "untrained 6.53" in said and "4 pictures" in said
+    assert "background: t1 14.65" in said and "untrained 11.51" in said and "4 pictures" in said
 
     def with_side(net, side, sigma=None):
         new = {"value": side, "low": side - 0.1, "high": side + 0.1}
@@ -325,13 +325,19 @@ def test_related_words_attend_alike_if_more_than_before_training_and_than_others
     said, verdict = claim.judge(rows)
     assert verdict == claims.PARTLY and said.endswith("holds in 3 of 6 pairs of a baseline and a noise level")
 
-    def made(net, value):
-        how = {"value": value, "low": value - 0.05, "high": value + 0.05}
-        return lambda found: [r._replace(**how) if (r.net, r.measure) == (net, "kinds") else r for r in found]
+    def made(own, first, bare):
+        values = {("t1", ""): own, ("t1", "first word"): first, ("untrained", ""): bare}
+        changed = []
+        for r in rows:
+            value = values.get((r.net, r.control)) if r.measure == "kinds" else None
+            how = {} if value is None else {"value": value, "low": value - 0.05, "high": value + 0.05}
+            changed.append(r._replace(**how))
+        return changed
 
-    assert claim.judge(made("untrained", 0.1)(made("t1", 0.5)(rows)))[1] == claims.YES
-    assert claim.judge(made("untrained", 0.5)(made("t1", 0.5)(rows)))[1] == claims.NO
-    assert claim.judge(made("untrained", -0.5)(made("t1", 0.0)(rows)))[1] == claims.NO
+    assert claim.judge(made(0.5, 0.1, 0.1))[1] == claims.YES
+    assert claim.judge(made(0.5, 0.1, 0.5))[1] == claims.NO  # before training
+    assert claim.judge(made(0.5, 0.5, 0.1))[1] == claims.NO  # of the prompt, not of the word
+    assert claim.judge(made(0.0, -0.5, -0.5))[1] == claims.NO
 
 
 def test_rows_of_a_net_that_is_missing_are_asked_for():

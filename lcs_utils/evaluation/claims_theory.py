@@ -111,7 +111,7 @@ def _sets(found: Mapping[tuple[str, str], Count]) -> tuple[str, str]:
     }
     said = ", ".join(f"{name} {one} and {two}" for name, (one, two) in does.items())
     verdict, held = judged([max(of) > 0 for of in does.values()], "sets")
-    words = "positive starts of 100 with it, in as many dimensions as concepts (ours), at rates a and a^2"
+    words = "of 100 starts as in the source's code, by the flow, at rates a and a^2"
     return f"{words}: {said}{held}", verdict
 
 

@@ -22,6 +22,7 @@ from lcs_utils.evaluation.sizes import SIZES, sized
 from lcs_utils.stats import Interval
 
 PARTS = ("encoder", "decoder", "denoiser")
+SPACE = "feature space, as the paper"  # `finest`
 # Choice: the paper does not say what of a layer eq. (3) takes; the first is shown, unless another is named
 READINGS = {"flat": "all channels and places", "mean": "means over places", "scale": "the scale's vector"}
 CONTROL_WORDS = {"permuted": "permuted", "random": "random"}
@@ -32,14 +33,14 @@ def pick(
     net: str,
     measure: str,
     k: int,
-    part: str = "denoiser",
+    part: str | Sequence[str] = "denoiser",
     control: str = "",
     reading: str = "flat",
     sigma: float = 2.0,
     inputs: str = "noise",
 ) -> FeatureRow:
     """One net's row, or the mean of its values and interval ends over the layers of a part ("encoder",
-    "decoder").
+    "decoder"), or over the layers named.
 
     Raises ValueError, with the command, if there is none, and for rows of several orders or numbers of draws.
     """
@@ -50,7 +51,8 @@ def pick(
 
     # cheap tests first: most of some 40,000 rows are of other nets or measures
     mine = [row for row in rows if row.net == net and row.measure == measure and key(row) == wanted]
-    mine = [row for row in mine if row.layer.split(".")[0] == part]
+    mine = [row for row in mine if row.layer.split(".")[0] == part or row.layer in part]
+    part = part if isinstance(part, str) else "these layers"
     what = f"{measure} of {net}, {part}, K = {k}, sigma = {sigma:g}, {inputs}"
     if not mine:
         raise ValueError(
@@ -83,11 +85,19 @@ class Cosines(NamedTuple):
         return "larger" if self.net.low > self.untrained.high else "not told apart"
 
 
+def finest(rows: Sequence[CosineRow], net: str) -> tuple[str, ...]:
+    """The encoder's layers of the two finest sides: the paper's "feature-space" (App. E.4), whose net is of
+    128 px: "the layers with resolution 128 and 64".
+    """
+    side_of = {k: side for k, side in feature_matrices.sides(rows, net).items() if k.startswith("encoder")}
+    return tuple(layer for layer, side in side_of.items() if side in sorted(set(side_of.values()))[-2:])
+
+
 def cosines_by_part(
-    rows: Sequence[FeatureRow], net: str, untrained: str, reading: str = "flat"
+    rows: Sequence[FeatureRow], net: str, untrained: str, reading: str = "flat", space: Sequence[str] = ()
 ) -> list[Cosines]:
     """Cosines of encoder, decoder and, read flat, denoiser, since a mean over all layers cancels differences
-    in sign. Raises ValueError as `pick`.
+    in sign; last of the layers `space`, if any (`finest`). Raises ValueError as `pick`.
     """
     both, each = (net, untrained), {}
     for row in rows:
@@ -95,16 +105,22 @@ def cosines_by_part(
         if row.net in both and how == ("cosine_abs", "", reading, 2.0, "noise"):
             each[row.net, row.layer] = row.value
     found = []
-    for part in PARTS if reading == "flat" else PARTS[:2]:
-        of, twin = (Interval(*pick(rows, name, "cosine_abs", 1, part, reading=reading)[-3:]) for name in both)
-        layers = [layer for name, layer in each if name == net and layer.split(".")[0] == part]
+    parts: dict[str, str | Sequence[str]] = {part: part for part in PARTS[: 3 if reading == "flat" else 2]}
+    for name, part in (parts | ({SPACE: space} if space else {})).items():
+        of, twin = (Interval(*pick(rows, of, "cosine_abs", 1, part, reading=reading)[-3:]) for of in both)
+        mine = [layer for whose, layer in each if whose == net]
+        layers = [layer for layer in mine if layer.split(".")[0] == part or layer in part]
         smaller = sum(each[net, layer] < each[untrained, layer] for layer in layers)
-        found.append(Cosines(part, of, twin, smaller, len(layers)))
+        found.append(Cosines(name, of, twin, smaller, len(layers)))
     return found
 
 
-def cosine_table(rows: Sequence[FeatureRow], pairs: Mapping[str, str]) -> str:
-    """`cosines_by_part` of {net: its untrained twin} as a Markdown table, intervals over draws."""
+def cosine_table(
+    rows: Sequence[FeatureRow], pairs: Mapping[str, str], spaces: Mapping[str, Sequence[str]]
+) -> str:
+    """`cosines_by_part` of {net: its untrained twin} as a Markdown table, intervals over draws; with the
+    layers {net: `finest`} as one more part.
+    """
     lines = [
         "| net, part | mean absolute cosine | of an untrained net | it is | smaller in |",
         "|---|---|---|---|---|",
@@ -113,7 +129,7 @@ def cosine_table(rows: Sequence[FeatureRow], pairs: Mapping[str, str]) -> str:
         lines += [
             f"| {label(net)}, {of.part} | {say_interval(of.net)} | {say_interval(of.untrained)} | {of.side} "
             f"| {of.smaller} of {of.layers} layer{'s' * (of.layers > 1)} |"
-            for of in cosines_by_part(rows, net, untrained)
+            for of in cosines_by_part(rows, net, untrained, space=spaces.get(net, ()))
         ]
     return "\n".join(lines) + "\n"
 

@@ -203,8 +203,8 @@ def _swings(found: Study) -> Judged:
     seen = {concept: [of[label] for label in of if label != "11"] for concept, of in concepts.of.items()}
     most = {concept: max(of, key=lambda at: at.falls) for concept, of in seen.items()}
     each = [
-        f"{concept} alone falls in {at.falls} of {at.runs} runs, surely in {at.sure}; of a label trained on "
-        f"in up to {most[concept].falls}, surely in {most[concept].sure}"
+        f"{concept} alone falls in {at.falls} of {at.runs} runs (P = {at.chance:.2g} of flat curves), surely "
+        f"in {at.sure}; of a label trained on in up to {most[concept].falls}, surely in {most[concept].sure}"
         for concept, at in unseen.items()
     ]
     runs = found.right.shape[2]

@@ -5,6 +5,7 @@ Each function takes rows, or what was measured from them, and returns a sentence
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from lcs_utils import nets
 from lcs_utils.evaluation import row_claims, rules
@@ -77,7 +78,9 @@ def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
 
 
 def training_sets(
-    found: Sequence[Measured], words: Mapping[str, str] = {}, tolerant: str = "K, one off always allowed"
+    found: Sequence[Measured],
+    words: Mapping[str, str] = MappingProxyType({}),
+    tolerant: str = "K, one off always allowed",
 ) -> str:
     """A table of `training_sets`: K, cells filled, objects elsewhere, and K by the rule that `tolerant`
     names.

@@ -259,7 +259,8 @@ def random_starts(
 ) -> Float[Tensor, "count dim dim"]:
     """W(0) = U U^T / dim, entries of U N(0, scale^2); their absolute values if `positive`: all w_ij(0) > 0.
 
-    Choice: the paper's start is not known to us. The 1 / dim keeps w_pp(0) near scale^2 in every dimension.
+    Choice: normal, for couplings of both signs; `uniform_starts` are the source's. The 1 / dim keeps w_pp(0)
+    near scale^2 in every dimension.
     """
     check_count("count", count, 1)
     check_count("dim", dim, 1)
@@ -268,6 +269,37 @@ def random_starts(
     U = scale * torch.randn(count, dim, dim, generator=generator, dtype=torch.float64)
     U = U.abs() if positive else U
     return U @ U.mT / dim
+
+
+def uniform_starts(
+    count: int, dim: int, generator: torch.Generator, most: float = 0.1
+) -> Float[Tensor, "count dim dim"]:
+    """W(0) = U U^T, entries of U uniform in [0, most]: all couplings positive, as in the code of
+    arXiv 2410.08309 (FFTYYY/ConceptDynamics-code, d6110b2, figure/triple), where `most` is 0.1.
+    """
+    check_count("count", count, 1)
+    check_count("dim", dim, 1)
+    check_number("most", most, 0, 1e6, above=True)
+    check_generator(generator)
+    U = most * torch.rand(count, dim, dim, generator=generator, dtype=torch.float64)
+    return U @ U.mT
+
+
+def stepped_w(
+    W0: Float[Tensor, "*starts dim dim"], a: Float[Tensor, "dim"], step: float, steps: int
+) -> Float[Tensor, "*starts dim dim"]:
+    """W after `steps` steps of dW/dt itself, W <- W + step dW/dt, as the code of arXiv 2410.08309 goes.
+
+    A step of U adds step^2 M W M besides, for dU/dt = M U. Without it W can get negative eigenvalues, which
+    no U U^T has: then it is not a state of the model any more.
+    """
+    check(W0, a, stack=True)
+    check_number("step", step, 0, above=True)
+    W, a = W0.double(), a.double()
+    pair = a[:, None] + a
+    for _ in range(check_count("steps", steps)):
+        W = W + step * (pair * W - (W * a) @ W - 0.5 * pair * (W @ W))
+    return W
 
 
 def check(W: Float[Tensor, "*starts rows columns"], a: Float[Tensor, "dim"], stack: bool = False) -> None:

@@ -30,6 +30,7 @@ from lcs_utils.models.ddpm import noise_levels, steps_at
 # pooled embedding; the others change one thing each.
 ABLATIONS = {
     "word": "the prompt is encoded without the word",
+    "tokens": "the prompt is encoded without the word, but for the pooled embedding, which keeps it",
     "embedding": "the embeddings of its tokens are those of the empty prompt at the same places",
     "attention": "no image place attends to its tokens",
     "pooled": "only the pooled embedding is that of the prompt without the word",
@@ -150,7 +151,9 @@ class PromptDenoiser:
                 for word in reversed(spans):
                     rest = f"{rest[: word.begin]}{rest[word.end :]}"
                 short, short_pooled = self._encoded(" ".join(rest.split()))
-                found[text] = _vector(short if ablate == "word" else embeds, short_pooled)
+                found[text] = _vector(
+                    embeds if ablate == "pooled" else short, pooled if ablate == "tokens" else short_pooled
+                )
         return found
 
     def __call__(
@@ -159,6 +162,17 @@ class PromptDenoiser:
         sigma: Float[Tensor, "batch"],
         cond: Float[Tensor, "batch cond"],
     ) -> Float[Tensor, "batch channels height width"]:
+        return x_t - self.noise(x_t, sigma, cond)
+
+    def noise(
+        self,
+        x_t: Float[Tensor, "batch channels height width"],
+        sigma: Float[Tensor, "batch"],
+        cond: Float[Tensor, "batch cond"],
+    ) -> Float[Tensor, "batch channels height width"]:
+        """sigma eps = x_t - D, what the net itself computes. Where eq. (9) asks for an architecture: an eps
+        that learned nothing does not cancel the x_t in D, and its D looks at its own place.
+        """
         shape = ("batch", *self.latent_shape)
         check_tensor("x_t", x_t, shape, False, "float")
         pooled = self.pipeline.text_encoder_2.config.projection_dim
@@ -181,7 +195,7 @@ class PromptDenoiser:
             encoder_attention_mask=attended,
             added_cond_kwargs={"text_embeds": pooled_embeds.to(kind), "time_ids": size.expand(len(x_t), -1)},
         ).sample
-        return x_t - s * eps.to(x_t.dtype)
+        return s * eps.to(x_t.dtype)
 
 
 def _vector(
@@ -215,13 +229,16 @@ def _spans(prompt: str) -> list[tuple[int, int]]:
 
 
 def dominant(
-    influence: Mapping[str, Float[Tensor, "height width"]], factor: float = 2.0
+    influence: Mapping[str, Float[Tensor, "height width"]],
+    factor: float = 2.0,
+    null: Float[Tensor, "height width"] | float = 0.0,
 ) -> list[list[tuple[str, ...]]]:
     """At each latent pixel, the dominant words, strongest first, or () (Fig. 6, App. G).
 
     Words are ranked by influence. The first m of them are dominant if the weakest of these has at least
-    `factor` times the influence of word m + 1. All words together are not dominant: no word is next. Raises
-    ValueError for fewer than two words and a factor below one.
+    `factor` times the influence of word m + 1. All words together are not dominant: no word is next. Those
+    below `factor` times `null` are left out: the influence of a word that names nothing, since deleting any
+    word moves all later ones. Raises ValueError for fewer than two words and a factor below one.
 
     Choice: of several such m, the one with the largest ratio, the smaller m if two are equal. The paper
     does not say which. By the same rule, words with some influence dominate those with none.
@@ -234,7 +251,7 @@ def dominant(
     # where all words from m on have no influence, no cut: 0/0
     ratio = torch.where(ranked[:-1] > 0, ranked[:-1] / ranked[1:], 0)
     largest, cut = ratio.max(dim=0)
-    many = torch.where(largest >= factor, cut + 1, 0)
+    many = torch.where(largest >= factor, cut + 1, 0).minimum((ranked >= factor * null).sum(0))
     return [
         [tuple(names[k] for k in ranks[:m]) for ranks, m in zip(*line, strict=True)]
         for line in zip(order.movedim(0, -1).tolist(), many.tolist(), strict=True)

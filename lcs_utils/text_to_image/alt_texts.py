@@ -14,8 +14,8 @@ ALT = {
     ),
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
-        "each place by its strongest dominant word, pale where others dominate with it. Of two objects, "
-        "red, yellow and pale purple lie about their objects, and pale cyan over floor and wall; at the "
+        "each place by its strongest dominant word where this is heard more than common words. Of two "
+        "objects, red and yellow lie about their objects, cyan at a few places, and none covers most; at the "
         "highest noise none or night covers nearly all. Brown, of a single object, lies at it there, and "
         "below covers most of the picture."
     ),
@@ -27,13 +27,15 @@ ALT = {
     "word_to_mask": (
         "Above, how well the influence of a word finds its own object's mask, for four ways to take the word "
         "away at three noise levels: trained nets stand far right of one half, and so does the mask of "
-        "the other object; shuffled maps stand at one half. Below, of what a word does inside two objects, "
-        "the share inside its own, by noise level: T1 above T2, both above the dashed line of one half where "
-        "embedding or attention is taken; an untrained net and the pooled embedding on it."
+        "the other object; another picture's stands near it, an untrained net between. Below, of "
+        "what a word does inside two objects, the share inside its own, by noise level: T1 above T2, both "
+        "above the dashed line of one half where embedding or attention is taken; an untrained net and the "
+        "pooled embedding on it."
     ),
     "text_to_image_jacobian": (
         "The side of the square that holds nine tenths of what a place depends on, by noise level, inside "
-        "objects and in the background, for T1, T2 and an untrained net."
+        "objects and in the background, for T1, T2 and an untrained net: T1 and T2 lie below the untrained "
+        "net inside objects and above it in the background."
     ),
     "fig07": (
         "Maps of attention to one word, a row for each prompt, at three noise levels: on the left minus "
@@ -44,7 +46,7 @@ ALT = {
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
         "purple blocks within shapes, colors and styles, paler purple and orange between them, more orange "
         "without the paper's baseline. Below, cosines within kinds minus between by layer: the lines of "
-        "three untrained nets cross that of the model."
+        "three untrained nets and of the prompts' first words cross that of the model."
     ),
     "composite_prompts": (
         "Cosines of composite prompts at a word with the single prompt of that word and with the others, in "
@@ -56,7 +58,7 @@ ALT = {
     "attention_to_mask": (
         "How well attention to a word finds its own object's mask, by part of the net and noise level: "
         "raw attention of the down and up blocks does, and stands far from the other object's mask; in "
-        "the mid block it does not; T2 stands between T1 and one half, shuffled maps at one half."
+        "the mid block it does not; T2 stands between T1 and one half, another picture's mask near it."
     ),
     "prompt_additivity": (
         "Additivity by noise level, for two objects and for an object and a style, of the denoiser and of "

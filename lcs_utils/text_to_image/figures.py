@@ -3,6 +3,7 @@
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -20,6 +21,10 @@ from lcs_utils.text_to_image.prompt_cosines import cosines, layers_of, minus_bas
 from lcs_utils.text_to_image.prompts import Attended, Heard, Prompt
 
 NONE = "#E8E8E8"
+NULL_WORDS = (
+    "Share of places with a dominant word by the paper's rule (with one twice as strong as every common word "
+    "there). Strongest word: that whose map has the largest root mean square (the same of common words)."
+)
 DOTS = {"marker": ".", "ms": 2.2, "mew": 0, "ls": "", "color": "0.2"}  # where others dominate with a word
 PALE = 0.55  # share of white in the color of a word that dominates with others
 Baselined = dict[str, dict[str, dict[str, float]]]
@@ -32,7 +37,7 @@ def plot_words(
     denoiser: PromptDenoiser, prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]
 ) -> Figure:
     """Fig. 6: each prompt's picture, and by noise level the strongest `dominant` word of each place, pale
-    where others dominate with it."""
+    where others dominate with it; none where no word is twice as strong as every common word."""
     columns = len(found[0][1])
     figure, axes = plt.subplots(
         len(prompts), columns + 2, figsize=(1.7 * (columns + 2), 1.85 * len(prompts)), squeeze=False
@@ -46,7 +51,7 @@ def plot_words(
         shades = word_shades(words)
         seen: set[str] = set()
         for ax, moment in zip(row[1:], heard, strict=False):
-            labels = [[_label(of) for of in line] for line in dominant(moment.maps)]
+            labels = [[_label(of) for of in line] for line in dominant(moment.maps, null=moment.null)]
             seen.update(*labels)
             ax.imshow([[shades[label] for label in line] for line in labels])
             dots = [(x, y) for y, line in enumerate(labels) for x, label in enumerate(line) if _shared(label)]
@@ -99,11 +104,41 @@ def words_numbers(
         said[prompt] = {}
         for moment in heard:
             words = list(moment.maps)
-            sets = [tuple(sorted(of, key=words.index)) for line in dominant(moment.maps) for of in line]
+            sets = [
+                tuple(sorted(of, key=words.index))
+                for line in dominant(moment.maps, null=moment.null)
+                for of in line
+            ]
             count = dict.fromkeys([(), *((word,) for word in words)], 0) | Counter(sets)
             shares = {" + ".join(of) or "none": round(n / len(sets), 3) for of, n in count.items()}
             said[prompt][f"{moment.sigma:.3g}"] = shares
     return said
+
+
+def null_words(prompts: Sequence[str], found: Sequence[tuple[torch.Tensor, list[Heard]]]) -> str:
+    """A table of what the null takes from Fig. 6, by prompt and noise level: the share of places with a
+    dominant word by the paper's rule, and beside common words; the largest root mean square of a word's map,
+    and of a common word's.
+    """
+    sigmas = [f"σ = {moment.sigma:.2g}" for moment in found[0][1]]
+    lines = [f"| prompt | of | {' | '.join(sigmas)} |", "|---" * (len(sigmas) + 2) + "|"]
+    for prompt, (_, heard) in zip(prompts, found, strict=True):
+        shares, most = [], []
+        for moment in heard:
+            both = (dominant(moment.maps, null=null) for null in (0.0, moment.null))
+            held = [np.mean([bool(words) for line in of for words in line]) for of in both]
+            shares.append("{:.2f} ({:.2f})".format(*held))
+            most.append("{} ({})".format(*map(_strongest, (moment.maps, moment.common))))
+        lines.append(f"| {prompt} | share of places | {' | '.join(shares)} |")
+        lines.append(f"| | strongest word | {' | '.join(most)} |")
+    lines += ["", NULL_WORDS]
+    return "\n".join(lines)
+
+
+def _strongest(maps: Mapping[str, torch.Tensor]) -> str:
+    """`cyan 1.85`, the word whose map has the largest root mean square; a dash without words."""
+    sizes = {word: float(of.square().mean().sqrt()) for word, of in maps.items()}
+    return "{} {:.2f}".format(*max(sizes.items(), key=lambda one: one[1])) if sizes else "–"
 
 
 def plot_maps(found: Attended, asked: Sequence[Prompt], part: str = "up") -> Figure:
@@ -144,12 +179,12 @@ def part_maps(found: Attended, sigma: float, part: str, baseline: str) -> torch.
 
 
 def plot_cosines(
-    found: Attended, asked: Sequence[Prompt], layered: Mapping[str, Sequence[Mapping]] = {}
+    found: Attended, asked: Sequence[Prompt], layered: Mapping[str, Sequence[Mapping]] = MappingProxyType({})
 ) -> Figure:
     """Fig. 13: cosines between prompts of attention minus each baseline, by part of the net and sigma.
 
-    Below, with `layered` ({net: `kinds.by_layer` of each training}): within kinds minus between, by layer of
-    D(own), M(id), U(p).
+    Below, with `layered` ({net: `kinds.by_layer` of each training}; the second is at the prompts' first
+    words): within kinds minus between, by layer of D(own), M(id), U(p).
     """
     sigmas = sorted({sigma for sigma, _ in found}, reverse=True)
     columns = [(baseline, sigma) for baseline in BASELINES for sigma in sigmas]
@@ -173,13 +208,19 @@ def plot_cosines(
     figure.colorbar(image, ax=axes[: len(PARTS)], shrink=0.6, label="cosine")
     if layered:
         _by_layer(axes[-1], columns, layered)
-        figure.legend(*axes[-1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        figure.legend(
+            *axes[-1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=len(layered)
+        )
     return figure
 
 
 def _by_layer(axes: np.ndarray, columns: Sequence[tuple[str, float]], layered: Mapping) -> None:
     """One panel a column: a line for each training, over the layers in the order of the net."""
-    styles = ({"color": PALETTE["purple"], "marker": "o", "ms": 3.5}, {"color": "0.45", "ls": "--", "lw": 1})
+    styles = (
+        {"color": PALETTE["purple"], "marker": "o", "ms": 3.5},
+        {"color": PALETTE["orange"], "marker": "s", "ms": 3.5},
+        {"color": "0.45", "ls": "--", "lw": 1},
+    )
     drawn = []
     for ax, (baseline, sigma) in zip(axes, columns, strict=True):
         for (net, trainings), style in zip(layered.items(), styles, strict=False):

@@ -2,6 +2,7 @@
 G)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from math import nan
 
 import torch
@@ -10,8 +11,8 @@ from lcs_utils.checks import check_count
 from lcs_utils.text_to_image import standin, truth
 from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.figures import BASELINES, PARTS
-from lcs_utils.text_to_image.prompt_cosines import cosines, layers_of, minus_baseline
-from lcs_utils.text_to_image.prompts import Attended, Prompt, Study, attended
+from lcs_utils.text_to_image.prompt_cosines import cosines, layers_of, minus_baseline, of_singles
+from lcs_utils.text_to_image.prompts import Attended, Prompt, Study, attended, first_words
 from lcs_utils.text_to_image.training import SIZE
 
 DRAWS = 8  # of the samples' noise
@@ -82,32 +83,31 @@ def layers_words(found: Attended, net: ByLayer, untrained: Sequence[ByLayer] = (
     return "\n".join(lines)
 
 
-def _singles(denoiser: PromptDenoiser, study: Study, seed: int) -> Attended:
-    return attended(denoiser, [*study.singles, Prompt("empty", "", "")], study, seed=seed)
-
-
 def of_untrained(study: Study, seed: int, net: int = 0) -> Attended:
     """`prompts.attended` of the single prompts and the empty one, in a net that learned nothing, whose
     weights are drawn from the seed `net`.
     """
-    return _singles(PromptDenoiser(standin.untrained(SIZE, net), study.side, study.side), study, seed)
+    denoiser = PromptDenoiser(standin.untrained(SIZE, net), study.side, study.side)
+    return attended(denoiser, [*study.singles, first_words(study)[-1]], study, seed=seed)
 
 
 def block_rows(net: str, denoiser: PromptDenoiser, study: Study, draws: int = DRAWS) -> list[truth.Row]:
     """The mid block's mean cosine within kinds minus between kinds, by baseline and noise level, over draws
     of the samples' noise (Figs. 7, 13, App. G). Were kinds given to prompts at random, 0 is expected.
+    The control `truth.FIRST` is the same at the prompts' first words.
     """
     check_count("draws", draws, 2)
-    values: dict[tuple[float, str], list[float]] = {}
+    values: dict[tuple[float, str, str], list[float]] = {}
+    number = len(study.singles)
     for draw in range(draws):
-        found = _singles(denoiser, study, 1000 * draw)
-        for sigma in sorted({sigma for sigma, _ in found}):
-            for baseline in BASELINES:
-                within, between = within_and_between(found, study.singles, sigma, "mid", baseline)
-                values.setdefault((sigma, baseline), []).append(within - between)
+        both = attended(denoiser, [*study.singles, *first_words(study)], study, seed=1000 * draw)
+        found = {"": of_singles(both, study), truth.FIRST: {key: of[number:] for key, of in both.items()}}
+        for sigma, baseline, control in product(sorted({sigma for sigma, _ in both}), BASELINES, found):
+            within, between = within_and_between(found[control], study.singles, sigma, "mid", baseline)
+            values.setdefault((sigma, baseline, control), []).append(within - between)
     return [
-        truth.mean_row(net, "kinds", _case(baseline), "", sigma, of)
-        for (sigma, baseline), of in values.items()
+        truth.mean_row(net, "kinds", _case(baseline), control, sigma, of)
+        for (sigma, baseline, control), of in values.items()
     ]
 
 
@@ -115,18 +115,20 @@ def _case(baseline: str) -> str:
     return f"{baseline}: within minus between, mid block"
 
 
-def stored_blocks(rows: Sequence[truth.Row], net: str) -> dict[tuple[str, float], truth.Row]:
-    """{(baseline, sigma): row} of a net's `block_rows` among stored rows, high noise first. Raises ValueError
-    if there are none.
+def stored_blocks(
+    rows: Sequence[truth.Row], net: str, control: str = ""
+) -> dict[tuple[str, float], truth.Row]:
+    """{(baseline, sigma): row} of a net's `block_rows` among stored rows, or of their control, high noise
+    first. Raises ValueError if there are none.
     """
     found = {
         (baseline, row.sigma): row
         for baseline in BASELINES
         for row in sorted(rows, key=lambda row: -row.sigma)
-        if (row.net, row.measure, row.case) == (net, "kinds", _case(baseline))
+        if (row.net, row.measure, row.case, row.control) == (net, "kinds", _case(baseline), control)
     }
     if not found:
-        raise ValueError(f"no rows of kinds of {net}: `{truth.COMMAND}`")
+        raise ValueError(f"no rows of kinds of {net}{', ' * bool(control)}{control}: `{truth.COMMAND}`")
     return found
 
 

@@ -38,7 +38,7 @@ BARE = "\n(in brackets: before any training)"
 
 class Looked(NamedTuple):
     """eq. (9) of some targets at one noise level, the sides of their 90 % squares in latents, and the sides
-    at the same state in a net that learned nothing (none if it was not asked).
+    at the same state of what a net that learned nothing computes, its `noise` (none if it was not asked).
     """
 
     sigma: float
@@ -70,12 +70,18 @@ def checkpointed(unet: Any) -> Iterator[None]:
 
 
 def influence(
-    denoiser: PromptDenoiser, x_t: Tensor, sigma: float, text: str, targets: Sequence[tuple[int, int]]
+    denoiser: PromptDenoiser,
+    x_t: Tensor,
+    sigma: float,
+    text: str,
+    targets: Sequence[tuple[int, int]],
+    of_noise: bool = False,
 ) -> Float[Tensor, "targets height width"]:
-    """eq. (9) of a prompt's denoiser, one target at a time, in single precision around a net of any."""
-    cond = denoiser.condition(text)
+    """eq. (9) of a prompt's denoiser, or of its `noise`, one target at a time, in single precision around a
+    net of any."""
+    cond, net = denoiser.condition(text), denoiser.noise if of_noise else denoiser
     with checkpointed(denoiser.pipeline.unet):
-        found = locality.pixel_influence(denoiser, x_t.float(), sigma, cond, targets, chunk=1)
+        found = locality.pixel_influence(net, x_t.float(), sigma, cond, targets, chunk=1)
     return found.cpu()
 
 
@@ -98,7 +104,7 @@ def looks(
         if moment.step not in study.at:
             continue
         nets = [denoiser] if untrained is None else [denoiser, untrained]
-        maps = [influence(net, x, moment.sigma, text, targets) for net in nets]
+        maps = [influence(net, x, moment.sigma, text, targets, net is untrained) for net in nets]
         sides = [locality.locality_window(of, targets, SHARE).tolist() for of in maps]
         found.append(Looked(moment.sigma, maps[0], sides[0], sides[1] if untrained else []))
     return x, found

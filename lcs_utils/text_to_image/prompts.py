@@ -19,7 +19,7 @@ from lcs_utils.text_to_image.adapter import PromptDenoiser
 from lcs_utils.text_to_image.attention import PARTS, attention_maps
 from lcs_utils.text_to_image.loading import SDXL, SDXL_REVISION, check_parts, load_sdxl
 
-# Choice: words that Fig. 6 skips. The paper's own list is `common words like "a", "the", etc.`
+# Choice: words that Fig. 6 skips, here its null. The paper's own list is `common words like "a", "the", etc.`
 COMMON = ("a", "an", "and", "the", "with", "in", "on", "at", "as", "of")
 FOLDER = paths.CHECKPOINTS / "text_to_image"
 
@@ -170,7 +170,7 @@ def sampling(
     untold[tokens * width : tokens * (width + 1)] = 1  # attended to, as the pipeline's zeros are
     generator = torch.Generator().manual_seed(seed)
     start = torch.randn(number, *denoiser.latent_shape, generator=generator).to(told)
-    x = start * (sigmas[0] ** 2 + 1) ** 0.5 if sigmas[0] < 20 else start * sigmas[0]
+    x = start * float(schedule.init_noise_sigma)
 
     def guided(x_t, sigma, cond):
         known = denoiser(x_t, sigma, cond)
@@ -186,28 +186,36 @@ def sampling(
 
 
 class Heard(NamedTuple):
-    """eq. (10) of a prompt's words at one noise level: {word: map}."""
+    """eq. (10) of a prompt's words at one noise level: {word: map}, and {common word: map}, their null."""
 
     sigma: float
     maps: dict[str, Float[Tensor, "height width"]]
+    common: dict[str, Float[Tensor, "height width"]]
+
+    @property
+    def null(self) -> Float[Tensor, "height width"] | float:
+        """At each place the strongest common word's influence; 0 for a prompt without one."""
+        return torch.stack(list(self.common.values())).amax(0) if self.common else 0.0
 
 
 def words_heard(
     denoiser: PromptDenoiser, text: str, at: Sequence[int], steps: int, guidance: float, seed: int
 ) -> tuple[Float[Tensor, "channels height width"], list[Heard]]:
-    """A sample's latents, and eq. (10) of its prompt's words before the steps `at` (from 1), without the
-    words in COMMON (Fig. 6).
+    """A sample's latents, and eq. (10) of its prompt's words before the steps `at` (from 1), those in COMMON
+    apart (Fig. 6).
 
     Choice: guidance draws the sample, but eq. (10) is of the net without it; the paper does not say.
     """
-    words = list(dict.fromkeys(w.text for w in denoiser.words(text) if w.text.lower() not in COMMON))
-    cond, without = denoiser.condition(text), denoiser.without_words(text, words)
+    cond, without = denoiser.condition(text), denoiser.without_words(text)
     found, x = [], None
     for moment in sampling(denoiser, text, steps, guidance, 1, seed):
         x = moment.x_t[0]
         if moment.step in check_counts("at", at, 1, steps, 1):
             maps = locality.condition_influence(denoiser, x, moment.sigma, cond, without, chunk=4)
-            found.append(Heard(moment.sigma, dict(zip(words, maps.float().cpu(), strict=True))))
+            parts: tuple[dict, dict] = {}, {}
+            for word, one in zip(without, maps.float().cpu(), strict=True):
+                parts[word.lower() in COMMON][word] = one
+            found.append(Heard(moment.sigma, *parts))
     return x, found
 
 
@@ -268,3 +276,9 @@ def looked_at(
 def asked(study: Study) -> list[Prompt]:
     """All prompts whose attention Figs. 7 and 13 show: singles, composites, last the empty one."""
     return [*study.singles, *(prompt for prompt, _ in study.composites), Prompt("empty", "", "")]
+
+
+def first_words(study: Study) -> list[Prompt]:
+    """The single prompts at their first word, mostly "a", which is of no kind, last the empty one: the null
+    of blocks of kinds. What is alike there comes from the other words, the pooled embedding, the picture."""
+    return [*(prompt._replace(word=prompt.text.split()[0]) for prompt in study.singles), asked(study)[-1]]

@@ -20,7 +20,10 @@ from lcs_utils.text_to_image.scoring import SIGMAS
 from lcs_utils.text_to_image.truth import Row
 
 NETS = {"t1": "told all objects (T1)", "t2": "told one object (T2)", "untrained": "untrained"}
-CONTROLS = {"other object": "T1, the other object's mask", "shuffled": "T1, shuffled maps"}
+CONTROLS = {
+    "other object": "T1, the other object's mask",
+    "another picture": "T1, another picture's mask",
+}
 KINDS = tuple(success.KINDS)
 WHATS = ("objects right", "colors right", "shapes right", "number right", "style right")
 ADDED = {  # which two conditions, and where they are added
@@ -30,6 +33,7 @@ ADDED = {  # which two conditions, and where they are added
 }
 SIDES = {f"eq. (9), {where}": where for where in ("objects", "background")}
 ABLATED = {f"eq. (10), {name}": name for name in ABLATIONS}
+OF_ALL = {case: name for case, name in ABLATED.items() if name != "tokens"}  # T2's weights are not kept
 ATTENDED = {
     f"attention {part}, {kind}": f"{part}, {kind}"
     for part in ("down", "mid", "up", "all")
@@ -113,11 +117,14 @@ def success_words(rows: Sequence[Row], guidance: float = 4.0) -> str:
 
 
 def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) -> str:
-    """A table of AUCs at one noise level: T1, the other object, another caption, untrained."""
-    columns = [("t1", control) for control in ("", "other object", "shuffled", "wrong caption")]
-    columns.append(("untrained", ""))
+    """A table of AUCs at one noise level: T1, its controls as far as they are stored, untrained."""
+    controls = ("", "other object", "another picture", "wrong caption", "common word", "shuffled")
+    columns = [("t1", control) for control in controls]
+    columns += [("untrained", control) for control in ("", "another picture")]
+    heads = ("map", "T1", "other object's mask", "another picture's mask", "another caption", '"and"')
     lines = [f"AUC at σ = {sigma:g}, interval over scenes.", ""]
-    lines += ["| map | T1 | other object's mask | shuffled | another caption | untrained |", "|---" * 6 + "|"]
+    heads += ("shuffled", "untrained", "untrained, another picture's mask")
+    lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for case, label in cases.items():
         found = [one(rows, net, "AUC", case, control, sigma=sigma) for net, control in columns]
         lines.append(f"| {label} | " + " | ".join(_told(row) if row else "–" for row in found) + " |")
@@ -125,16 +132,16 @@ def auc_words(rows: Sequence[Row], cases: dict[str, str], sigma: float = 2.0) ->
 
 
 def check_controls(rows: Sequence[Row], cases: dict[str, str]) -> str:
-    """Assert that shuffled maps are at chance: 0.5 is near their interval (of many, a few miss it). Returns
-    it in words.
+    """Assert that shuffled maps are at chance, as they are by construction (this checks the AUC, not a net):
+    0.5 is near their interval (of many, a few miss it). Returns it in words.
     """
     found = [r for r in rows if r.measure == "AUC" and r.case in cases and r.control == "shuffled"]
     assert found, "no controls are stored"
     assert all(r.low - 0.05 < 0.5 < r.high + 0.05 for r in found), found
     held = sum(r.low <= 0.5 <= r.high for r in found)
     return (
-        f"shuffled maps know nothing: one half is inside the interval of their AUC for {held} of "
-        f"{len(found)}, at most .05 outside it for the others, which share their shuffles"
+        f"shuffled maps know nothing, by construction: one half is inside the interval of their AUC for "
+        f"{held} of {len(found)}, at most .05 outside it for the others, which share their shuffles"
     )
 
 
@@ -181,9 +188,11 @@ def cosine_words(said: dict, prompts: int) -> str:
 
 def block_words(rows: Sequence[Row], net: str = "t1") -> str:
     """Table of the mid block's difference of kinds over draws (`kinds.block_rows`), of a net and an untrained
-    one, by baseline and noise level, each with its interval, and what share is there before training.
+    one, by baseline and noise level, each with its interval, beside the same at the prompts' first words, and
+    what share is there before training.
     """
     own, bare = (kinds.stored_blocks(rows, name) for name in (net, "untrained"))
+    first = kinds.stored_blocks(rows, net, truth.FIRST)
     shares = kinds.before_training(rows, net)
     sigmas, draws = list(dict.fromkeys(sigma for _, sigma in own)), next(iter(own.values())).n
     few = " (intervals of so few are too narrow)" if draws < truth.ENOUGH else ""
@@ -193,6 +202,7 @@ def block_words(rows: Sequence[Row], net: str = "t1") -> str:
     for baseline in dict.fromkeys(baseline for baseline, _ in own):
         cells = {
             "model": [_told(own[baseline, sigma]) for sigma in sigmas],
+            "model, at the prompts' first words": [_told(first[baseline, sigma]) for sigma in sigmas],
             "untrained": [_told(bare[baseline, sigma]) for sigma in sigmas],
             "untrained, as a share": [
                 f"{shares[baseline, sigma]:.0%}".replace("nan%", "–") for sigma in sigmas
@@ -221,7 +231,7 @@ def by_noise_words(rows: Sequence[Row], measure: str, cases: dict[str, str], con
             for sigma in SIGMAS:
                 own = one(rows, net, measure, case, sigma=sigma)
                 null = one(rows, net, measure, case, control, sigma=sigma) if control else None
-                cells.append(_told(own) + (f" ({null.value:.2f})" if null else ""))
+                cells.append((_told(own) if own else "–") + (f" ({null.value:.2f})" if null else ""))
             lines.append(f"| {label} | {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -154,5 +154,5 @@ def plot_words_at_objects(
     figure = plt.figure(figsize=(9.8, 0.52 * len(cases) + 5.3))
     above, below = figure.subfigures(2, 1, height_ratios=(0.52 * len(cases) + 2.0, 3.3))
     plot_rows(rows, cases, nets, controls, sigmas, above, ncols=3)
-    plot_by_noise(rows, "own part", cases, nets, sigmas, "own part", 0.5, figure=below)
+    plot_by_noise(rows, "own part", cases, nets, sigmas, "own part\n(share per place)", 0.5, figure=below)
     return figure

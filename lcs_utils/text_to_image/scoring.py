@@ -19,6 +19,7 @@ from lcs_utils.text_to_image.captions import Scene, caption, held_out
 from lcs_utils.text_to_image.data import encode, in_style, masks, renders
 
 SIGMAS = (1.0, 2.0, 4.0)
+COMMON = "and"  # in the caption of every two objects, and of neither: what deleting any word does
 
 
 class Case(NamedTuple):
@@ -58,28 +59,32 @@ def scores(
     found: Sequence[tuple[Case, dict[str, np.ndarray]]], measure: str, seed: int = 0
 ) -> dict[str, list[float]]:
     """{control: one score per scene} of maps of each scene's four words: "" against the word's own object,
-    "other object" against the other, "shuffled" with the map's places permuted."""
+    "other object" against the other, "another picture" against an object of the next scene (where objects
+    tend to be), "shuffled" with the map's places permuted (an AUC of one half by construction)."""
     score, random, kept = truth.MEASURES[measure], np.random.default_rng(seed), defaultdict(list)
-    for case, maps in found:
+    for (case, maps), (following, _) in zip(found, [*found[1:], found[0]], strict=True):
         of = defaultdict(list)
         for k, pair in enumerate(case.scene.pairs):
             for word in pair:
                 of[""].append(score(maps[word], case.masks[k]))
                 of["other object"].append(score(maps[word], case.masks[1 - k]))
+                of["another picture"].append(score(maps[word], following.masks[k]))
                 of["shuffled"].append(score(truth.shuffled(maps[word], random), case.masks[k]))
         for control, values in of.items():
             kept[control].append(float(np.mean(values)))
     return kept
 
 
-def own_parts(found: Sequence[tuple[Case, dict[str, np.ndarray]]]) -> list[float]:
-    """Per scene, of its words' influence inside the two masks, the share inside the word's own (conditional
-    locality, Def. 2; one half: a word acts at its own object no more than at the other)."""
+def own_parts(found: Sequence[tuple[Case, dict[str, np.ndarray]]], common: bool = False) -> list[float]:
+    """Per scene, of its words' influence per place inside the two objects (means over each), the share inside
+    the word's own (conditional locality, Def. 2; one half: a word acts at its own object no more than at the
+    other). If `common`, of the word's and COMMON's inside the word's own object, the share that is the
+    word's: one half is no more than deleting a word does that names nothing."""
     kept = []
     for case, maps in found:
         both = [
-            [maps[word][mask].mean() for mask in (case.masks[k], case.masks[1 - k])]
-            for k, pair in enumerate(case.scene.pairs)
+            [maps[word][own].mean(), maps[COMMON][own].mean() if common else maps[word][other].mean()]
+            for pair, own, other in zip(case.scene.pairs, case.masks, case.masks[::-1], strict=True)
             for word in pair
         ]
         kept.append(float(np.mean([own / (own + other) if own + other else 0.5 for own, other in both])))
@@ -94,8 +99,8 @@ class Told(NamedTuple):
 
 
 def told(denoiser: PromptDenoiser, scene: Scene, ablate: str) -> Told:
-    """The conditions of eq. (10) for the colors and shapes of a scene's caption."""
-    prompt, words = caption(scene), [word for pair in scene.pairs for word in pair]
+    """The conditions of eq. (10) for the colors and shapes of a scene's caption, and for COMMON."""
+    prompt, words = caption(scene), [word for pair in scene.pairs for word in pair] + [COMMON]
     return Told(denoiser.condition(prompt), denoiser.without_words(prompt, words, ablate))
 
 
@@ -136,9 +141,10 @@ def word_attention(
 def locality_rows(
     net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
 ) -> Iterator[truth.Row]:
-    """Word-to-mask scores of eq. (10), four ablations, with their controls (Fig. 6).
+    """Word-to-mask scores of eq. (10) by ablation, with their controls (Fig. 6).
 
-    "wrong caption" takes another scene's caption: its words' maps against the masks of this one.
+    "wrong caption" takes another scene's caption: its words' maps against the masks of this one. "common
+    word" takes COMMON away, which names neither object: its map against both masks.
     """
     for ablate in ABLATIONS:
         asked = [told(denoiser, case.scene, ablate) for case in chosen]
@@ -150,15 +156,18 @@ def locality_rows(
             for measure in truth.MEASURES:
                 for control, values in scores(list(zip(chosen, maps, strict=True)), measure, seed).items():
                     yield truth.mean_row(net, measure, f"eq. (10), {ablate}", control, sigma, values)
-            heard = own_parts(list(zip(chosen, maps, strict=True)))
-            yield truth.mean_row(net, "own part", f"eq. (10), {ablate}", "", sigma, heard)
-            wrong = []
+            for control in ("", "common word"):
+                heard = own_parts(list(zip(chosen, maps, strict=True)), bool(control))
+                yield truth.mean_row(net, "own part", f"eq. (10), {ablate}", control, sigma, heard)
+            wrong, common = [], []
             for i, case in enumerate(chosen):
+                common.append(np.mean([truth.auc(maps[i][COMMON], mask) for mask in case.masks]))
                 k = (i + 1) % len(chosen)
                 other = influence(denoiser, case, asked[k], sigma, seed + i)
                 pairs = zip(chosen[k].scene.pairs, case.masks, strict=True)
                 wrong.append(np.mean([truth.auc(other[word], mask) for pair, mask in pairs for word in pair]))
-            yield truth.mean_row(net, "AUC", f"eq. (10), {ablate}", "wrong caption", sigma, wrong)
+            for control, values in (("wrong caption", wrong), ("common word", common)):
+                yield truth.mean_row(net, "AUC", f"eq. (10), {ablate}", control, sigma, values)
 
 
 def attention_rows(

@@ -97,17 +97,19 @@ def own_share_rows(
 
 
 def jacobian_rows(
-    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0
+    net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0, of_noise: bool = False
 ) -> Iterator[truth.Row]:
-    """The full Jacobian of D at noised renders (eq. (9)): the side in latents of the square with 90 % of a
-    place's energy, inside objects and outside; and the AUC of an object's places for its own mask."""
+    """The full Jacobian of D, or of the `noise` that it takes away, at noised renders (eq. (9)): the side in
+    latents of the square with 90 % of a place's energy, inside objects and outside; and the AUC of an
+    object's places for its own mask."""
     height, width = denoiser.latent_shape[1:]
     targets = [(row, column) for row in range(height) for column in range(width)]
     for sigma in SIGMAS:
         sides, maps = defaultdict(list), []
         for i, case in enumerate(chosen):
             x_t, cond = noised(case, sigma, seed + i), denoiser.condition(caption(case.scene))
-            influence = locality.pixel_influence(denoiser, x_t, sigma, cond, targets)
+            asked = denoiser.noise if of_noise else denoiser
+            influence = locality.pixel_influence(asked, x_t, sigma, cond, targets)
             side = locality.locality_window(influence, targets).numpy().reshape(height, width)
             objects = case.masks.any(0)
             sides["objects"].append(float(side[objects].mean()))

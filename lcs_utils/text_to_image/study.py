@@ -43,7 +43,7 @@ def rows_of(net: str, pipeline, number: int, pictures: int) -> list[truth.Row]:
     return [
         *scoring.locality_rows(net, denoiser, plain),
         *scoring.attention_rows(net, denoiser, plain),
-        *structure.jacobian_rows(net, denoiser, plain[:JACOBIANS]),
+        *structure.jacobian_rows(net, denoiser, plain[:JACOBIANS], of_noise=net == UNTRAINED),
         *structure.additivity_rows(net, denoiser, plain, "two objects"),
         *structure.additivity_rows(net, denoiser, styles, "object and style"),
         *structure.own_share_rows(net, denoiser, plain, "two objects"),

@@ -16,6 +16,7 @@ from lcs_utils.stats import interval
 
 ENOUGH = 10  # values from which on a bootstrap interval is told without a warning
 PATH = paths.COUNTS / "text_to_image.csv"
+FIRST = "first word"  # control of `kinds`: the same prompts, at a word that is of no kind
 COMMAND = "python -m lcs_utils.text_to_image.study"
 
 

@@ -1,7 +1,7 @@
 """Swing-by in linear models (Yang et al., ICLR 2025, arXiv 2410.08309), as notebook 11 shows it.
 
 Errors are in units of ||x_b||^2, times in those of the flow; float64, no nets. The equations are in
-`lcs_utils.swing_by`. Rates are the source's a_p, or a_p^2, which a rerun of its figures shows.
+`lcs_utils.swing_by`. Rates are the source's a_p, or a_p^2, which the code of its figures steps W with.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,7 @@ from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by import curves
 
 SETS = {"A": (1.0, 2.0), "B": (1.0, 1.5, 2.2), "C": (1.0, 1.5, 2.2, 2.7), "D": (0.7, 1.7, 3.0)}  # signals mu
-# Choice: of up to four concepts; what we know of the source names none for sets B to D
-DIVERSITIES = (0.05, 0.05, 0.05, 0.5)
+DIVERSITY = 0.05  # of every concept, as the source's code has it for C and D (figure/triple)
 ONE, TWO, TWO_SQUARED = "one layer, $a$", "two layers, $a$", "two layers, $a^2$"
 HUES = {ONE: "blue", TWO: "orange", TWO_SQUARED: "green"}
 RATES = {"a": 1, "a^2": 2}
@@ -173,11 +172,13 @@ SCALE = 0.1  # of U at the start: w_pp(0) is near its square
 def order_in_sgd(
     sigmas: Sequence[float], seed: int, signals: tuple[float, ...] = SETS["A"], starts: int = 10
 ) -> dict[float, Float[Tensor, "starts 2"]]:
-    """When each of two concepts is half learned in the source's setting, by diversity sigma_1 of the first.
+    """When each of two concepts is half learned by SGD, by diversity sigma_1 of the first.
 
-    Two layers W = U U^T in 64 dimensions, U at random; SGD in batches of 128 of 5,000 samples per cluster, at
-    rate 0.1 for at most 40 epochs (arXiv 2410.08309). Times are the flow's: a step of L at rate r is 2 r.
-    Choice: the source's start is not known to us; U is normal, of size SCALE, as in `random_starts`.
+    Two layers W = U U^T in 64 dimensions, U normal, of size SCALE. Sizes and optimizer are the source's
+    (arXiv 2410.08309): batches of 128 of 5,000 samples per cluster, rate 0.1, at most 40 epochs. The nets of
+    its code are not: two layers of their own, with biases; an error that is a mean over the 64 outputs; one
+    more cluster, at the origin; and what it calls sigma is a variance. Ours is a standard deviation.
+    Times are the flow's: a step of L at rate r is 2 r.
     """
     found = {sigma: torch.zeros(starts, 2, dtype=torch.float64) for sigma in sigmas}
     for sigma in sigmas:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
-from scipy.stats import hypergeom
+from scipy.stats import binom, hypergeom
 from torch import Tensor
 
 from lcs_utils import plotting, store
@@ -128,11 +128,14 @@ def flat_p(steps: int, runs: int = 40_000) -> Float[Tensor, "shares runs"]:
 
 
 class Falls(NamedTuple):
-    """Of all runs, at one label and in one concept alone: those that fall; those that surely fall."""
+    """Of all runs, at one label and in one concept alone: those that fall; those that surely fall; the chance
+    that of as many flat runs so many fall or more, at the share right where most do.
+    """
 
     runs: int
     falls: int
     sure: int
+    chance: float
 
 
 class ConceptFalls(NamedTuple):
@@ -149,6 +152,7 @@ def concept_falls(found: Study) -> ConceptFalls:
     as far that both concepts and all runs together leave a chance of 5 %.
     """
     null, steps, of = flat_p(len(found.steps)), len(found.steps), {}
+    flat = float(_falls(null, steps).double().mean(1).max())
     for concept in CONCEPTS:
         p = least_p(getattr(found, concept).transpose(1, 2).flatten(0, 1))  # [runs labels]
         lower = torch.stack([torch.searchsorted(row, p, right=True) for row in null])
@@ -156,9 +160,15 @@ def concept_falls(found: Study) -> ConceptFalls:
         sure = (chance * len(CONCEPTS) * len(p) < SURE).sum(0)
         falls = _falls(p, steps).sum(0)
         of[concept] = {
-            label: Falls(len(p), int(falls[k]), int(sure[k])) for k, label in enumerate(found.labels)
+            label: Falls(len(p), fell, int(sure[k]), float(binom.sf(fell - 1, len(p), flat)))
+            for k, (label, fell) in enumerate(zip(found.labels, falls.tolist(), strict=True))
         }
-    return ConceptFalls(of, float(_falls(null, steps).double().mean(1).max()) * len(p))
+    return ConceptFalls(of, flat * len(p))
+
+
+def said_falls(at: Falls) -> str:
+    """`6 (2), 0.014`: runs that fall, those that surely do, and the chance that as many flat ones fall."""
+    return f"{at.falls} ({at.sure}), {at.chance:.2g}"
 
 
 def study() -> Study:

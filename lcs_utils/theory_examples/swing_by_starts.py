@@ -16,15 +16,16 @@ from lcs_utils import plotting
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by.curves import count_descents, rise
-from lcs_utils.theory_examples.swing_by import DIVERSITIES, RATES, SETS
+from lcs_utils.theory_examples.swing_by import DIVERSITY, RATES, SETS
 
 # U normal; |U|, whose couplings are positive and larger: shrunk to the normal size, and as they are
 KINDS = ("normal", "small positive", "positive")
 FALL = 1e-3
+STAYS = 0.01  # an error above it at the end: below what any set has with its weakest concept not learned
 
 
 class Count(NamedTuple):
-    """Numbers of starts: errors that ever rise, that fall 1, 2, 3, 4 times, that end above 0.05."""
+    """Numbers of starts: errors that ever rise, that fall 1, 2, 3, 4 times, that end above STAYS."""
 
     rising: int
     descents: list[int]
@@ -40,7 +41,7 @@ class Starts(NamedTuple):
 
 def _count(curves: Float[Tensor, "starts times"]) -> Count:
     falls = Counter(count_descents(curve, FALL) for curve in curves)
-    rising, stays = (rise(curves) > FALL).sum(), (curves[:, -1] > 0.05).sum()
+    rising, stays = (rise(curves) > FALL).sum(), (curves[:, -1] > STAYS).sum()
     return Count(int(rising), [falls[k] for k in (1, 2, 3, 4)], int(stays))
 
 
@@ -63,7 +64,7 @@ def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
     counts, triples = {}, []
     for name, rate in progress([(name, rate) for name in SETS for rate in RATES], "settings"):
         mu, power = SETS[name], RATES[rate]
-        sim = sb.Sim(mu, (0.05,) * len(mu), dim)
+        sim = sb.Sim(mu, (DIVERSITY,) * len(mu), dim)
         slowest = float(sim.rates[: len(mu)].min()) ** power
         times = torch.linspace(0, 6 / slowest, 400, dtype=torch.float64)
         flow = sb.two_layer_flow(torch.cat(kinds), sim.rates**power, times)
@@ -77,9 +78,11 @@ def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
 
 
 def few_dimensions(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
-    """Positive starts of the source's signals, sets B to D (arXiv 2410.08309), in d = s dimensions.
+    """Starts of the source's signals, sets B to D, in as many dimensions as concepts (arXiv 2410.08309).
 
-    Choice: d = s and DIVERSITIES are ours; what we know of the source names neither for these sets.
+    Diversities and starts (`closed_form.uniform_starts`) are those of its code for C and D
+    (FFTYYY/ConceptDynamics-code, d6110b2, figure/triple/multiple.py, fail.py); its triple.py has B otherwise,
+    as (1, 1.7, 2.25) with diversities 0.5, 0.25, 0.25.
     """
     moments = torch.cat([torch.zeros(1), torch.logspace(-4, 0, 250)]).double()
     found = {}
@@ -87,12 +90,43 @@ def few_dimensions(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]
         [(name, rate) for name in "BCD" for rate in RATES], "as many dimensions as concepts"
     ):
         mu, power = SETS[name], RATES[rate]
-        sim = sb.Sim(mu, DIVERSITIES[: len(mu)], len(mu))
-        begin = sb.random_starts(starts, len(mu), 0.1, torch.Generator().manual_seed(seed), True)
+        sim = sb.Sim(mu, (DIVERSITY,) * len(mu), len(mu))
+        begin = sb.uniform_starts(starts, len(mu), torch.Generator().manual_seed(seed))
         times = moments * 12 / float(sim.rates.min()) ** power
         flow = sb.two_layer_flow(begin, sim.rates**power, times)
         found[name, rate] = _count(sb.ood_loss(torch.stack([W @ sim.target for W in flow], 1), sim.target))
     return found
+
+
+class Stays(NamedTuple):
+    """Of `starts` starts of set D at the rates a^2: in how many W gets a negative eigenvalue by steps of its
+    own, in how many of these it grows beyond all numbers, the least w_11 of the others, and in how many the
+    error ends above STAYS by such steps and by the flow from the same starts for as long.
+    """
+
+    starts: int
+    negative: int
+    endless: int
+    least: float
+    stepped: int
+    flow: int
+
+
+def does_it_stay(seed: int, starts: int = 100, step: float = 0.01, steps: int = 10_000) -> Stays:
+    """Set D as the source's code runs it (fail.py, see `few_dimensions`): W itself is stepped, 10,000 times
+    0.01 (`closed_form.stepped_w`). Beside it the flow of W = U U^T.
+    """
+    sim = sb.Sim(SETS["D"], (DIVERSITY,) * 3, 3)
+    begin = sb.uniform_starts(starts, 3, torch.Generator().manual_seed(seed))
+    W = sb.stepped_w(begin, sim.rates**2, step, steps)
+    (flow,) = sb.two_layer_flow(begin, sim.rates**2, torch.tensor([step * steps], dtype=torch.float64))
+    finite = W.isfinite().all(-1).all(-1)
+    stay, stay_in_flow = (
+        int((sb.ood_loss(of @ sim.target, sim.target) > STAYS).sum()) for of in (W[finite], flow)
+    )
+    negative, endless = torch.linalg.eigvalsh(W[finite]).amin(-1) < 0, int((~finite).sum())
+    least = float(W[finite][:, 0, 0].min())
+    return Stays(starts, int(negative.sum()) + endless, endless, least, stay + endless, stay_in_flow)
 
 
 def plot_starts(found: Starts) -> Figure:
