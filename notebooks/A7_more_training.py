@@ -41,6 +41,10 @@ found = {
     )
     for name, words in SIZES.items()
 }
+muon, heard = read_rows(rows_path("medium")), net_locality.read("medium")
+found[more_training.AGAIN] = more_training.along_training(
+    muon, "exp1_seed1", "medium", seed=seed, heard=heard
+)
 
 # %% [markdown]
 # ## Against the training images seen
@@ -99,7 +103,7 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # where Adam does not? Which composes farther (above)?
 
 # %%
-large, muon = (read_rows(rows_path(name)) for name in ("small", "medium"))
+large = read_rows(rows_path("small"))
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low\nnoise apart", "exp1/stochastic": "Exp. 1,\nSDE"}
 by_muon = {"exp1": "Exp. 1\nby Muon", "exp1/stochastic": "Exp. 1, Muon\nand SDE"}
 by_muon |= {"exp2/stochastic": "Exp. 2, Muon\nand SDE", "exp3_r2/stochastic": "Exp. 3, Muon\nand SDE"}

@@ -28,6 +28,7 @@ from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval, as_dicts, interval
 
 SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"], "64 px by Muon": PALETTE["purple"]}
+AGAIN = "64 px by Muon, seed 1"  # drawn as its first training, dashed
 SEEN = 3  # the most objects in training, so nothing is extrapolated
 
 
@@ -119,7 +120,11 @@ def _share(of: Interval | None) -> str:
     return f"{of.value:.2f}" if of else "–"
 
 
-def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -> None:
+def _shade(size: str) -> str:
+    return SHADES["64 px by Muon" if size == AGAIN else size]
+
+
+def _line(axes: Axes, of: Mapping[int, Interval], size: str, label: str = "") -> None:
     if not of:
         return
     value, low, high = zip(*of.values())
@@ -129,8 +134,9 @@ def _line(axes: Axes, of: Mapping[int, Interval], color: str, label: str = "") -
         [[v - a for v, a in zip(value, low)], [b - v for v, b in zip(value, high)]],
         marker="o",
         ms=4.5,
-        color=color,
+        color=_shade(size),
         label=label,
+        **({"ls": "--", "mfc": "white"} if size == AGAIN else {}),
         capsize=2,
         lw=1.6,
     )
@@ -145,20 +151,20 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     figure, panels = plt.subplots(2, len(LOOKED) + 1, figsize=(9.6, 5.6))
     (*placed, largest), (drawn, looks, clean, local) = panels
     for size, stages in found.items():
-        color = SHADES[size]
+        color = _shade(size)
         for axes, k in zip(placed, LOOKED, strict=True):
             there = {images: of.at[k].placed for images, of in stages.items()}
-            _line(axes, {images: at.own for images, at in there.items()}, color, size)
+            _line(axes, {images: at.own for images, at in there.items()}, size, size)
             null = {images: at.null.value for images, at in there.items() if at.null}
             axes.plot(list(null), list(null.values()), "o:", ms=3, mfc="white", color=color, lw=1.3)
         at_seen = {images: of.at[SEEN] for images, of in stages.items()}
-        _line(drawn, {images: at.drawn for images, at in at_seen.items()}, color)
-        _line(looks, {images: at.looks for images, at in at_seen.items()}, color)
-        _line(clean, {images: of.clean for images, of in stages.items() if of.clean}, color)
-        _line(local, {images: of.local for images, of in stages.items() if of.local}, color)
+        _line(drawn, {images: at.drawn for images, at in at_seen.items()}, size)
+        _line(looks, {images: at.looks for images, at in at_seen.items()}, size)
+        _line(clean, {images: of.clean for images, of in stages.items() if of.clean}, size)
+        _line(local, {images: of.local for images, of in stages.items() if of.local}, size)
         ks = {images: of.k.placed for images, of in stages.items()}
         _line(
-            largest, {n: Interval(float(k.value), float(k.low), float(k.high)) for n, k in ks.items()}, color
+            largest, {n: Interval(float(k.value), float(k.low), float(k.high)) for n, k in ks.items()}, size
         )
         null_k = {n: of.k.placed_null.value for n, of in stages.items() if of.k.placed_null}
         largest.plot(list(null_k), list(null_k.values()), "o:", ms=3, mfc="white", color=color, lw=1.3)
