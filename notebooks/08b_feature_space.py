@@ -13,14 +13,14 @@
 # composition in features: the conditions' mean differences in a layer are orthogonal. The paper shows
 # matrices of cosines, and calls its choice of layers "empirical and subjective" (App. E.4).
 #
-# **Here the answer depends on the layer, and on what of a layer is taken.** With all channels and places,
-# an untrained net is closer to orthogonal than Exp. 1 in the encoder, and Exp. 1 in the denoiser and, at 64
-# px, in the decoder; a mean over all layers cancels the two. In what the paper calls "feature-space", the
+# **Here the answer depends on the layer, and on what of a layer is taken.** With all channels and places, an
+# untrained net is closer to orthogonal than Exp. 1 in the encoder, and Exp. 1 in the denoiser and, at 64 px,
+# in the decoder; a mean over all layers cancels the two. In what the paper calls "feature-space", the
 # encoder's two finest sides, the untrained net is closer than every net below, 64 px. With means over places
-# Exp. 1 is closer nowhere, with scale vectors barely, in the encoder of one of its two trainings. Of nets told
-# colors the untrained one is closer everywhere. *Additivity* asks whether a net answers K conditions with the
-# sum of its answers to each. It needs forward passes only (of noise, at $\sigma$ = 2 unless stated), and puts
-# the untrained net below Exp. 1 in every part. *Own share* is defined below.
+# Exp. 1 is closer nowhere, with scale vectors barely, in the encoder of one of its two trainings. Of nets
+# told colors the untrained one is closer everywhere. *Additivity* asks whether a net answers K conditions
+# with the sum of its answers to each. It needs forward passes only (of noise, at $\sigma$ = 2 unless stated),
+# and puts the untrained net below Exp. 1 in every part. *Own share* is defined below.
 #
 # **Over trained nets additivity and own share rank the nets as conditions obeyed do**, if other trainings,
 # sizes and samplings of one net count as one kind; cosines of encoder and decoder do not. As K does, only
@@ -74,11 +74,11 @@ said = report.cosine_numbers(cosines, shown)
 path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %% [markdown]
-# Part by part, without sign, beside the untrained net of the same size; layers weigh the same. *Feature space*
-# is the paper's (App. E.4, "resolution 128 and 64"): the encoder's two finest sides. At 32 px this is all of
-# the encoder. Intervals are over draws of noise alone, and too narrow even for those. Nets that were trained
-# twice show what another training changes: in the encoder as much as lies between Exp. 1 and Exp. 2, elsewhere
-# little. In which parts is the untrained net closer to orthogonal?
+# Part by part, without sign, beside the untrained net of the same size; layers weigh the same. *Feature
+# space* is the paper's (App. E.4, "resolution 128 and 64"): the encoder's two finest sides. At 32 px this is
+# all of the encoder. Intervals are over draws of noise alone, and too narrow even for those. Nets that were
+# trained twice show what another training changes: in the encoder as much as lies between Exp. 1 and Exp. 2,
+# elsewhere little. In which parts is the untrained net closer to orthogonal?
 
 # %%
 twins = {"exp1": "untrained", "color_1-3": "untrained_color"}
@@ -275,6 +275,7 @@ one, two = (  # in the encoder two trainings of each
 )
 assert min(one) < min(two) < max(one) < max(two)
 assert all({*sides[net].values()} == {"larger"} for net in ("color_1-3", "color_1-3, 64 px"))
+# %%
 for net in spaces:  # the paper's own choice of layers: closer in no net
     assert report.cosines_by_part(rows, net, twins[net], space=finest)[-1].side == "larger"
 # %%

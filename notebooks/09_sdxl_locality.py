@@ -85,12 +85,12 @@ Markdown(report.success_words(rows))
 # to be heard at least twice as strongly as each of them, too (our choice). A place has the color of its
 # strongest dominant word, pale if others dominate with it.
 #
-# This changes the picture. By the paper's rule alone some word is dominant at up to 70 % of the places of a
-# prompt of two objects; beside the null, "night" apart, at fewer than 25 % (table). What is left lies mostly
-# about objects: red at the red one, a little cyan, yellow about its cube; hardly any shape. The cyan that
-# covered the floor is gone: there "and" does as much. "night" covers nearly all at the highest noise. The
-# single object's color is heard at the object then; at lower noise it is heard on the floor, too. Its only
-# common word, "a", hardly does anything.
+# This changes the picture. In prompts of two objects, "night" apart, most places lose the word that is
+# dominant by the paper's rule (table: the share of places, beside the null in brackets). What is left lies
+# mostly about objects: red at the red one, a little cyan, yellow about its cube; hardly any shape. The cyan
+# that covered the floor is gone: there "and" does as much. "night" covers nearly all at the highest noise.
+# The single object's color is heard at the object then; at lower noise it is heard on the floor, too. Its
+# only common word, "a", hardly does anything.
 
 # %%
 settings = study.at, study.steps, study.guidance
@@ -109,9 +109,9 @@ Markdown(figures.null_words(study.scenes, found))
 # latent is what the VAE makes of some pixels, and the maps are of the net, without the VAE. The white square
 # around a place holds 90 % of the squared influence; it may reach over the border. How large is it beside one
 # that looks at all latents alike, and beside an untrained net at the same states? That shows what is due to
-# the architecture. Of the untrained net we take what it computes, the noise: its denoiser $x_t-\sigma\epsilon$
-# would look at its own place because of the $x_t$, which an untrained $\epsilon$ does not cancel. The table
-# is of all prompts of Fig. 6.
+# the architecture. Of the untrained net we take what it computes, the noise: its denoiser
+# $x_t-\sigma\epsilon$ would look at its own place because of the $x_t$, which an untrained $\epsilon$ does
+# not cancel. The table is of all prompts of Fig. 6.
 
 # %%
 untrained = places.bare(study) if model == "standin" else None

@@ -226,8 +226,8 @@ assert max(normal, small) <= 8  # with random signs, or small couplings, and the
 # ## Several descents
 # Does any start descend more than twice? The source reports several descents for B and C and a failure for D,
 # an error that stays. Here are 100 starts each, with the dimensions, $d=s$, the diversities, .05, and the
-# starts of the source's code for C and D ($U$ uniform in $[0,.1]$; FFTYYY/ConceptDynamics-code at d6110b2,
-# `figure/triple/multiple.py` and `fail.py`). Its `triple.py` has another B, (1, 1.7, 2.25).
+# starts of the source's code for C and D (`closed_form.uniform_starts`; FFTYYY/ConceptDynamics-code at
+# d6110b2, `figure/triple/multiple.py` and `fail.py`). Its `triple.py` has another B, `(1, 1.7, 2.25)`.
 
 # %%
 few = swing_by_starts.few_dimensions(seed)
@@ -247,22 +247,22 @@ lines = [
 Markdown("\n".join([heading, *lines]))
 
 # %% [markdown]
-# **Why does the error of D stay in the source?** Its code steps $W$ itself, 10,000 times by .01. A step of $U$
-# adds a term that this leaves out. So $W$ can get a negative eigenvalue, which no $UU^\top$ has, and then
+# **Why does the error of D stay in the source?** Its code steps $W$ itself, 10,000 times by .01. A step of
+# $U$ adds a term that this leaves out. So $W$ can get a negative eigenvalue, which no $UU^\top$ has, and then
 # $w_{11}$ falls without end. How many of our starts do, and what does the flow do for as long?
 
 # %%
 stays = swing_by_starts.does_it_stay(seed)
 Markdown(
-    f"Of {stays.starts} starts {stays.negative} get a negative eigenvalue by steps of $W$; {stays.endless} of "
-    f"these grow beyond all numbers, and of the others $w_{{11}}$ is {stays.least:.0f} at the least. The error "
-    f"ends above {swing_by_starts.STAYS:g} in {stays.stepped}, and by the flow for as long in {stays.flow}. "
-    f"By the flow to its end (table, $a^2$) it is above that in {few['D', 'a^2'].stays}."
+    f"Of {stays.starts} starts {stays.negative} get a negative eigenvalue by steps of $W$; {stays.endless} "
+    f"of these grow beyond all numbers, and of the others $w_{{11}}$ is {stays.least:.0f} at the least. The "
+    f"error ends above {swing_by_starts.STAYS:g} in {stays.stepped}, and by the flow for as long in "
+    f"{stays.flow}. By the flow to its end (table, $a^2$) it is above that in {few['D', 'a^2'].stays}."
 )
 
 # %%
 assert few["B", "a"].descents[2] > 0 and few["C", "a^2"].descents[3] > 0  # several, as in the source
-assert few["D", "a^2"].descents[2] > 0 and max(count.stays for count in few.values()) == 0  # unlike it
+assert few["D", "a^2"].descents[2] > 0 == max(count.stays for count in few.values())  # unlike it
 assert stays.negative > 50 and stays.flow > 50  # by integration, and by a short run
 
 # %% [markdown]

@@ -111,8 +111,8 @@ assert study.falls[0] == 0 and 0 < sum(study.falls) <= 3  # where there is somet
 # The source speaks of accuracy in a *concept*, and says that it can fall. Does it, in some run? Here is each
 # concept alone, in all runs together, by the same test. It is beside how many of as many *flat* runs fall, at
 # the share right where most do; P is the chance that so many of them, or more, fall. A fall is *sure* where
-# it is too deep for flat curves even when both concepts and all runs are looked at. The control are the labels
-# that are trained on: does only the unseen one fall?
+# it is too deep for flat curves even when both concepts and all runs are looked at. The control are the
+# labels that are trained on: does only the unseen one fall?
 
 # %%
 concepts = swing_by_diffusion.concept_falls(study)
@@ -135,10 +135,10 @@ assert concepts.of["color"]["11"].chance < 0.05 / 2 < concepts.of["size"]["11"].
 # %% [markdown]
 # ## What to look for, and what differs
 # - **"Can be non-monotone" holds, and is not swing-by.** Color falls in more runs than flat curves do. Size
-#   does not beyond chance, though it falls surely in one (table). Small blue, which is trained on, falls in as
-#   many or more. At a
-#   constant learning rate, without weight averaging, a net wavers in whatever it has learned. So the falls of
-#   11 are no sign that it was first composed and then pulled back to a training cluster.
+#   does not beyond chance, though it falls surely in one (table). Small blue, which is trained on, falls in
+#   as many or more. At a constant learning rate, without weight averaging, a net wavers in whatever it has
+#   learned. So the falls of 11 are no sign that it was first composed and then pulled back to a training
+#   cluster.
 # - **Little swing-by of both together.** The seen combinations are learned. The unseen one is learned only at
 #   the largest diversity, and there it is gained step by step. A few runs fall (table), where less than one
 #   would if each run's share only rose. One of them, at the middle diversity, falls from the little that it

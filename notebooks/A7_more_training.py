@@ -62,9 +62,11 @@ path = plotting.save_figure(figure, "more_training", preset, more_training.numbe
 Markdown(more_training.markdown(found))
 
 # %% [markdown]
-# Along Muon's training one step speaks against the thesis of 07: from 100,000 to 240,000 images the net
+# Along Muon's training one step goes against the thesis of 07: from 100,000 to 240,000 images the net
 # composes farther, and what it hears at high noise comes from farther away. After 400,000 it is more local
-# than at any stage before, and composes no farther than after 240,000.
+# than at any stage before, and composes no farther than after 240,000. How much is this step beside another
+# training? Seed 1 (dashed), trained on as many images by the same schedule, differs from the first by more
+# than the step, at one stage or another. So the step decides nothing.
 #
 # ## The pictures
 # One sample of each at the paper's locations. A cross marks a place where the counter finds no object.
@@ -124,6 +126,11 @@ words |= {
     f"{words_} by Muon and the SDE, 240,000 images": (muon, f"{net}@240000/stochastic")
     for net, words_ in {"exp1": "Exp. 1", "exp2": "Exp. 2"}.items()
 }
+words |= {
+    f"Exp. 1 by Muon and the SDE, 100,000 images, seed {i}": (muon, f"{net}@100000/stochastic")
+    for i, net in enumerate(("exp1", "exp1_seed1"))
+}
+# %%
 along = {}
 for label, (rows, net) in words.items():
     along |= against_null.along_k(rows, {label: [net]}, "spread")
@@ -192,6 +199,7 @@ Markdown(null_figures.markdown(against_null.along_k(muon, both, "spread") | alon
 # Exp. 1 goes farther there (05). Exp. 3 by the flow was not counted:
 
 # %%
+both |= {f"Exp. 1, flow, 100,000, seed {i}": [f"exp1{s}@100000"] for i, s in enumerate(("", "_seed1"))}
 Markdown(null_figures.markdown(against_null.along_k(muon, both, "test")))
 
 # %% [markdown]
@@ -250,7 +258,10 @@ assert k1.low > k2.high
 # %%
 before, after = (found["64 px by Muon"][images] for images in (100_000, 240_000))
 assert after.at[6].filled.above.low > before.at[6].filled.above.value
+step = before.local.value - after.local.value
 assert after.local.high < before.local.value < found["64 px by Muon"][400_000].local.low
+one, again = (found[words] for words in ("64 px by Muon", more_training.AGAIN))
+assert max(abs(one[n].local.value - again[n].local.value) for n in again) > step
 for net in flow_and_sde.NETS:
     assert ways[net, "SDE"][8].filled.high < ways[net, "flow"][8].filled.low
     assert flow_and_sde.extras(ways[net, "SDE"]) < flow_and_sde.extras(ways[net, "flow"]) / 2
