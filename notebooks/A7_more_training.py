@@ -262,6 +262,7 @@ step = before.local.value - after.local.value
 assert after.local.high < before.local.value < found["64 px by Muon"][400_000].local.low
 one, again = (found[words] for words in ("64 px by Muon", more_training.AGAIN))
 assert max(abs(one[n].local.value - again[n].local.value) for n in again) > step
+# %%
 for net in flow_and_sde.NETS:
     assert ways[net, "SDE"][8].filled.high < ways[net, "flow"][8].filled.low
     assert flow_and_sde.extras(ways[net, "SDE"]) < flow_and_sde.extras(ways[net, "flow"]) / 2
