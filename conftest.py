@@ -5,6 +5,8 @@ import inspect
 import os
 import tempfile
 import typing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import jaxtyping
@@ -139,6 +141,45 @@ def pytest_collection_modifyitems(items):
     """Sort files by LONGEST, then the others as they come; tests of one file stay in order."""
     place = {name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
+@contextmanager
+def _held_elsewhere(path):
+    from lcs_utils import store  # not above: the hook of shapes comes first
+
+    with ThreadPoolExecutor(1) as thread:
+        lock = store.exclusive(path)
+        thread.submit(lock.__enter__).result()
+        try:
+            yield
+        finally:
+            thread.submit(lock.__exit__, None, None, None).result()
+
+
+@pytest.fixture
+def held_elsewhere():
+    """A context in which another thread holds the lock of a path (`store.exclusive`)."""
+    return _held_elsewhere
+
+
+@pytest.fixture
+def is_held():
+    """Whether somebody holds the lock of a path; another thread asks, since the holder may take it again."""
+
+    def ask(path):
+        from lcs_utils import store
+
+        try:
+            with store.exclusive(path, wait=False):
+                return False
+        except BlockingIOError:
+            return True
+
+    def is_held(path):
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(ask, path).result()
+
+    return is_held
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_training_goes_on_after_a_kill_with_the_same_bytes(found, tmp_path, monk
         loop.check_about(tmp_path / "a", {"run": "t1", "seed": 1})
 
 
-def test_a_training_names_its_lengths_and_does_not_run_twice_at_once(tmp_path, monkeypatch):
+def test_a_training_names_its_lengths_and_does_not_run_twice_at_once(tmp_path, monkeypatch, held_elsewhere):
     def run(total):
         state = loop.start(torch.nn.Linear(1, 1), 0)
         return loop.train(
@@ -130,7 +130,7 @@ def test_a_training_names_its_lengths_and_does_not_run_twice_at_once(tmp_path, m
     assert ship.training_command("t1") == f"{short} && {short.removesuffix('8')}16"
     with pytest.raises(ValueError, match="t1 was trained on 16 images already, more than the 8 asked for"):
         run(8)
-    with store.exclusive(tmp_path / "t1" / "state.pt"):
+    with held_elsewhere(tmp_path / "t1" / "state.pt"):
         with pytest.raises(RuntimeError, match="another process trains in .*t1; wait for it or stop it"):
             run(24)
     about = json.loads((tmp_path / "t1" / "about.json").read_text())

@@ -3,9 +3,7 @@
 import bz2
 import json
 import signal
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -237,20 +235,10 @@ def test_a_full_disk_ends_the_queue_and_a_measure_that_cannot_be_taken_does_not(
     assert stop.value.code == 2 and "error: exp1 draws images" in capsys.readouterr().err
 
 
-def test_a_net_that_another_process_trains_is_left_to_it(queue):
+def test_a_net_that_another_process_trains_is_left_to_it(queue, held_elsewhere):
     state = training.state_folder("exp1", SIZE) / "state.pt"
-    begun, ended = threading.Event(), threading.Event()
-
-    def train():
-        with store.exclusive(state):
-            begun.set()
-            ended.wait()
-
-    with ThreadPoolExecutor() as another:
-        another.submit(train)
-        begun.wait()
+    with held_elsewhere(state):
         assert work(SIZE, hours=1) == {"exp1": "another process is at work on it"}
-        ended.set()
     assert work(SIZE, hours=1) == {}
 
 

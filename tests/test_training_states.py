@@ -9,7 +9,6 @@ import random
 import resource
 import threading
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 import pytest
@@ -216,7 +215,7 @@ def test_a_net_put_aside_by_a_kill_between_two_renames_returns(tmp_path):
     assert [path for path in tmp_path.glob(".*") if path.suffix != ".lock"] == [others]
 
 
-def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_path, monkeypatch):
+def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_path, monkeypatch, is_held):
     monkeypatch.setattr(paths, "RUNS", tmp_path)
     monkeypatch.setattr(command, "is_trained", lambda *_: True)
     began = threading.Event()
@@ -224,14 +223,8 @@ def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_pat
     state.parent.mkdir(parents=True)
     torch.save({"seen": torch.tensor([200_000.0, 1.0])}, state)
 
-    def taken():
-        with pytest.raises(BlockingIOError), store.exclusive(state, wait=False):
-            pass
-        return True
-
     def run(*_, **__):
-        with ThreadPoolExecutor() as another:
-            assert another.submit(taken).result()  # held to its end
+        assert is_held(state)  # to its end
         began.set()
 
     monkeypatch.setattr(training, "run", run)
