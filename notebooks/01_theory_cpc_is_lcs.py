@@ -175,7 +175,9 @@ converses = squares.converses(seed)
 
 # %%
 lines = [f"| {name} | " + " | ".join(f"{nats:.3f}" for nats in of) + " |" for name, of in converses.items()]
-heading = "| family | given $c_J$ | integral of the local score | eq. (2)'s product |\n|---|---|---|---|"
+heading = (
+    "| family | all conditions given | integral of the local score | eq. (2)'s product |\n|---|---|---|---|"
+)
 Markdown("\n".join([heading, *lines]))
 
 # %%

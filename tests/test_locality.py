@@ -142,12 +142,12 @@ BLOBS = toy.Blobs(grid_size=6, cell=2)
 CELLS = [7, 10, 25, 28]
 
 
-def blob_influence(labels, reading="any", sigma=1.0):
+def blob_influence(labels, strategy="any", sigma=1.0):
     cond = torch.zeros(BLOBS.cells)
     cond[CELLS] = 1
     x0, _ = BLOBS.scenes(1, torch.Generator().manual_seed(0))
     x_t = x0[0] + sigma * normal(*x0[0].shape, seed=3)
-    denoise = toy.denoiser(BLOBS, labels, reading=reading)
+    denoise = toy.denoiser(BLOBS, labels, strategy=strategy)
     return locality.condition_influence(denoise, x_t, sigma, cond, locality.without_each(cond))
 
 

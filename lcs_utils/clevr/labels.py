@@ -9,21 +9,12 @@ if TYPE_CHECKING:
 
 class LabelPolicy(NamedTuple):
     """How many of a scene's n objects get a label: `number` draws it for a batch ([batch 1] -> [batch 1]),
-    `mean` is its average. Which ones is drawn uniformly, anew at each visit of an image.
-
-    To choose them, train on a `Data` without the others' centers and colors, with a policy of your own that
-    labels all: under "all" `rules` would allow no extra objects. They are then the same at each visit.
+    `mean` is its average. Which ones is drawn uniformly at each visit. To choose them, once for all, train on
+    a `Data` without the others' centers and colors, and a policy of yours: by "all" no extras are allowed.
     """
 
     number: Callable[["Tensor", "Generator | None"], "Tensor"]
     mean: Callable[[int], float]
-
-    def drawn(self) -> list[int]:
-        """How many of 0 to 7 objects get a label in some fixed draws: the policy, whatever its name."""
-        import torch
-
-        n = torch.arange(8).repeat(8)[:, None]
-        return self.number(n, torch.Generator().manual_seed(0)).flatten().tolist()
 
 
 def _random_number(n: "Tensor", generator: "Generator | None") -> "Tensor":

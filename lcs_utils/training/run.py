@@ -18,7 +18,6 @@ from tqdm.auto import tqdm
 
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.checks import check_kind
-from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precision import dtype_on
@@ -34,6 +33,7 @@ from lcs_utils.training.state import (
     about,
     check_same,
     keep_memory,
+    labels_drawn,
     processes_of,
     read_json,
     read_loss,
@@ -82,7 +82,7 @@ def export(
     row = {
         "experiment": what.pop("name"),
         **what,
-        "labels_drawn": LABEL_POLICIES[exp.labels].drawn(),
+        "labels_drawn": labels_drawn(exp),
         "preset": settings.pop("name"),
         "settings": settings,
         "seed": seed,

@@ -123,6 +123,12 @@ def start(exp: Experiment, size: Preset, seed: int, device: torch.device, proces
     )
 
 
+def labels_drawn(exp: Experiment) -> list[int]:
+    """How many of 0 to 7 objects get a label in some fixed draws: the policy, whatever its name."""
+    n = torch.arange(8).repeat(8)[:, None]
+    return LABEL_POLICIES[exp.labels].number(n, torch.Generator().manual_seed(0)).flatten().tolist()
+
+
 def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     """The settings that identify a run (all but its length): a state of other settings is not resumed. `data`
     describes custom data.
@@ -131,7 +137,7 @@ def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     how = {name: value for name, value in asdict(size).items() if name not in apart}
     how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
-    what |= {"labels_drawn": LABEL_POLICIES[exp.labels].drawn()}
+    what |= {"labels_drawn": labels_drawn(exp)}
     return json.loads(
         json.dumps({**what, **how, "preset": size.name, "seed": seed, "data": data or "rendered scenes"})
     )
@@ -163,7 +169,7 @@ def check_made(row: dict, exp: Experiment) -> None:
         return
     made, now = asdict(of_row(row)[0]), asdict(exp)
     if "labels_drawn" in row:  # a policy is known by what it does; older rows do not say it
-        made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], LABEL_POLICIES[exp.labels].drawn()
+        made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], labels_drawn(exp)
     if differing := [f"{k}: {made[k]!r} then, {now[k]!r} now" for k in now if made[k] != now[k]]:
         raise ValueError(
             f"{exp.name} was trained as another experiment ({'; '.join(differing)}); give the new one a name "
