@@ -226,7 +226,7 @@ assert max(normal, small) <= 8  # with random signs, or small couplings, and the
 # ## Several descents
 # Does any start descend more than twice? The source reports several descents for B and C and a failure for D,
 # an error that stays. Here are 100 starts each, with the dimensions, $d=s$, the diversities, .05, and the
-# starts of the source's code for C and D (`closed_form.uniform_starts`; FFTYYY/ConceptDynamics-code at
+# starts of the source's code for C and D (`initial.uniform_starts`; FFTYYY/ConceptDynamics-code at
 # d6110b2, `figure/triple/multiple.py` and `fail.py`). Its `triple.py` has another B, `(1, 1.7, 2.25)`.
 
 # %%

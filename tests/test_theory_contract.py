@@ -18,7 +18,7 @@ from contract import (
 from hypothesis import strategies as st
 
 from lcs_utils.swing_by import closed_form as swing_by
-from lcs_utils.swing_by import curves, disks, two_concepts
+from lcs_utils.swing_by import curves, disks, initial, two_concepts
 from lcs_utils.theory import (
     approximate_cpc,
     blob_scenes,
@@ -114,7 +114,7 @@ any_level = tensors(3, positive=True)
 sets = st.sets(st.sampled_from(["ab", "c"])) | st.lists(st.sampled_from(["ab", "c"]), max_size=2, unique=True)
 family_sets = st.sets(st.sampled_from(list(M)))
 rates = tensors(3, positive=True)
-starts = st.builds(lambda seed: swing_by.random_starts(1, 3, 1.0, seeded(seed))[0], SEEDS)
+starts = st.builds(lambda seed: initial.random_starts(1, 3, 1.0, seeded(seed))[0], SEEDS)
 
 # name: (function, {argument: (strategy of what is accepted, values that are refused)})
 TABLE = {
@@ -715,7 +715,7 @@ TABLE = {
         },
     ),
     "random_starts": (
-        swing_by.random_starts,
+        initial.random_starts,
         {
             "count": (st.integers(1, 3), [*COUNT, 0]),
             "dim": (st.integers(1, 3), [*COUNT, 0]),
@@ -724,7 +724,7 @@ TABLE = {
         },
     ),
     "uniform_starts": (
-        swing_by.uniform_starts,
+        initial.uniform_starts,
         {
             "count": (st.integers(1, 3), [*COUNT, 0]),
             "dim": (st.integers(1, 3), [*COUNT, 0]),

@@ -7,7 +7,7 @@ import torch
 
 from lcs_utils import diffusion, paths, store
 from lcs_utils.swing_by import closed_form as sb
-from lcs_utils.swing_by import curves
+from lcs_utils.swing_by import curves, initial
 from lcs_utils.swing_by import two_concepts as tc
 from lcs_utils.swing_by.disks import NEITHER
 
@@ -26,7 +26,7 @@ def flow(W0, a, times):
 
 
 def symmetric(dim, seed=0):
-    return sb.random_starts(1, dim, 0.7, seeded(seed))[0]
+    return initial.random_starts(1, dim, 0.7, seeded(seed))[0]
 
 
 def test_rates_are_the_second_moments_of_the_samples(sim):
@@ -106,7 +106,7 @@ def test_flow_needs_no_finer_steps_and_learns_the_identity():
 
 def test_steps_of_w_leave_its_form_where_steps_of_u_keep_it():
     """A step of U has step^2 M W M besides: a matrix without negative eigenvalues."""
-    a, W0 = torch.tensor([0.5, 2.0, 9.0], dtype=torch.float64), sb.uniform_starts(1, 3, seeded())[0]
+    a, W0 = torch.tensor([0.5, 2.0, 9.0], dtype=torch.float64), initial.uniform_starts(1, 3, seeded())[0]
     assert 0 < float(W0.min()) and float(W0.max()) < 3 * 0.1**2
     M = torch.diag(a) - 0.5 * ((W0 * a) + a[:, None] * W0)
     U = torch.linalg.cholesky(W0)
@@ -205,7 +205,7 @@ def test_descents_and_rise_of_known_curves():
         (lambda: sb.two_layer_terms(torch.eye(1).double(), -torch.ones(1).double()), "rates must be >= 0"),
         (lambda: flow(torch.ones(2, 2).triu(), torch.ones(2), torch.ones(1)), "symmetric"),
         (lambda: flow(torch.eye(1), torch.ones(1), torch.tensor([2.0, 1.0])), "times must increase"),
-        (lambda: sb.random_starts(1, 2, 0.0, seeded()), "scale must be > 0"),
+        (lambda: initial.random_starts(1, 2, 0.0, seeded()), "scale must be > 0"),
         (lambda: curves.count_descents(torch.ones(2), 0.0), "tolerance must be > 0"),
         (
             lambda: curves.learning_times(torch.eye(2).double()[None], torch.zeros(1).double(), 3),

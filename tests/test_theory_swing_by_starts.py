@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lcs_utils.swing_by import closed_form as sb
-from lcs_utils.swing_by import curves
+from lcs_utils.swing_by import curves, initial
 
 
 def seeded(seed=0):
@@ -28,7 +28,7 @@ def test_one_start_is_asked_for_where_one_is_answered():
 def test_starts_keep_their_size_in_every_dimension():
     """The mean of w_pp(0) is scale^2 whatever the dimension."""
     for dim in (2, 8, 32):
-        W = sb.random_starts(500, dim, 0.3, seeded())
+        W = initial.random_starts(500, dim, 0.3, seeded())
         assert float(W.diagonal(dim1=1, dim2=2).mean()) == pytest.approx(0.09, rel=0.1)
 
 

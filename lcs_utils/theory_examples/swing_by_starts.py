@@ -15,6 +15,7 @@ from torch import Tensor
 from lcs_utils import plotting
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import closed_form as sb
+from lcs_utils.swing_by import initial
 from lcs_utils.swing_by.curves import count_descents, rise
 from lcs_utils.theory_examples.swing_by import DIVERSITY, RATES, SETS
 
@@ -57,7 +58,7 @@ def shrunk(
 def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
     """`starts` starts of each kind in `dim` dimensions, equal diversities 0.05, both rates, all four sets."""
     normal, positive = (
-        sb.random_starts(starts, dim, 0.1, torch.Generator().manual_seed(seed), sign)
+        initial.random_starts(starts, dim, 0.1, torch.Generator().manual_seed(seed), sign)
         for sign in (False, True)
     )
     kinds = [normal, shrunk(positive, normal), positive]
@@ -80,7 +81,7 @@ def random_starts(seed: int, starts: int = 20, dim: int = 16) -> Starts:
 def few_dimensions(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]:
     """Starts of the source's signals, sets B to D, in as many dimensions as concepts (arXiv 2410.08309).
 
-    Diversities and starts (`closed_form.uniform_starts`) are those of its code for C and D
+    Diversities and starts (`initial.uniform_starts`) are those of its code for C and D
     (FFTYYY/ConceptDynamics-code, d6110b2, figure/triple/multiple.py, fail.py); its triple.py has B otherwise,
     as (1, 1.7, 2.25) with diversities 0.5, 0.25, 0.25.
     """
@@ -91,7 +92,7 @@ def few_dimensions(seed: int, starts: int = 100) -> dict[tuple[str, str], Count]
     ):
         mu, power = SETS[name], RATES[rate]
         sim = sb.Sim(mu, (DIVERSITY,) * len(mu), len(mu))
-        begin = sb.uniform_starts(starts, len(mu), torch.Generator().manual_seed(seed))
+        begin = initial.uniform_starts(starts, len(mu), torch.Generator().manual_seed(seed))
         times = moments * 12 / float(sim.rates.min()) ** power
         flow = sb.two_layer_flow(begin, sim.rates**power, times)
         found[name, rate] = _count(sb.ood_loss(torch.stack([W @ sim.target for W in flow], 1), sim.target))
@@ -117,7 +118,7 @@ def does_it_stay(seed: int, starts: int = 100, step: float = 0.01, steps: int = 
     0.01 (`closed_form.stepped_w`). Beside it the flow of W = U U^T.
     """
     sim = sb.Sim(SETS["D"], (DIVERSITY,) * 3, 3)
-    begin = sb.uniform_starts(starts, 3, torch.Generator().manual_seed(seed))
+    begin = initial.uniform_starts(starts, 3, torch.Generator().manual_seed(seed))
     W = sb.stepped_w(begin, sim.rates**2, step, steps)
     (flow,) = sb.two_layer_flow(begin, sim.rates**2, torch.tensor([step * steps], dtype=torch.float64))
     finite = W.isfinite().all(-1).all(-1)
