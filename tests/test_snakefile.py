@@ -18,7 +18,7 @@ from lcs_utils.evaluation import color_generalization, length_generalization
 from lcs_utils.evaluation.changes import CHANGES, split
 from lcs_utils.experiments import EXPERIMENTS, experiment
 from lcs_utils.presets import preset
-from lcs_utils.training import measures
+from lcs_utils.training import jobs
 from lcs_utils.training.measured import COLOR_FAMILIES, COUNTED
 from lcs_utils.training.order import QUEUE
 
@@ -41,7 +41,7 @@ def results():
     return {path: path.stat().st_mtime_ns for path in kept}
 
 
-def jobs(said):
+def planned(said):
     """{rule: its jobs} of a dry run."""
     table = said.partition("Job stats:")[2].partition("total ")[0]
     return {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, flags=re.M)}
@@ -68,7 +68,7 @@ def test_the_paper_goes_from_scenes_to_figures(tmp_path):
         "max_runtime=600",
     )
     assert not failed, said[-2000:]
-    found, nets = jobs(said), {experiment(name).net(seed) for name, seed in QUEUE} | set(EXPERIMENTS)
+    found, nets = planned(said), {experiment(name).net(seed) for name, seed in QUEUE} | set(EXPERIMENTS)
     assert found["render_part"] == 3 * 32 and found["render_scenes"] == 3 and found["train_counter"] == 1
     assert found["train_net"] == len(nets) and found["measure_net"] == len(nets) + 12
     drawn = set(notebooks.names()) - {"A3_counter", "A4_copies"}  # of what only shipped nets have
@@ -171,14 +171,14 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
         if changed:  # measured, or trained, by hand
             os.utime(here / changed)
         failed, said = snakemake(tmp_path, "-n", "--cores", "1", "--config", *few)
-        assert not failed and jobs(said) == follows, (changed, said[-2000:])
+        assert not failed and planned(said) == follows, (changed, said[-2000:])
         assert changed or "Nothing to be done" in said
 
 
 def test_measuring_takes_a_thread_at_least(monkeypatch, capsys):
-    monkeypatch.setattr(measures, "measure_net", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(jobs, "measure_net", lambda *_: pytest.fail("work began"))
     with pytest.raises(SystemExit, match="2"):
-        measures.main(["measure", "exp1", "--threads", "0"])
+        jobs.main(["measure", "exp1", "--threads", "0"])
     assert "--threads must be >= 1, got 0" in capsys.readouterr().err
 
 
@@ -187,14 +187,14 @@ def test_a_color_net_is_counted_by_its_colors_at_any_k(monkeypatch):
     monkeypatch.setattr(
         color_generalization, "measure", lambda *what, **how: asked.append((what, how["family"]))
     )
-    monkeypatch.setattr(measures.net_locality, "measure", lambda *_: None)
+    monkeypatch.setattr(jobs.net_locality, "measure", lambda *_: None)
     monkeypatch.setattr(length_generalization, "measure", lambda *_, **__: pytest.fail("it has no locations"))
-    measures.measure_net("color_1-3", preset("tiny"), [1, 30], 8)
+    jobs.measure_net("color_1-3", preset("tiny"), [1, 30], 8)
     with pytest.raises(ValueError, match="exp1 is measured at 0 to 12 locations, got 20"):
-        measures.measure_net("exp1", preset("tiny"), [20], 8)
+        jobs.measure_net("exp1", preset("tiny"), [20], 8)
     assert asked == [(("color_1-3", [1], 8, "tiny"), family) for family in COLOR_FAMILIES]
     asked.clear()
-    measures.measure_net("color_1-3/unit", preset("tiny"), [1], 8)
+    jobs.measure_net("color_1-3/unit", preset("tiny"), [1], 8)
     assert asked == [(("color_1-3/unit", [1], 8, "tiny"), "colors")]
 
 
@@ -227,23 +227,23 @@ def test_a_preset_of_ones_own_is_trained_and_measured_without_notebooks(tmp_path
     )
     config = ["-n", "--config", "preset=mini", "nets=exp1"]
     failed, said = snakemake(tmp_path, *config)
-    assert not failed and jobs(said).keys() == {
+    assert not failed and planned(said).keys() == {
         *("render_scenes", "train_net", "measure_net", "measure", "reproduce")
     }
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=mini", "nets=exp1_seed7,exp2_seed3")
-    assert not failed and jobs(said)["train_net"] == 2  # as many seeds as one likes
+    assert not failed and planned(said)["train_net"] == 2  # as many seeds as one likes
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=mini", "nets=exp7_seed1")
     assert failed and "unknown nets exp7_seed1; allowed: all, none, exp1" in said
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=tiny", "images=640", "nets=exp1")
-    assert not failed and not any(rule.startswith("notebook") for rule in jobs(said))  # A1 takes three
+    assert not failed and not any(rule.startswith("notebook") for rule in planned(said))  # A1 takes three
     failed, said = snakemake(tmp_path, *config, "notebooks=A1")
     assert failed and "notebooks know tiny, small, paper, not mini" in said, said[-2000:]
 
 
 def test_medium_is_trained_and_measured_although_some_of_its_rows_are_here(tmp_path):
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=medium", "nets=exp2,exp3_r2")
-    assert not failed and jobs(said)["train_net"] == 2 and jobs(said)["measure_net"] >= 2
-    assert not any(rule.startswith("notebook") for rule in jobs(said))
+    assert not failed and planned(said)["train_net"] == 2 and planned(said)["measure_net"] >= 2
+    assert not any(rule.startswith("notebook") for rule in planned(said))
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=medium", "notebooks=A1")
     assert failed and "notebooks know tiny, small, paper, not medium" in said, said[-2000:]
 
@@ -258,7 +258,7 @@ def test_scenes_of_other_numbers_of_objects_are_rendered_before_a_net_is_trained
     failed, said = snakemake(tmp_path, "-n", "-p", "--config", *settings)
     rendered = re.findall(r"lcs_utils.training scenes (\w+) --preset tiny_64 --workers", said)
     assert not failed and sorted(rendered) == ["exp1", "some"], said[-2000:]
-    assert jobs(said)["render_part"] == 4
+    assert planned(said)["render_part"] == 4
 
 
 def test_a_net_s_name_may_hold_a_dot(tmp_path, mine):

@@ -12,7 +12,7 @@ from lcs_utils.clevr import conditions, labels
 from lcs_utils.evaluation import color_generalization, length_generalization
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, LOW_NOISE, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.presets import preset
-from lcs_utils.training import command, measures
+from lcs_utils.training import command, jobs
 from lcs_utils.training import run as training
 
 
@@ -234,8 +234,8 @@ def test_nets_along_a_training_are_counted_by_what_they_were_told(net, counts, m
     counted = []
     for kind, module in (("color", color_generalization), ("length", length_generalization)):
         monkeypatch.setattr(module, "measure", lambda name, *_, kind=kind, **__: counted.append((kind, name)))
-    monkeypatch.setattr(measures.net_locality, "measure", lambda *_: None)
-    monkeypatch.setattr(measures, "measure", lambda *_: None)
-    monkeypatch.setattr(measures, "snapshots", lambda *_: [f"{net}@64"])
-    measures.measure_net(net, preset("tiny"))
+    monkeypatch.setattr(jobs.net_locality, "measure", lambda *_: None)
+    monkeypatch.setattr(jobs, "measure", lambda *_: None)
+    monkeypatch.setattr(jobs, "snapshots", lambda *_: [f"{net}@64"])
+    jobs.measure_net(net, preset("tiny"))
     assert counted == ([(counts, f"{net}@64")] if counts else [])  # told nothing, it is asked for nothing

@@ -47,7 +47,7 @@ from lcs_utils.training.rendered import cores
 from lcs_utils.training.state import about, check_made, check_same
 
 BE_SILENT = 5.0  # seconds in which only the first process reports an error
-MODULES = {"queue": "queue", "errors": "errors", "scenes": "measures", "measure": "measures"}  # of commands
+MODULES = {"queue": "queue", "errors": "errors", "scenes": "jobs", "measure": "jobs"}  # of commands
 TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
 
 
