@@ -21,6 +21,11 @@ class Interval(NamedTuple):
     high: float
 
 
+def say_interval(value: Interval) -> str:
+    """`0.87 [0.85, 0.88]`."""
+    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
 def as_dicts(value: Any) -> Any:
     """Named tuples as dicts by their fields, also inside dicts, for JSON."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

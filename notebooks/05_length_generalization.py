@@ -30,7 +30,8 @@ from itertools import pairwise
 
 from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
-from lcs_utils.evaluation import against_null, extra_objects, null_figures, sentences, sizes, strips
+from lcs_utils.claims import extra_objects
+from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips
 from lcs_utils.evaluation import tables_beyond_chance
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.sheets import sheet_path
@@ -150,7 +151,7 @@ Markdown("\n\n".join([*filter(None, lines), tables_beyond_chance.markdown(table)
 # The paper gives ranges of them. Table 2's second half has, as we read it, the objects drawn when no
 # location is asked for. Tables 1 and 2 have the extra objects in parentheses (none: no extras), for every K
 # at which the paper's net succeeds and which a training image holds. Here all are asked for the paper's
-# cells. The bound on the share of samples outside a range is ours (`row_claims.OUTSIDE`). A check is
+# cells. The bound on the share of samples outside a range is ours (`from_rows.OUTSIDE`). A check is
 # reproduced if the exact 95 % interval of that share ends at the bound or below, not reproduced if it
 # begins above, and undecided otherwise. In parentheses is the null: the same net's pictures that were
 # asked for as many objects as in training. Which nets leave their range, and which are only undecided?

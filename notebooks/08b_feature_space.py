@@ -45,7 +45,7 @@ from lcs_utils.evaluation import feature_causal, feature_ranks, net_features, si
 from lcs_utils.evaluation import feature_causal_report as causal_report
 from lcs_utils.evaluation import feature_figures as figures
 from lcs_utils.evaluation import feature_report as report
-from lcs_utils.evaluation.claims import say_interval
+from lcs_utils.stats import say_interval
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.stats import as_dicts
 

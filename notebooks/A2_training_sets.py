@@ -23,7 +23,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import alt_texts, claims_fig08, hand_counts, more_objects, sentences, strips
+from lcs_utils.claims import fig08, from_rows
+from lcs_utils.evaluation import alt_texts, hand_counts, more_objects, sentences, strips
 from lcs_utils.evaluation import table_figures, tables, training_sets
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -61,8 +62,8 @@ path = plotting.save_figure(figure, "fig08", preset, numbers, seed, files)
 # else.
 
 # %%
-pairs = claims_fig08.pairs(large)
-Markdown(f"{claims_fig08.composes_farther(pairs)[0]}.\n\n{more_objects.markdown(at_64)}")
+pairs = fig08.pairs(large)
+Markdown(f"{fig08.composes_farther(pairs)[0]}.\n\n{more_objects.markdown(at_64)}")
 
 # %% [markdown]
 # ## Earlier: the same at 32 px, retired counter, no null
@@ -150,7 +151,7 @@ figure = table_figures.plot_tables(table)
 numbers = [cell._asdict() for cell in table]
 path = plotting.save_figure(figure, "tables_1_2_32", preset, numbers, seed, counts, alt_texts.tables(table))
 # %%
-Markdown(sentences.outside(stored, table))
+Markdown(from_rows.outside(stored, table))
 
 # %% [markdown]
 # ## The claim, checked

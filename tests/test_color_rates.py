@@ -5,15 +5,8 @@ what is drawn of them.
 import numpy as np
 import pytest
 
-from lcs_utils.evaluation import (
-    color,
-    color_figures,
-    color_rates,
-    feature_predictions,
-    notebook_claims,
-    rules,
-    sizes,
-)
+from lcs_utils.claims import from_notebooks
+from lcs_utils.evaluation import color, color_figures, color_rates, feature_predictions, rules, sizes
 from lcs_utils.evaluation.color import Ceiling, ColorRow, encode
 from lcs_utils.stats import Interval, as_dicts
 
@@ -127,10 +120,10 @@ def test_figures_and_table_say_what_was_found(rows):
             ("color_1-5", 7, found["color_1-3"]),
         )
     }
-    assert notebook_claims._color_ks(every)[1] == "reproduced"
-    assert notebook_claims._color_ks(every | wide)[1] == "undecided"
+    assert from_notebooks._color_ks(every)[1] == "reproduced"
+    assert from_notebooks._color_ks(every | wide)[1] == "undecided"
     nothing = rules.LargestK(0, 0, 0, False)
     blank = found["color_1-3"]._replace(k=nothing, k_null=nothing)
     blank = {net: blank for net in ("color_1", "color_single_1-3")}
     assert not any(test.reached for test in feature_predictions.of_colors(blank))  # 0 is within one of 1
-    assert notebook_claims._color_ks({"color_1": blank["color_1"]})[1] == "not reproduced"
+    assert from_notebooks._color_ks({"color_1": blank["color_1"]})[1] == "not reproduced"

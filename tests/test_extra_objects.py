@@ -4,8 +4,8 @@ import pytest
 from test_tables_beyond_chance import LargestK, Paper
 from test_verdicts import made
 
-from lcs_utils.evaluation import claims_64, extra_objects, tables
-from lcs_utils.evaluation.claims import NO, OPEN, UNDECIDED, YES
+from lcs_utils.claims import NO, OPEN, UNDECIDED, YES, extra_objects, nets_64
+from lcs_utils.evaluation import tables
 from lcs_utils.evaluation.tables_beyond_chance import Cell
 
 K = LargestK(9, 9, 9, True)
@@ -71,14 +71,14 @@ def test_the_table_has_both_halves_of_every_trained_net():
 def test_the_notebook_shows_what_the_page_judges(monkeypatch):
     """Of the 64 px rows, a local net among them, whose entry is another's."""
     nets = [cell(net) for net in ("exp1", "exp2", "exp1_1-4", "exp3_r2", "random_1-3")]
-    monkeypatch.setattr(claims_64, "_cells", lambda preset: nets)
-    rows = claims_64._listed("tiny")
+    monkeypatch.setattr(nets_64, "_cells", lambda preset: nets)
+    rows = nets_64._listed("tiny")
     found = extra_objects.checks(rows, nets)
-    judged = [(claim.paper, claim.judge(rows)[1]) for claim in claims_64.extras("tiny")]
+    judged = [(claim.paper, claim.judge(rows)[1]) for claim in nets_64.extras("tiny")]
     assert sorted(judged) == sorted((check.of.paper, check.verdict) for check in found)
     assert {verdict for _, verdict in judged} == {NO, UNDECIDED} and len(judged) == 8
-    assert [claim.claim for claim in claims_64.entries("tiny")][5:] == [
-        claim.claim for claim in claims_64.extras("tiny")
+    assert [claim.claim for claim in nets_64.entries("tiny")][5:] == [
+        claim.claim for claim in nets_64.extras("tiny")
     ]
     assert extra_objects.sentence(found).startswith("8 checks: 0 reproduced, ")
     lines = extra_objects.markdown(found).splitlines()[2:]

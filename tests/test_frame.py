@@ -39,6 +39,7 @@ LEVELS = (
     {"counter", "widgets"},
     {"text_to_image"},
     {"evaluation", "figures", "scene_figures"},
+    {"claims"},
     {"training", "live"},
     {"site"},
     {"centered"},

@@ -6,7 +6,7 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils import alt_text
-from lcs_utils.evaluation import claims_64, more_objects
+from lcs_utils.evaluation import more_objects, tables
 
 OBEYING = {"exp1_1": 2, "exp1_1-2": 4, "exp1": 9, "exp2_1-6": 0}  # conditions that a sample obeys at most
 
@@ -31,7 +31,7 @@ def told(found):
 
 
 def test_nets_are_the_verdicts_and_what_is_not_trained_stays(found):
-    assert set(more_objects.NETS) == set(claims_64.NUMBERS) and more_objects.NETS[0] == "exp1_1"
+    assert set(more_objects.NETS) == set(tables.NUMBERS) and more_objects.NETS[0] == "exp1_1"
     assert [of.objects for of in found.values()] == ["1", "1-2", "1-3", "1-5", "1-6, one label"]
     assert [of.paper for of in found.values()] == [1, 5, 9, 10, 1]
     assert [of.random is None for of in found.values()] == [False, False, False, True, False]

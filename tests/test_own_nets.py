@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lcs_utils import nets, paths, store
+from lcs_utils.claims import verdicts
 from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
@@ -24,9 +25,9 @@ from lcs_utils.evaluation import (
     rates,
     rows,
     rules,
+    side_tables,
     table_figures,
     tables,
-    verdicts,
 )
 from lcs_utils.evaluation.rows import Row, Sampler, read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
@@ -149,7 +150,7 @@ def test_a_name_in_two_presets_is_judged_by_the_experiment_of_each(tmp_path, mon
     (tmp_path / "tiny" / "mine" / "row.json").unlink()
     (tmp_path / "small" / "mine" / "row.json").unlink()
     assert rules.largest_k([row._replace(preset="paper") for row in mine], "mine").value == 1
-    assert verdicts.controls([row._replace(preset="paper", net="mine/unit") for row in mine]) == []
+    assert side_tables.controls([row._replace(preset="paper", net="mine/unit") for row in mine]) == []
 
 
 def test_a_net_of_the_other_kind_is_refused_before_any_sampling(home, monkeypatch):

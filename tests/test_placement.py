@@ -369,10 +369,16 @@ def test_what_is_written_is_read_at_the_same_cell():
             assert np.array_equal(cells(decode(encode(asked.astype(np.float32)))), cells(asked))
 
 
-@pytest.mark.parametrize("module", ["placement", "rates", "rules", "against_null", "tables", "row_claims"])
+LIGHT = [f"evaluation.{name}" for name in ("placement", "rates", "rules", "against_null", "tables")]
+
+
+@pytest.mark.parametrize("module", [*LIGHT, "claims.from_rows"])
 def test_statistics_of_stored_rows_need_no_torch_and_no_pictures(module):
-    heavy = "{'torch', 'diffusers', 'matplotlib'}"
-    program = f"import sys, lcs_utils.evaluation.{module}; sys.exit(bool({heavy} & set(sys.modules)))"
+    heavy, named = (
+        "{'torch', 'diffusers', 'matplotlib'}",
+        f"lcs_utils.evaluation.{module}, lcs_utils.claims.from_rows",
+    )
+    program = f"import sys, {named}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT).returncode == 0
 
 

@@ -9,8 +9,8 @@ import shlex
 import pytest
 
 import run
-from lcs_utils import nets, notebook_values, notebooks, paths
-from lcs_utils.evaluation import claims, readme
+from lcs_utils import claims, nets, notebook_values, notebooks, paths
+from lcs_utils.claims import readme
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
 from lcs_utils.training.command import chosen
@@ -108,7 +108,7 @@ def test_program_runs(program, tmp_path, monkeypatch):
 def test_its_numbers_are_those_of_the_rows():
     """Between its markers, and short enough to be read."""
     assert len(TEXT.splitlines()) <= 150 and max(map(len, TEXT.splitlines())) <= 110
-    assert readme.filled_in(TEXT, readme.blocks()) == TEXT, "run python -m lcs_utils.evaluation.readme"
+    assert readme.filled_in(TEXT, readme.blocks()) == TEXT, "run python -m lcs_utils.claims.readme"
     with pytest.raises(ValueError, match="README.md needs one <!-- verdict: begin -->"):
         readme.filled_in("no markers", {"verdict": "1"})
 

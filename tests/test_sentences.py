@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lcs_utils import alt_text
+from lcs_utils.claims import from_rows
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import (
     alt_texts,
@@ -58,7 +59,7 @@ RATES = tables.net_rates
     "say",
     [
         lambda rows: sentences.means(rows, NETS, [4, 5, 6]),
-        lambda rows: sentences.outside(rows, tables.cells(rows, NETS)),
+        lambda rows: from_rows.outside(rows, tables.cells(rows, NETS)),
         lambda rows: sentences.adding(RATES(rows, NETS), NETS),
         lambda rows: sentences.training_sets(training_sets.by_objects(rows)),
         lambda rows: sentences.training_sets(training_sets.by_labels(rows)),
@@ -85,9 +86,9 @@ def test_means_are_those_of_the_rows():
 def test_a_k_outside_the_interval_is_named():
     nine = [row for row in ROWS if row.net == "exp1" and row.k <= 9]
     nine += [row._replace(placed=0) for row in ROWS if row.net == "exp1" and row.k > 9]
-    assert "(ours: all samples): nowhere." in sentences.outside(nine, tables.cells(nine, ["exp1"]))
+    assert "(ours: all samples): nowhere." in from_rows.outside(nine, tables.cells(nine, ["exp1"]))
     bad = spoiled(nine)
-    assert "1-3, all labels: 9, ours 3 [3, 3]." in sentences.outside(bad, tables.cells(bad, ["exp1"]))
+    assert "1-3, all labels: 9, ours 3 [3, 3]." in from_rows.outside(bad, tables.cells(bad, ["exp1"]))
 
 
 def test_training_sets_and_their_figure_use_one_measurement():

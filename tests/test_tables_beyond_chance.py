@@ -3,8 +3,8 @@
 import pytest
 from test_placement import crowd, planted
 
-from lcs_utils.evaluation import claims_64, tables_beyond_chance
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, UNDECIDED, YES
+from lcs_utils.claims import NO, OPEN, PARTLY, UNDECIDED, YES, nets_64
+from lcs_utils.evaluation import tables_beyond_chance
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import Paper
 from lcs_utils.nets import trained
@@ -63,12 +63,12 @@ def test_near_is_one_away(own, paper, near):
 def test_a_k_that_was_not_asked_for_decides_nothing(found):
     asked = LargestK(9, 9, 9, True)
     cell = found[0]._replace(paper=Paper(11), own=asked, at_papers=LargestK(5, 5, 5, False))
-    assert claims_64.entry(cell.net)([cell])[1] == NO
-    assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 10, 11, False))])[1] == PARTLY
-    assert claims_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 9, 11, False))])[1] == UNDECIDED
-    assert claims_64.entry(cell.net)([cell._replace(at_papers=None)])[1] == UNDECIDED
+    assert nets_64.entry(cell.net)([cell])[1] == NO
+    assert nets_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 10, 11, False))])[1] == PARTLY
+    assert nets_64.entry(cell.net)([cell._replace(at_papers=LargestK(10, 9, 11, False))])[1] == UNDECIDED
+    assert nets_64.entry(cell.net)([cell._replace(at_papers=None)])[1] == UNDECIDED
     both = cell._replace(own=LargestK(10, 10, 11, False), at_papers=LargestK(11, 10, 12, False))
-    assert claims_64.entry(cell.net)([both])[1] == YES
+    assert nets_64.entry(cell.net)([both])[1] == YES
     line = tables_beyond_chance.markdown([cell]).splitlines()[-1]
     assert line == "| 1-3 | all labels | 11 | ≥ 9 [9, 9] | 0 [0, 0] | not asked | 5 [5, 5] | no |"
 
@@ -141,29 +141,29 @@ def test_of_one_object_the_local_net_alone_is_above_one(found):
     local, whole = (
         found[0]._replace(net=net, own=k, at_papers=k) for net, k in (("exp3_1", many), ("exp1_1", one))
     )
-    assert claims_64.one_object([local, whole])[1] == YES
+    assert nets_64.one_object([local, whole])[1] == YES
     lucky = whole._replace(at_papers=LargestK(4, 4, 4, False))  # the paper's own list tells little
-    said, verdict = claims_64.one_object([local, lucky])
+    said, verdict = nets_64.one_object([local, lucky])
     assert verdict == PARTLY and "at the paper's own 6 [5, 6] and 4 [4, 4]" in said
-    assert claims_64.one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
-    assert claims_64.one_object([local])[1] == OPEN
+    assert nets_64.one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
+    assert nets_64.one_object([local])[1] == OPEN
 
 
 def test_an_entry_is_judged_by_its_own_net_at_both_lists(found):
     obeys, *_, missing = found
-    judge = claims_64.entry(obeys.net)
+    judge = nets_64.entry(obeys.net)
     assert judge(found)[1] == YES
     assert judge([obeys._replace(at_papers=LargestK(1, 1, 1, False))])[1] == PARTLY
     said, verdict = judge([missing, obeys._replace(paper=Paper(1))])
     assert verdict == NO and said.startswith("K at random cells ≥ 5 [5, 5], null 0 [0, 0]")
-    assert claims_64.entry(missing.net)(found) == ("not trained", OPEN)
+    assert nets_64.entry(missing.net)(found) == ("not trained", OPEN)
 
 
 def test_only_entries_with_a_net_have_a_claim(found, monkeypatch):
-    monkeypatch.setattr(claims_64, "_cells", lambda preset: found)
+    monkeypatch.setattr(nets_64, "_cells", lambda preset: found)
     trained_ = {cell.net for cell in found if cell.own is not None}
-    assert claims_64.told("tiny") == trained_ and len(trained_) < len(found)
-    near = [claim for claim in claims_64.entries("tiny") if "within 1 of" in claim.claim]
+    assert nets_64.told("tiny") == trained_ and len(trained_) < len(found)
+    near = [claim for claim in nets_64.entries("tiny") if "within 1 of" in claim.claim]
     assert len(near) == len(trained_)
 
 

@@ -6,7 +6,7 @@ from matplotlib import pyplot as plt
 from scipy.optimize import isotonic_regression
 from scipy.stats import fisher_exact
 
-from lcs_utils.evaluation import claims_theory
+from lcs_utils.claims import theory
 from lcs_utils.progress import progress
 from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
@@ -266,7 +266,7 @@ def test_few_dimensions_are_as_many_as_concepts_as_in_the_source_s_code(monkeypa
     monkeypatch.setattr(swing_by.sb, "Sim", lambda *of: made.append(of) or sim(*of))
     found = swing_by_starts.few_dimensions(SEED, starts=2)
     assert {(len(mu), sigma, dim) for mu, sigma, dim in made} == {(s, (0.05,) * s, s) for s in (3, 4)}
-    (claim,) = (c for c in claims_theory.CLAIMS if "sets B and C" in c.claim)
+    (claim,) = (c for c in theory.CLAIMS if "sets B and C" in c.claim)
     assert "source's signals" in claim.claim and "settings" not in claim.claim
     assert "as in the source's code" in claim.judge(found)[0]
 

@@ -10,23 +10,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from lcs_utils import nets, paths
+from lcs_utils import claims, nets, paths
+from lcs_utils.claims import extra_objects, from_notebooks, from_rows, muon, nets_64, verdicts
 from lcs_utils.evaluation import (
     against_null,
-    claims,
-    claims_64,
-    claims_muon,
-    extra_objects,
     locality_figures,
     middle,
     net_locality,
-    notebook_claims,
     rate_figures,
-    row_claims,
     rules,
+    side_tables,
     table_figures,
     tables,
-    verdicts,
 )
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
 from lcs_utils.plotting import PALETTE
@@ -50,7 +45,7 @@ def made(net, largest, n=16, extras=0, to=12):
 def decided_once():
     """Notebooks' claims do not rest on the rows that these tests make up."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdicts, "decided", functools.cache(notebook_claims.decided))
+        patch.setattr(verdicts, "decided", functools.cache(from_notebooks.decided))
         yield
 
 
@@ -85,7 +80,7 @@ def test_what_is_told_of_elsewhere_is_left_out():
     every, told = verdicts.verdicts(PAPERS), {"exp1", "exp2", "exp3", "exp1_1", "exp3_1"}
     left = verdicts.verdicts(PAPERS, told)
     entries = sum(1 + len(tables.ranges(net)) for net in tables.PAPER if net in told)
-    assert len(left) == len(every) - len(row_claims.of_figures_1_and_4(PAPERS)) - entries
+    assert len(left) == len(every) - len(from_rows.of_figures_1_and_4(PAPERS)) - entries
     assert not any(v.claim.startswith(("Fig. 1", "Fig. 4")) for v in left)
     assert len(verdicts.verdicts(PAPERS, told - {"exp3_1"})) > len(left)
 
@@ -159,17 +154,17 @@ def test_random_cells_alone_say_nothing_of_the_papers_list():
     standard = [row._replace(solver="dpmpp_2m", steps=14) for row in made("exp1", 9)]
     elsewhere = [row._replace(family="spread") for row in standard]
     heun = [row._replace(solver="heun", steps=32) for row in elsewhere]
-    assert not verdicts.ways(standard + heun)
+    assert not side_tables.ways(standard + heun)
     assert verdicts.verdicts(elsewhere) == verdicts.verdicts([])
 
 
-CLAIMS = {c.claim.split(":")[0]: c for c in (*claims_64.CLAIMS, *notebook_claims.CLAIMS)}
+CLAIMS = {c.claim.split(":")[0]: c for c in (*nets_64.CLAIMS, *from_notebooks.CLAIMS)}
 NOTHING = ("Fig. 12", "Figs. 6, 7, 13, App. G")
 AT_64 = [name for name in CLAIMS if name.endswith("at 64 px")]
 
 
 def test_claims_that_a_notebook_shows():
-    found = {v.claim.split(":")[0]: v for v in notebook_claims.decided()}
+    found = {v.claim.split(":")[0]: v for v in from_notebooks.decided()}
     assert found["Lemma 1, Fig. 3"].verdict == claims.YES and found["Claim 2"].verdict == claims.OPEN
     assert {found[claim].verdict for claim in NOTHING} == {claims.OPEN}
     assert found["Fig. 12"].command == "python -m lcs_utils.notebooks run 07_locality"
@@ -229,7 +224,7 @@ def test_claims_that_a_notebook_shows():
     for name, spoil in worse.items():
         claim = CLAIMS[name]
         assert claim.judge(spoil(claim.numbers("tiny")))[1] == claims.NO, name
-    (hears,) = (claim for claim in notebook_claims.CLAIMS if "nearby conditions" in claim.claim)
+    (hears,) = (claim for claim in from_notebooks.CLAIMS if "nearby conditions" in claim.claim)
     rows = hears.numbers("tiny")
     assert hears.judge(rows)[1] == claims.YES
     assert hears.judge(rows | {"exp1": rows["exp2"]})[1] == claims.PARTLY  # one of three
@@ -237,7 +232,7 @@ def test_claims_that_a_notebook_shows():
 
 
 def test_a_net_that_hears_conditions_at_low_noise_does_not_let_go_of_them():
-    (fades,) = (claim for claim in notebook_claims.CLAIMS if "at low noise" in claim.claim)
+    (fades,) = (claim for claim in from_notebooks.CLAIMS if "at low noise" in claim.claim)
     rows = fades.numbers("tiny")
     said, verdict = fades.judge(rows)
     assert verdict == claims.YES and said.endswith("holds in 6 of 6 trainings")
@@ -407,7 +402,7 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
 
     # each with the other's K in its place; at random cells Exp. 1's 7 [7, 8] leaves the paper's 9 open
     for net, own_verdict in (("exp1", claims.PARTLY), ("exp2", claims.YES)):
-        judge = claims_64.entry(net)
+        judge = nets_64.entry(net)
         assert judge(cells)[1] == own_verdict and judge(exchanged("exp1", "exp2"))[1] == claims.NO
         papers = [
             cell._replace(own=rules.LargestK(*3 * (cell.paper.k,), capped=False), at_papers=None)
@@ -415,8 +410,8 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
             if cell.net == net
         ]
         assert judge(papers)[1] == claims.YES
-    told = [c.judge(cells) for c in claims_64.entries("tiny") if c.numbers("tiny") is cells]
-    assert all(claims_64.entry(net)(cells) in told for net in claims_64.told("tiny"))
+    told = [c.judge(cells) for c in nets_64.entries("tiny") if c.numbers("tiny") is cells]
+    assert all(nets_64.entry(net)(cells) in told for net in nets_64.told("tiny"))
     assert one_object.judge(cells)[1] == claims.PARTLY
     assert one_object.judge(exchanged("exp1_1", "exp3_1"))[1] == claims.NO
     pairs = looks.numbers("tiny").all.pairs
@@ -460,19 +455,19 @@ def test_numbers_of_objects_are_judged_at_the_ks_of_the_papers():
     assert few == ("0.00 on average, 0% [0%, 21%] of 16 samples outside", claims.UNDECIDED)
     assert extra_objects.within("exp2", none)([row for row in mixed if row.k])[1] == claims.OPEN
     assert extra_objects.within("exp1", beside)(mixed)[1] == claims.OPEN
-    lines = [v for v in notebook_claims.decided() if "at 64 px, objects" in v.claim]
-    assert len(lines) == sum(len(tables.ranges(c.entry)) for c in claims_64._cells("tiny") if c.own)
+    lines = [v for v in from_notebooks.decided() if "at 64 px, objects" in v.claim]
+    assert len(lines) == sum(len(tables.ranges(c.entry)) for c in nets_64._cells("tiny") if c.own)
     assert not any(v.verdict == claims.OPEN for v in lines)  # all stored nets were asked for none
 
 
 def test_without_rows_a_notebooks_claim_is_untested():
-    found = {v.claim.split(":")[0]: v for v in notebook_claims.decided("paper")}
+    found = {v.claim.split(":")[0]: v for v in from_notebooks.decided("paper")}
     assert [name for name, v in found.items() if v.ours == "no numbers yet"] == [
         *AT_64[:3],
         "Fig. 1, Exp. 3 at 32 px",
         *AT_64[3:],
         "Fig. 8 at 64 px",
-        *dict.fromkeys(claim.claim.split(":")[0] for claim in claims_muon.CLAIMS),
+        *dict.fromkeys(claim.claim.split(":")[0] for claim in muon.CLAIMS),
         "Swing-by, a small diffusion model",
         "Figs. 2, 10",
         "Section 4, Fig. 2",
@@ -488,7 +483,7 @@ def test_without_rows_a_notebooks_claim_is_untested():
 def test_the_page_needs_no_figure_on_disk(tmp_path, monkeypatch):
     shipped = verdicts.place().read_text()
     monkeypatch.setattr(paths, "FIGURES", tmp_path / "none")
-    monkeypatch.setattr(verdicts, "decided", notebook_claims.decided)
+    monkeypatch.setattr(verdicts, "decided", from_notebooks.decided)
     assert verdicts.page(read_rows(told_path())) == shipped
 
 
@@ -544,7 +539,7 @@ def test_commands_train_first_what_is_not_shipped(tmp_path, monkeypatch):
     shipped.parent.mkdir(parents=True)
     shipped.touch()
     measure = "python -m lcs_utils.evaluation.length_generalization"
-    command = row_claims.command_of(rows, ["exp1", "exp1_1-2"], [4])
+    command = from_rows.command_of(rows, ["exp1", "exp1_1-2"], [4])
     assert command == f"{measure} exp1 exp1_1-2 --k 4-4 --samples 16"
 
     def train(net, preset):
@@ -645,17 +640,17 @@ def test_filled_beyond_chance_is_judged_above_exp_2s():
 def test_a_k_without_its_null_decides_nothing():
     k = against_null.Ks(*(rules.LargestK(5, 4, 6, False), None) * 2)
     found = {"exp1": against_null.Found({}, k)}
-    words, verdict = claims_64.composes("exp1", beyond=True)(found)
-    assert verdict == claims_64.OPEN and "null –" in words
+    words, verdict = nets_64.composes("exp1", beyond=True)(found)
+    assert verdict == nets_64.OPEN and "null –" in words
     held = found["exp1"]._replace(k=k._replace(placed_null=rules.LargestK(0, 0, 1, False)))
-    assert claims_64.composes("exp1", beyond=True)({"exp1": held})[1] == claims_64.YES
+    assert nets_64.composes("exp1", beyond=True)({"exp1": held})[1] == nets_64.YES
 
 
 def test_a_net_that_draws_nothing_does_not_stay_within_its_training():
-    for lowest, verdict in ((0, claims_64.NO), (1, claims_64.YES)):
+    for lowest, verdict in ((0, nets_64.NO), (1, nets_64.YES)):
         k = rules.LargestK(lowest, lowest, 2, False)
         found = against_null.Found({}, against_null.Ks(*(k, rules.LargestK(0, 0, 0, False)) * 2))
-        assert claims_64.composes("exp2", beyond=False)({"exp2": found})[1] == verdict
+        assert nets_64.composes("exp2", beyond=False)({"exp2": found})[1] == verdict
 
 
 def test_a_blank_picture_holds_no_object_that_nobody_asked_for():
@@ -664,7 +659,7 @@ def test_a_blank_picture_holds_no_object_that_nobody_asked_for():
     for of in tables.ranges("exp2"):
         for rows, verdict in ((drawn, claims.YES), (blank, claims.OPEN)):
             assert extra_objects.within("exp2", of)(rows)[1] == verdict
-            assert row_claims.in_range(rows, "exp2", of).verdict == verdict
+            assert from_rows.in_range(rows, "exp2", of).verdict == verdict
 
 
 def test_nearby_conditions_are_heard_more_than_by_a_net_that_hears_all_alike():
@@ -673,4 +668,4 @@ def test_nearby_conditions_are_heard_more_than_by_a_net_that_hears_all_alike():
 
     for near, verdict in ((0.2, claims.NO), (0.6, claims.YES)):  # chance is .24
         rows = {net: [row(net, i, of) for i in range(3)] for net, of in (("exp1", near), ("exp2", 0.1))}
-        assert notebook_claims._hears(rows)[1] == verdict
+        assert from_notebooks._hears(rows)[1] == verdict

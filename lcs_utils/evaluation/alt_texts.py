@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.feature_ranks import Correlation
-from lcs_utils.evaluation.locality_above_null import AboveNull, K
+from lcs_utils.evaluation.locality_above_null import AboveNull
 from lcs_utils.evaluation.locality_rates import AgainstK
 from lcs_utils.evaluation.sentences import listed
-from lcs_utils.evaluation.tables import Cell
+from lcs_utils.evaluation.tables import BEYOND, Cell
 from lcs_utils.evaluation.training_sets import Measured
 
 
@@ -43,8 +43,8 @@ def thesis(found: AboveNull, rank: Correlation) -> str:
     most = max(found.above, key=lambda net: found.above[net].value)
     return (
         f"{rank.nets} trainings at 64 px by how locally they hear conditions at high noise and by the share "
-        f"of {K} random cells that they fill above the null, at most {found.above[most].value:.2f}; the rank "
-        f"correlation is {rank.value:.2f} [{rank.low:.2f}, {rank.high:.2f}]."
+        f"of {BEYOND} random cells that they fill above the null, at most {found.above[most].value:.2f}; the "
+        f"rank correlation is {rank.value:.2f} [{rank.low:.2f}, {rank.high:.2f}]."
     )
 
 

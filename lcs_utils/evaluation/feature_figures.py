@@ -11,7 +11,6 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_causal_report import CONTROLS, causes
 from lcs_utils.evaluation.feature_labels import Curve, hue, kind_label, label, marker, of_colors
 from lcs_utils.evaluation.feature_matrices import CosineRow
@@ -27,6 +26,7 @@ from lcs_utils.evaluation.feature_report import (
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.sizes import bare, size_of
 from lcs_utils.plotting import GRAY, MARKERS, PALETTE
+from lcs_utils.stats import say_interval
 
 
 def _line(curve: Curve) -> dict[str, str]:

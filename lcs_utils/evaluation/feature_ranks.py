@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.feature_labels import kind
 from lcs_utils.evaluation.feature_nets import UNTRAINED
-from lcs_utils.stats import LEVEL, RESAMPLES, rank_correlation
+from lcs_utils.stats import LEVEL, RESAMPLES, rank_correlation, say_interval
 
 OBEYED = 0.0  # Choice: the outcome of an untrained net, which draws nothing and is not sampled
 TRAINED, ALL = False, True  # whether untrained nets are among those that are ranked

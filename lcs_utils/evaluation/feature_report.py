@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lcs_utils.evaluation import against_null, color_rates, feature_matrices
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.color import ColorRow
 from lcs_utils.evaluation.feature_labels import Curve, curves, known, label, labels  # noqa: F401 (curves: for others)
 from lcs_utils.evaluation.feature_matrices import CosineRow, matrices
@@ -19,7 +18,7 @@ from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.net_features import FeatureRow
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sizes import SIZES, sized
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, say_interval
 
 PARTS = ("encoder", "decoder", "denoiser")
 SPACE = "feature space, as the paper"  # `finest`

@@ -9,20 +9,19 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from lcs_utils.evaluation import against_null, feature_ranks, net_locality
-from lcs_utils.evaluation.claims import say_interval
-from lcs_utils.evaluation.claims_64 import BEYOND as K
 from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.locality_rates import at_high_noise, measured_nets
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sentences import table
+from lcs_utils.evaluation.tables import BEYOND
 from lcs_utils.experiments import OURS, Experiment
 from lcs_utils.nets import parts, trained
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, say_interval
 
 PRESET = "small"
 GROUPS: dict[str, Callable[[Experiment], bool]] = {
     "all": lambda exp: True,
-    f"never shown {K} objects": lambda exp: exp.objects[1] < K,
+    f"never shown {BEYOND} objects": lambda exp: exp.objects[1] < BEYOND,
     "told all labels": lambda exp: exp.labels == "all",
     "told one": lambda exp: exp.labels == "single",
 }
@@ -62,10 +61,11 @@ def above_null(rows: Sequence[Row], seed: int = 0) -> AboveNull:
     Raises ValueError for a net whose locality was not measured with its present weights.
     """
     rows = [row for row in rows if parts(row.net)[0] in OURS]
-    asked = {row.net for row in rows if row.family == "spread" and row.k == K}
+    asked = {row.net for row in rows if row.family == "spread" and row.k == BEYOND}
     nets = [net for net in measured_nets(rows, PRESET) if net in asked]
     filled = {
-        net: against_null.of_nets(rows, [net], "spread", ks=[K], seed=seed).at[K].filled for net in nets
+        net: against_null.of_nets(rows, [net], "spread", ks=[BEYOND], seed=seed).at[BEYOND].filled
+        for net in nets
     }
     locality = net_locality.current(net_locality.read(PRESET), nets, PRESET)
     above, null = {}, {}
@@ -91,7 +91,7 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
         [net, say_interval(found.locality[net]), say_interval(found.above[net]), f"{found.null[net]:.2f}"]
         for net in sorted(found.locality, key=lambda net: -found.locality[net].value)
     ]
-    head = ["64 px", "locality", f"share of {K} random cells filled, above the null", "null"]
+    head = ["64 px", "locality", f"share of {BEYOND} random cells filled, above the null", "null"]
     return (
         f"Rank correlation {say_interval(every)} over {every.nets} trainings of {every.kinds} kinds of nets, "
         f"{alike}.\n\n{table(head, lines)}"

@@ -8,9 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.feature_ranks import Correlation
-from lcs_utils.evaluation.locality_above_null import AboveNull, K
+from lcs_utils.evaluation.locality_above_null import AboveNull
 from lcs_utils.evaluation.locality_rates import AgainstK, chance_locality
 from lcs_utils.evaluation.rows import rows_path, told_path
+from lcs_utils.evaluation.tables import BEYOND
 from lcs_utils.experiments import LONGER, NORMALIZED, RADIUS, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.nets import parts, trained
 from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS, MARKERS
@@ -152,7 +153,7 @@ def plot_above_null(found: AboveNull, rank: Correlation) -> Figure:
     axes.axhline(0, color="0.5", lw=1, ls="--", zorder=0)
     axes.text(limits[0][1] - 0.005, 0.006, "null", ha="right", va="bottom", fontsize=8, color="0.5")
     _draw(axes, found.locality, found.above, limits, (0.56, 0.19))
-    axes.set_ylabel(f"composition: share of {K} random cells filled, above the null")
+    axes.set_ylabel(f"composition: share of {BEYOND} random cells filled, above the null")
     axes.set_title(
         f"Locality and composition at 64 px:\nrank correlation {rank.value:.2f} [{rank.low:.2f}, "
         f"{rank.high:.2f}] over {rank.nets} trainings that see the whole image",

@@ -22,7 +22,6 @@ from lcs_utils import locality, nets, store
 from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.diffusion import Denoiser
 from lcs_utils.evaluation import changes, net_locality
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.locality_rates import HIGH, at_high_noise, chance_locality
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, cell_targets, test_scenes
 from lcs_utils.evaluation.rows import rows_path
@@ -30,7 +29,7 @@ from lcs_utils.evaluation.samples import on
 from lcs_utils.evaluation.sentences import listed, table
 from lcs_utils.evaluation.sizes import SIZES
 from lcs_utils.models.focus import focus
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, say_interval
 
 KS = (2, 3)  # one label has no other to be told from
 AROUND = 2  # cells around a label whose pixels count, as in `locality.conditional_locality`

@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
 from lcs_utils.evaluation.against_null import Beside, Found
-from lcs_utils.evaluation.claims_64 import BEYOND, NUMBERS
 from lcs_utils.evaluation.judged import KS
 from lcs_utils.evaluation.rows import Row, seeds_of
 from lcs_utils.evaluation.rules import LargestK
-from lcs_utils.evaluation.tables import LABELS, PAPER, say
+from lcs_utils.evaluation.tables import BEYOND, LABELS, NUMBERS, PAPER, say
 from lcs_utils.evaluation.tables_beyond_chance import FAMILY, MOST
 from lcs_utils.nets import trained
 from lcs_utils.plotting import PALETTE

@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from lcs_utils import nets
 from lcs_utils.evaluation import against_null, controls
 from lcs_utils.evaluation.against_null import At, Ks
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.locality_rates import at_high_noise, chance_locality
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.null_figures import LOOKED, said
@@ -25,7 +24,7 @@ from lcs_utils.evaluation.rows import PLAUSIBLE, Row, check_rows
 from lcs_utils.evaluation.tables import say
 from lcs_utils.experiments import EXP1
 from lcs_utils.plotting import PALETTE
-from lcs_utils.stats import Interval, as_dicts, interval
+from lcs_utils.stats import Interval, as_dicts, interval, say_interval
 
 SHADES = {"32 px": PALETTE["orange"], "64 px": PALETTE["blue"], "64 px by Muon": PALETTE["purple"]}
 AGAIN = "64 px by Muon, seed 1"  # drawn as its first training, dashed

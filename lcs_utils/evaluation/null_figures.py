@@ -12,11 +12,10 @@ from matplotlib.figure import Figure
 from lcs_utils import alt_text
 from lcs_utils.checks import check_choice, check_kind
 from lcs_utils.evaluation.against_null import KS, WORDS, Beside, Found
-from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.rules import PLACES_RULE
 from lcs_utils.evaluation.tables import say
 from lcs_utils.plotting import MARKERS
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, say_interval
 
 # fields of `against_null.At`, in panel order; the first two are shares with a null
 MEASURES = {

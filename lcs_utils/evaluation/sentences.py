@@ -8,18 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from lcs_utils import nets
-from lcs_utils.evaluation import row_claims, rules
+from lcs_utils.evaluation import rules, side_tables
 from lcs_utils.evaluation.agreement import Agreement
-from lcs_utils.evaluation.claims import NO, say_interval
 from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.memorization import PLANTED, RATIO, REAL, Near, likeness, memorized
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.strips import Strip
-from lcs_utils.evaluation.tables import Cell, markdown, say
+from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, one_missing
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, say_interval
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
@@ -65,16 +64,6 @@ def means(
         k = say(largest_k(rows, net, PAPER_RULE_ALL)) if 1 in measured else "–"
         lines.append([label, *(either(mean_over(rows, net, name, ks)) for name in measures), k])
     return table(head, lines)
-
-
-def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
-    """The paper's K that lie outside our interval by its own rule, as a sentence, and the whole table."""
-    off = [cell for cell in found if cell.paper and row_claims.of_cell(rows, cell).verdict == NO]
-    said = "; ".join(
-        f"{cell.trained_on}, {cell.column}: {cell.paper.k}, ours {say(cell.many)}" for cell in off
-    )
-    begin = "**The paper's K outside the interval of eight of our samples, by its rule** (ours: all samples):"
-    return f"{begin} {said or 'nowhere'}.\n\n{markdown(found)}"
 
 
 def training_sets(
@@ -236,7 +225,7 @@ def along(
 
 
 def ways(rows: Sequence[Row]) -> str:
-    """A table of nets sampled by another solver or at other locations (`verdicts.ways`)."""
+    """A table of nets sampled by another solver or at other locations (`side_tables.ways`)."""
     head = [
         "net, how sampled",
         "K, paper's rule",
@@ -245,9 +234,7 @@ def ways(rows: Sequence[Row]) -> str:
         "success, K = 4–6",
         "objects elsewhere, K = 1–3",
     ]
-    from lcs_utils.evaluation import verdicts  # imports the counter
-
-    return table(head, [line.strip("| ").split(" | ") for line in verdicts.ways(rows)])
+    return table(head, [line.strip("| ").split(" | ") for line in side_tables.ways(rows)])
 
 
 def radius(found: Sequence[Measured], preset: str = "tiny") -> str:

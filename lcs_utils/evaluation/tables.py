@@ -52,6 +52,9 @@ PAPER = {
     "drop_one_1-5": Paper(9, (0, 1)),
     "drop_one_1-6": Paper(10, (0, 1)),
 }
+# Fig. 8: all labels, on up to six objects, five, four, three, two, one
+NUMBERS = ("exp1_1-6", "exp1_1-5", "exp1_1-4", "exp1", "exp1_1-2", "exp1_1")
+SEEN, BEYOND = 3, 6  # most objects in training, and twice as many
 # Table 2's second half (lowest, highest). Choice: its caption is lost, and we read it as the objects drawn
 # when no location is asked for: it is 0 with all labels, and with one label up to as many as a training image
 # holds, one more than the parentheses of the first half, which are beside the object asked for

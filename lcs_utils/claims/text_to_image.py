@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lcs_utils.evaluation.claims import Claim, judged, say_interval
-from lcs_utils.stats import Interval
+from lcs_utils.claims import Claim, judged
+from lcs_utils.stats import Interval, say_interval
 from lcs_utils.text_to_image import truth
 from lcs_utils.text_to_image.truth import Row
 

@@ -10,38 +10,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lcs_utils.evaluation import (
-    against_null,
-    by_eye,
-    extra_objects,
-    hand_counts,
-    sizes,
-    tables_beyond_chance,
-)
+from lcs_utils.claims import NO, OPEN, PARTLY, UNDECIDED, YES, Claim, extra_objects, holds_if, judged
+from lcs_utils.evaluation import against_null, by_eye, hand_counts, sizes, tables_beyond_chance
 from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.by_eye import Compared
-from lcs_utils.evaluation.claims import (
-    NO,
-    OPEN,
-    PARTLY,
-    UNDECIDED,
-    YES,
-    Claim,
-    holds_if,
-    judged,
-    say_interval,
-)
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
-from lcs_utils.evaluation.tables import NEAR, say
+from lcs_utils.evaluation.tables import BEYOND, NEAR, SEEN, say
 from lcs_utils.evaluation.tables_beyond_chance import Cell
 from lcs_utils.nets import trained
-from lcs_utils.stats import Interval, interval
+from lcs_utils.stats import Interval, interval, say_interval
 
 FIGURE_1 = ("exp1", "exp2", "exp3_r2")  # a local net of two cells
 DOSES = ("exp1", "random_1-3", "drop_one_1-3", "exp2")  # labels: all, a random number, all but one, one
-# all labels, on up to six objects, five, four, three, two, one
-NUMBERS = ("exp1_1-6", "exp1_1-5", "exp1_1-4", "exp1", "exp1_1-2", "exp1_1")
-SEEN, BEYOND = 3, 6  # most objects in training, and twice as many
 OF_SIX, FARTHER = ("exp1_1-6", "exp2_1-6"), 9  # up to six objects: all labels, one; the largest K
 RIGHT = 0.9  # Choice: image quality is acceptable if at least this share looks right
 LOOKED_AT = {"exp1, 64 px": "Exp. 1", "exp1/stochastic, 64 px": "drawn by an SDE"}

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from lcs_utils.evaluation.claims import KINDS, NO, OPEN, UNDECIDED, YES
-from lcs_utils.evaluation.row_claims import OUTSIDE, draws
+from lcs_utils.claims import KINDS, NO, OPEN, UNDECIDED, YES
+from lcs_utils.claims.from_rows import OUTSIDE, draws
 from lcs_utils.evaluation.rows import Row, seeds_of
 from lcs_utils.evaluation.tables import Range, ranges
 from lcs_utils.evaluation.tables_beyond_chance import Cell

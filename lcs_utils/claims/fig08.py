@@ -5,12 +5,12 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from lcs_utils.claims import Claim, judged
+from lcs_utils.claims.nets_64 import FARTHER
 from lcs_utils.evaluation import against_null, sizes
-from lcs_utils.evaluation.claims import Claim, judged, say_interval
-from lcs_utils.evaluation.claims_64 import FARTHER, NUMBERS
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.tables import PAPER
-from lcs_utils.stats import Interval
+from lcs_utils.stats import Interval, say_interval
 
 
 class Pair(NamedTuple):

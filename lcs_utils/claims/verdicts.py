@@ -1,27 +1,25 @@
 """The verdicts page: each claim of the paper with our number, the paper's, and the command that decides it.
 
-    python -m lcs_utils.evaluation.verdicts                # writes figures/tiny/verdicts.md
-    python -m lcs_utils.evaluation.verdicts --check        # fails if the page does not match the rows
+    python -m lcs_utils.claims.verdicts                # writes figures/tiny/verdicts.md
+    python -m lcs_utils.claims.verdicts --check        # fails if the page does not match the rows
 
 A claim that was not measured is untested; nothing is reproduced without rows.
 """
 
 import argparse
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from lcs_utils import nets, paths, store
+from lcs_utils.claims import KINDS, UNDECIDED, Verdict, nets_64
+from lcs_utils.claims.from_notebooks import decided, of_nets_and_exact
+from lcs_utils.claims.from_rows import OUTSIDE, command_of, verdicts
 from lcs_utils.counter import cycles as counter_cycles
-from lcs_utils.evaluation import against_null, changes, claims_64, sizes
-from lcs_utils.evaluation.claims import KINDS, UNDECIDED, Verdict, say_interval
-from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
-from lcs_utils.evaluation.rates import mean_over
-from lcs_utils.evaluation.row_claims import OUTSIDE, command_of, verdicts
-from lcs_utils.evaluation.rows import STANDARD, Row, by_k, read_rows, rows_path, seeds_of, told_path
-from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE, PAPER_RULE_ALL, largest_k
-from lcs_utils.evaluation.tables import COMMAND, PAPER, RULES, cells, say
-from lcs_utils.experiments import EXP3, EXPERIMENTS, RADIUS_SWEEP
+from lcs_utils.evaluation import changes, sizes
+from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE
+from lcs_utils.evaluation.tables import COMMAND, PAPER, cells, say
+from lcs_utils.experiments import EXP3, RADIUS_SWEEP
 from lcs_utils.nets import trained
 
 OLD = "Counted by the earlier counter, without a null."
@@ -59,107 +57,6 @@ def radii(rows: Sequence[Row], preset: str = "tiny") -> list[str]:
     return ["| " + " | ".join(map(str, row(cell))) + " |" for cell in found] if len(found) > 1 else []
 
 
-def controls(rows: Sequence[Row]) -> list[str]:
-    """Lines on controls that the paper lacks, with and without the change: another way of sampling,
-    normalized labels, longer training.
-    """
-    lines = []
-    for net, preset in sorted({row.net: row.preset for row in rows}.items()):
-        plain = nets.parse(net, preset).plain
-        if plain is None or plain.name == net:
-            continue
-        base = plain.name
-        both = [row for row in rows if row.net in (net, base)]
-        ks = [k for k in (4, 5, 6) if all(mean_over(both, n, "filled", [k]) for n in (net, base))]
-        if not ks:
-            continue
-
-        def pair(measure, ks=ks, base=base, net=net, both=both):
-            return " against ".join(say_interval(mean_over(both, n, measure, ks)) for n in (net, base))
-
-        groups = by_k(both, net)
-        samples, k = (
-            min(len(groups[k]) for k in ks),
-            say(largest_k(both, net, PAPER_RULE_ALL) if 1 in groups else None),
-        )
-        lines.append(
-            f"| {net} | {ks[0]}–{ks[-1]} | {pair('filled')} | {pair('extras')} | {pair('success')} | {k} | "
-            f"{samples} |"
-        )
-    return lines
-
-
-def seeds(rows: Sequence[Row]) -> list[str]:
-    """Lines on nets that differ only in their training seed: K and rates of each."""
-    groups = {name: seeds_of(rows, name) for name in EXPERIMENTS}
-    return [
-        _line(rows, net) for name, group in groups.items() if group[-1:] not in ([], [name]) for net in group
-    ]
-
-
-def _line(rows: Sequence[Row], net: str, words: str = "") -> str:
-    many, ours = (say(largest_k(rows, net, rule)) for rule in RULES[1:])
-    values = [
-        mean_over(rows, net, *of)
-        for of in (("filled", [4, 5, 6]), ("success", [4, 5, 6]), ("extras", [1, 2, 3]))
-    ]
-    return (
-        f"| {net}{words} | {many} | {ours} | "
-        + " | ".join("–" if v is None else say_interval(v) for v in values)
-        + " |"
-    )
-
-
-def obeyed(rows: Sequence[Row], size: str, ks: Sequence[int] = (2, 4, 6, 8)) -> list[str]:
-    """Lines on every finished net with a null: conditions obeyed at random cells at each of `ks`, and objects
-    drawn.
-
-    Sorted by conditions obeyed at K = 6, most first.
-    """
-    mine = [row for row in rows if row.family == "spread" and row.k in ks]
-    complete = [
-        net for net in {row.net for row in mine} if {row.k for row in mine if row.net == net} == {*ks}
-    ]
-    finished = sorted(net for net in complete if nets.parts(net)[2] is None)
-    found = {net: against_null.of_nets(mine, [net], "spread", ks=ks).at for net in finished}
-    told = {net: at for net, at in found.items() if at[6].obeyed}
-
-    def said(at):
-        return " | ".join(say_interval(at[k].obeyed) if at[k].obeyed else "–" for k in ks)
-
-    return [
-        f"| {net}, {size} | {said(told[net])} | {told[net][6].drawn.value:.1f} | {told[net][6].samples} |"
-        for net in sorted(told, key=lambda net: -told[net][6].obeyed.value)
-    ]
-
-
-@cache
-def _obeyed_at_both_sizes() -> list[str]:
-    """Lines of the shipped rows, read once."""
-    return [line for of, size in sizes.SIZES.items() for line in obeyed(read_rows(rows_path(of)), size)]
-
-
-def ways(rows: Sequence[Row]) -> list[str]:
-    """Lines on nets also sampled by another solver, or at the centers of crowded scenes."""
-    lines = []
-    for net in sorted({row.net for row in rows}):
-        mine = [row for row in rows if row.net == net and row.seed == STANDARD.seed]
-        solvers = {(row.solver, row.steps) for row in mine} - {STANDARD[1:]}
-        other = {
-            f", {solver}, {n} steps": [r for r in mine if (r.solver, r.steps) == (solver, n)]
-            for solver, n in sorted(solvers)
-        }
-        other[", centers of crowded scenes"] = [
-            row._replace(family="test") for row in mine if row.family == "crowded"
-        ]
-        lines += [
-            _line(found, net, words)
-            for words, found in other.items()
-            if any(row.family == "test" and row.k == 1 for row in found)  # K needs 1
-        ]
-    return lines
-
-
 def section(title: str, words: str, head: str, lines: Sequence[str]) -> list[str]:
     """The lines of a section with one table; empty without rows."""
     return (
@@ -187,7 +84,7 @@ def claim_lines(found: Sequence[Verdict], preset: str) -> list[str]:
 
 def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     """figures/<preset>/verdicts.md as text: the same rows give the same bytes."""
-    old, beside = verdicts(rows, claims_64.told(preset)), decided(preset)
+    old, beside = verdicts(rows, nets_64.told(preset)), decided(preset)
     of_nets, exact = of_nets_and_exact(beside)
     earlier = told_path(preset) != rows_path(preset)
     counter = OLD if earlier else "Without a null."
@@ -199,7 +96,7 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
     lines = [
         "# Verdicts",
         "",
-        f"Made by `python -m lcs_utils.evaluation.verdicts{of_preset}` from stored rows. {len(of_nets)} "
+        f"Made by `python -m lcs_utils.claims.verdicts{of_preset}` from stored rows. {len(of_nets)} "
         f"claims about nets, at 64 px or beside a null: {counted(of_nets)}. {len(exact)} claims about exact "
         f"distributions and linear models, which check our formulas: {counted(exact)}. {len(old)} further "
         "claims, at "
@@ -249,7 +146,7 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "estimate from a difference, not a count: it may exceed what was asked for or fall below zero. The "
         "column *drawn* is the number of objects drawn at K = 6.",
         "| net | of 2 | of 4 | of 6 | of 8 | drawn, K = 6 | samples |",
-        _obeyed_at_both_sizes() if preset == "tiny" else [],
+        side_tables.obeyed_at_both_sizes() if preset == "tiny" else [],
     )
     samplers = "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 "
     samplers += "| success, K = 4–6 | objects elsewhere, K = 1–3 |"
@@ -260,7 +157,7 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         "the value with the change against the value without it.",
         "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples "
         "for each K |",
-        controls(rows),
+        side_tables.controls(rows),
     )
     lines += section(
         "The radius of Exp. 3",
@@ -274,14 +171,14 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         f"{counter} All its other counts are of samples drawn by DPM-Solver++(2M) in 14 steps at the paper's "
         "12 test locations. Here are the same nets with another solver or other locations:",
         samplers,
-        ways(rows),
+        side_tables.ways(rows),
     )
     lines += section(
         "Training seeds",
         f"{counter} The same training from other initial weights and with another order of the data (exp1 "
         "and exp2 were also trained on images of the renderer's first version).",
         samplers,
-        seeds(rows),
+        side_tables.seeds(rows),
     )
     lines += section(
         "The counters on Blender's pictures",
@@ -301,7 +198,7 @@ def place(preset: str = "tiny") -> Path:
 
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m lcs_utils.evaluation.verdicts", description=__doc__.splitlines()[0]
+        prog="python -m lcs_utils.claims.verdicts", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--preset", default="tiny", choices=("tiny", "small", "paper"))
     parser.add_argument("--check", action="store_true", help="compare with the page instead of writing it")

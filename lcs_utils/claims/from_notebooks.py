@@ -1,7 +1,7 @@
 """Claims that a notebook shows in a figure, decided by the functions that the figure is drawn from.
 
-Claims about nets are decided from stored rows; no figure is read. Those of section 3 are in `claims_theory`,
-those on number and places in `claims_64`, those on prompts in `claims_text_to_image`.
+Claims about nets are decided from stored rows; no figure is read. Those of section 3 are in `claims.theory`,
+those on number and places in `claims.nets_64`, those on prompts in `claims.text_to_image`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +11,23 @@ import numpy as np
 from jaxtyping import Float
 
 from lcs_utils import notebooks
+from lcs_utils.claims import (
+    NO,
+    OPEN,
+    PARTLY,
+    UNDECIDED,
+    YES,
+    Claim,
+    Verdict,
+    fig08,
+    holds_if,
+    judged,
+    muon,
+    nets_64,
+    text_to_image,
+    theory,
+)
 from lcs_utils.evaluation import (
-    claims_64,
-    claims_fig08,
-    claims_muon,
-    claims_text_to_image,
-    claims_theory,
     color_figures,
     color_generalization,
     color_rates,
@@ -25,18 +36,6 @@ from lcs_utils.evaluation import (
     net_features,
     net_locality,
     sizes,
-)
-from lcs_utils.evaluation.claims import (
-    NO,
-    OPEN,
-    PARTLY,
-    UNDECIDED,
-    YES,
-    Claim,
-    Verdict,
-    holds_if,
-    judged,
-    say_interval,
 )
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.feature_report import Cosines
@@ -52,7 +51,7 @@ from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.nets import seeds_of, trained
 from lcs_utils.presets import PRESETS
-from lcs_utils.stats import interval
+from lcs_utils.stats import interval, say_interval
 from lcs_utils.theory_examples.swing_by_diffusion import Study, concept_falls, study
 
 Judged = tuple[str, str]  # our result in words, and the verdict
@@ -219,7 +218,7 @@ def _swings(found: Study) -> Judged:
 
 
 CLAIMS = (
-    *claims_theory.CLAIMS,
+    *theory.CLAIMS,
     Claim(
         "Swing-by, a small diffusion model: of an unseen combination, accuracy in a concept can be "
         "non-monotone along training (it falls in some run)",
@@ -285,7 +284,7 @@ CLAIMS = (
         _every_reading,
         _orthogonal("exp1", ("encoder", "decoder", "denoiser")),
     ),
-    *claims_text_to_image.CLAIMS,
+    *text_to_image.CLAIMS,
     Claim(
         "Figs. 6, 7, 13, App. G: SDXL itself", "–", "09", lambda preset: (), lambda found: ("not run", OPEN)
     ),
@@ -294,16 +293,16 @@ CLAIMS = (
 
 def of_nets_and_exact(found: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
     """Verdicts about nets, and those about exact distributions (section 3), which check our formulas."""
-    theory = {claim.claim for claim in claims_theory.CLAIMS}
+    exact = {claim.claim for claim in theory.CLAIMS}
     exact = [v for v in found if v.claim in theory]
     return [v for v in found if v not in exact], exact
 
 
 def decided(preset: str = "tiny") -> list[Verdict]:
-    """The verdict on each claim of CLAIMS, `claims_64` and `claims_muon`, by a preset's rows; untested
+    """The verdict on each claim of CLAIMS, `claims.nets_64` and `claims.muon`, by a preset's rows; untested
     without rows.
     """
-    of_64 = (*claims_64.CLAIMS, *claims_fig08.CLAIMS, *claims_64.entries(preset), *claims_muon.CLAIMS)
+    of_64 = (*nets_64.CLAIMS, *fig08.CLAIMS, *nets_64.entries(preset), *muon.CLAIMS)
     claims = (*of_64, *CLAIMS)
     found, measured = [], {of: of(preset) for of in dict.fromkeys(claim.numbers for claim in claims)}
     for claim in claims:

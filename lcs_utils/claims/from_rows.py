@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from lcs_utils.evaluation.claims import OPEN, YES, Verdict, holds_if, judged, say_interval
+from lcs_utils.claims import NO, OPEN, YES, Verdict, holds_if, judged
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row, by_k, seeds_of
-from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, Cell, Range, cells, ranges, say
+from lcs_utils.evaluation.tables import COMMAND, LABELS, PAPER, Cell, Range, cells, markdown, ranges, say
 from lcs_utils.nets import trained
+from lcs_utils.stats import say_interval
 
 OUTSIDE = 0.05  # Choice: this share of samples may have more or fewer extras than the paper saw
 DRAWN = 0.5  # Choice: a net asked for objects that draws fewer than this on average draws nothing
@@ -83,6 +84,16 @@ def of_cell(rows: Sequence[Row], cell: Cell) -> Verdict:
     return Verdict(
         claim, paper, f"the paper's rule: {each}; our rule: {say(cell.ours)}{words}", verdict, command
     )
+
+
+def outside(rows: Sequence[Row], found: Sequence[Cell]) -> str:
+    """The paper's K that lie outside our interval by its own rule, as a sentence, and the whole table."""
+    off = [cell for cell in found if cell.paper and of_cell(rows, cell).verdict == NO]
+    said = "; ".join(
+        f"{cell.trained_on}, {cell.column}: {cell.paper.k}, ours {say(cell.many)}" for cell in off
+    )
+    begin = "**The paper's K outside the interval of eight of our samples, by its rule** (ours: all samples):"
+    return f"{begin} {said or 'nowhere'}.\n\n{markdown(found)}"
 
 
 def beyond(rows: Sequence[Row], cell: Cell, claim: str, yes: bool) -> Verdict:

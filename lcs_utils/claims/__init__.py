@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from lcs_utils.stats import Interval
-
 YES, PARTLY, NO, OPEN = "reproduced", "partly", "not reproduced", "untested"
 UNDECIDED = "undecided"  # measured, but the interval allows either
 KINDS = (YES, PARTLY, NO, UNDECIDED, OPEN)
@@ -35,11 +33,6 @@ class Claim(NamedTuple):
 def holds_if(holds: bool) -> str:
     """The verdict on a claim that holds or does not."""
     return YES if holds else NO
-
-
-def say_interval(value: Interval) -> str:
-    """`0.87 [0.85, 0.88]`."""
-    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
 
 
 def judged(holds: Sequence[bool], what: str = "trainings") -> tuple[str, str]:

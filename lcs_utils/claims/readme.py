@@ -1,7 +1,7 @@
 """Write the README's measured numbers between its markers, from the functions that the notebooks call.
 
-python -m lcs_utils.evaluation.readme            # writes them into README.md
-python -m lcs_utils.evaluation.readme --check    # fails if README.md differs
+python -m lcs_utils.claims.readme            # writes them into README.md
+python -m lcs_utils.claims.readme --check    # fails if README.md differs
 """
 
 import argparse
@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcs_utils import paths, store
+from lcs_utils.claims import KINDS, PARTLY, YES, Verdict, extra_objects
+from lcs_utils.claims.from_notebooks import cosines, decided, of_nets_and_exact
+from lcs_utils.claims.from_rows import verdicts
+from lcs_utils.claims.nets_64 import DOSES, RIGHT, Falling, composes, extras, falling, falls, told
 from lcs_utils.evaluation import (
     against_null,
     by_eye,
     color_generalization,
     color_rates,
-    extra_objects,
     flow_and_sde,
     hand_counts,
     net_locality,
 )
-from lcs_utils.evaluation.claims import KINDS, PARTLY, YES, Verdict, say_interval
-from lcs_utils.evaluation.claims_64 import DOSES, RIGHT, Falling, composes, extras, falling, falls, told
-from lcs_utils.evaluation.locality_above_null import K, above_null, ranked
+from lcs_utils.evaluation.locality_above_null import above_null, ranked
 from lcs_utils.evaluation.more_training import along_training, without_extras
-from lcs_utils.evaluation.notebook_claims import cosines, decided, of_nets_and_exact
-from lcs_utils.evaluation.row_claims import verdicts
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
-from lcs_utils.evaluation.tables import COLOR_PAPER, PAPER, near, say
+from lcs_utils.evaluation.tables import BEYOND, COLOR_PAPER, PAPER, near, say
 from lcs_utils.evaluation.tables_beyond_chance import MOST
 from lcs_utils.presets import PRESETS
+from lcs_utils.stats import say_interval
 
 README = paths.ROOT / "README.md"
 WIDTH = 110  # characters of a line
@@ -171,7 +171,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     filled = {net: _filled(small, net) for net in ("exp2/nearest", "exp2/swapped", "exp2")}
     near, other, plain = (shown.replace("(", "(null ") for shown in filled.values())
     ranks = ranked(above_null(large))
-    few = ranks[f"never shown {K} objects"]
+    few = ranks[f"never shown {BEYOND} objects"]
     return [
         Finding(
             held["exp1"],
@@ -215,8 +215,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         _six_objects(large),
         Finding(
             "new",
-            f"Over {ranks['all'].nets} trainings the more local fill more of {K} random cells above the "
-            f"null: Spearman {say_interval(ranks['all'])} (never shown {K}: {few.value:.2f}). As Muon "
+            f"Over {ranks['all'].nets} trainings the more local fill more of {BEYOND} random cells above the "
+            f"null: Spearman {say_interval(ranks['all'])} (never shown {BEYOND}: {few.value:.2f}). As Muon "
             f"trains: {_along_muon()}.",
             "07 A7",
         ),
@@ -282,16 +282,14 @@ def filled_in(text: str, measured: dict[str, str]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m lcs_utils.evaluation.readme", description=__doc__.splitlines()[0]
+        prog="python -m lcs_utils.claims.readme", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--check", action="store_true", help="change nothing; fail if README.md differs")
     args = parser.parse_args(arguments)
     text = Path(README).read_text()
     written = filled_in(text, blocks())
     if args.check and written != text:
-        raise SystemExit(
-            "README.md does not say what the rows say; run python -m lcs_utils.evaluation.readme"
-        )
+        raise SystemExit("README.md does not say what the rows say; run python -m lcs_utils.claims.readme")
     if written != text:
         store.write_text(README, written)
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.stats import binomtest
 from torch import Tensor
 
-from lcs_utils.evaluation.claims import NO, OPEN, PARTLY, YES, Claim, holds_if, judged
+from lcs_utils.claims import NO, OPEN, PARTLY, YES, Claim, holds_if, judged
 from lcs_utils.theory.feature_space import Claim2
 from lcs_utils.theory.results import Converse, Lemma2
 from lcs_utils.theory_examples import feature_maps, nine_squares, noise, squares, swing_by, swing_by_starts
