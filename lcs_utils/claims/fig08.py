@@ -9,7 +9,7 @@ from lcs_utils.claims import Claim, judged
 from lcs_utils.claims.nets_64 import FARTHER
 from lcs_utils.evaluation import against_null, sizes
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
-from lcs_utils.evaluation.tables import PAPER
+from lcs_utils.evaluation.tables import NUMBERS, PAPER
 from lcs_utils.stats import Interval, say_interval
 
 

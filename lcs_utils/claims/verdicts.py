@@ -15,7 +15,7 @@ from lcs_utils.claims import KINDS, UNDECIDED, Verdict, nets_64
 from lcs_utils.claims.from_notebooks import decided, of_nets_and_exact
 from lcs_utils.claims.from_rows import OUTSIDE, command_of, verdicts
 from lcs_utils.counter import cycles as counter_cycles
-from lcs_utils.evaluation import changes, sizes
+from lcs_utils.evaluation import changes, side_tables, sizes
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
 from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE
 from lcs_utils.evaluation.tables import COMMAND, PAPER, cells, say
