@@ -293,8 +293,8 @@ CLAIMS = (
 
 def of_nets_and_exact(found: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
     """Verdicts about nets, and those about exact distributions (section 3), which check our formulas."""
-    exact = {claim.claim for claim in theory.CLAIMS}
-    exact = [v for v in found if v.claim in theory]
+    of_theory = {claim.claim for claim in theory.CLAIMS}
+    exact = [v for v in found if v.claim in of_theory]
     return [v for v in found if v not in exact], exact
 
 
