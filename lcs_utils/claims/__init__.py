@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from lcs_utils.stats import Interval
+
 YES, PARTLY, NO, OPEN = "reproduced", "partly", "not reproduced", "untested"
 UNDECIDED = "undecided"  # measured, but the interval allows either
 KINDS = (YES, PARTLY, NO, UNDECIDED, OPEN)
@@ -35,7 +37,14 @@ def holds_if(holds: bool) -> str:
     return YES if holds else NO
 
 
-def judged(holds: Sequence[bool], what: str = "trainings") -> tuple[str, str]:
-    """The verdict on a claim tested in several trainings, and "; holds in n of m" if there are several."""
-    verdict = YES if all(holds) else PARTLY if any(holds) else NO
-    return verdict, f"; holds in {sum(holds)} of {len(holds)} {what}" if len(holds) > 1 else ""
+def lies_above(one: Interval, other: Interval) -> bool | None:
+    """Whether an interval lies above another; None, which decides nothing, where they overlap."""
+    return True if one.low > other.high else False if one.high < other.low else None
+
+
+def judged(holds: Sequence[bool | None], what: str = "trainings") -> tuple[str, str]:
+    """The verdict on a claim tested several times (None: undecided), and "; holds in n of m" if more than
+    once.
+    """
+    verdict = YES if all(holds) else PARTLY if any(holds) else NO if False in holds else UNDECIDED
+    return verdict, f"; holds in {sum(map(bool, holds))} of {len(holds)} {what}" if len(holds) > 1 else ""

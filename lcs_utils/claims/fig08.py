@@ -5,7 +5,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from lcs_utils.claims import Claim, judged
+from lcs_utils.claims import Claim, judged, lies_above
 from lcs_utils.claims.nets_64 import FARTHER
 from lcs_utils.evaluation import against_null, sizes
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
@@ -59,7 +59,7 @@ def composes_farther(found: Sequence[Pair]) -> tuple[str, str]:
         f"(in the same draws {say_interval(of.by)} more)"
         for of in found
     )
-    verdict, held = judged([of.above[0].low > of.above[1].high for of in found], "pairs")
+    verdict, held = judged([lies_above(*of.above) for of in found], "pairs")
     return f"cells filled above the null, at a K between the paper's two, nine at most: {said}{held}", verdict
 
 

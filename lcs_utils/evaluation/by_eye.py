@@ -186,6 +186,17 @@ def by_same_lookers(hands: Sequence[HandCount], lookers: str) -> Compared:
     return compare(first + same, stored=rows("spread"))
 
 
+def passed(hands: Sequence[HandCount], name: str, family: str, most: int) -> dict[str, tuple[int, int]]:
+    """{who looked: (images that look right, images)} of a net at K = 1 to `most`: groups of lookers differ by
+    more than an interval over images.
+    """
+    found: dict[str, list[int]] = {}
+    for hand in hands:
+        if (hand.shown.net, hand.shown.family) == (name, family) and hand.shown.k <= most:
+            found.setdefault(hand.counted_by, []).append(hand.plausible)
+    return {who: (sum(of), len(of)) for who, of in found.items()}
+
+
 def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
     """LOOKER's counts for the nets of one size, such as "64 px", with the size dropped from their names."""
     return [

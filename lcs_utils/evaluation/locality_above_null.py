@@ -19,6 +19,7 @@ from lcs_utils.nets import parts, trained
 from lcs_utils.stats import Interval, say_interval
 
 PRESET = "small"
+LEAST = 8  # kinds of nets that an interval takes: drawn with replacement, fewer are often the same few
 GROUPS: dict[str, Callable[[Experiment], bool]] = {
     "all": lambda exp: True,
     f"never shown {BEYOND} objects": lambda exp: exp.objects[1] < BEYOND,
@@ -86,7 +87,10 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
     """The correlations in words, and a table of the nets, most local first."""
     every = ranks["all"]
     among = {words: of for words, of in ranks.items() if words != "all"}
-    alike = "; ".join(f"{say_interval(of)} in the {of.nets} {words}" for words, of in among.items())
+    alike = "; ".join(
+        f"{say_interval(of) if of.kinds >= LEAST else f'{of.value:.2f}'} in the {of.nets} {words}"
+        for words, of in among.items()
+    )
     lines = [
         [net, say_interval(found.locality[net]), say_interval(found.above[net]), f"{found.null[net]:.2f}"]
         for net in sorted(found.locality, key=lambda net: -found.locality[net].value)
@@ -94,5 +98,5 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
     head = ["64 px", "locality", f"share of {BEYOND} random cells filled, above the null", "null"]
     return (
         f"Rank correlation {say_interval(every)} over {every.nets} trainings of {every.kinds} kinds of nets, "
-        f"{alike}.\n\n{table(head, lines)}"
+        f"{alike} (an interval from {LEAST} kinds on).\n\n{table(head, lines)}"
     )
