@@ -5,7 +5,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from lcs_utils.evaluation import against_null, sizes
+from lcs_utils.evaluation import against_null, sizes, wording
 from lcs_utils.evaluation.claims import Claim, judged, say_interval
 from lcs_utils.evaluation.claims_64 import FARTHER, NUMBERS
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
@@ -55,7 +55,8 @@ def composes_farther(found: Sequence[Pair]) -> tuple[str, str]:
     the other's; also says how much more in the same draws.
     """
     said = "; ".join(
-        f"{of.more} and {of.fewer} at K = {of.k} {say_interval(of.above[0])}, {say_interval(of.above[1])} "
+        f"{wording.net(of.more)} and {wording.net(of.fewer)} at K = {of.k} "
+        f"{say_interval(of.above[0])}, {say_interval(of.above[1])} "
         f"(in the same draws {say_interval(of.by)} more)"
         for of in found
     )

@@ -8,7 +8,7 @@ correlations draw kinds of nets, since trainings of one net are alike.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lcs_utils.evaluation import against_null, feature_ranks, net_locality
+from lcs_utils.evaluation import against_null, feature_ranks, net_locality, wording
 from lcs_utils.evaluation.claims import say_interval
 from lcs_utils.evaluation.claims_64 import BEYOND as K
 from lcs_utils.evaluation.feature_ranks import Correlation
@@ -88,7 +88,12 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
     among = {words: of for words, of in ranks.items() if words != "all"}
     alike = "; ".join(f"{say_interval(of)} in the {of.nets} {words}" for words, of in among.items())
     lines = [
-        [net, say_interval(found.locality[net]), say_interval(found.above[net]), f"{found.null[net]:.2f}"]
+        [
+            wording.net(net),
+            say_interval(found.locality[net]),
+            say_interval(found.above[net]),
+            f"{found.null[net]:.2f}",
+        ]
         for net in sorted(found.locality, key=lambda net: -found.locality[net].value)
     ]
     head = ["64 px", "locality", f"share of {K} random cells filled, above the null", "null"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lcs_utils import nets, paths, store
 from lcs_utils.counter import cycles as counter_cycles
-from lcs_utils.evaluation import against_null, changes, claims_64, sizes
+from lcs_utils.evaluation import against_null, changes, claims_64, sizes, wording
 from lcs_utils.evaluation.claims import KINDS, UNDECIDED, Verdict, say_interval
 from lcs_utils.evaluation.notebook_claims import decided, of_nets_and_exact
 from lcs_utils.evaluation.rates import mean_over
@@ -252,13 +252,13 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         _obeyed_at_both_sizes() if preset == "tiny" else [],
     )
     samplers = "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 "
-    samplers += "| success, K = 4–6 | objects elsewhere, K = 1–3 |"
+    samplers += f"| success, K = 4–6 | {wording.EXTRAS}, K = 1–3 |"
     lines += section(
         "Controls that the paper lacks",
         f"{counter} The same net changed at sampling (NET/CHANGE, `evaluation.changes`), trained with label "
         "embeddings of one size (NET_normalized), or trained three times as long (NET_x3). Each entry gives "
         "the value with the change against the value without it.",
-        "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples "
+        f"| net | K | cells filled | {wording.EXTRAS} | success | largest K by the paper's rule | samples "
         "for each K |",
         controls(rows),
     )
