@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 
 def say_interval(value: Interval) -> str:
     """`0.87 [0.85, 0.88]`."""
-    return f"{value.value:.2f} [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value.value:z.2f} [{value.low:z.2f}, {value.high:z.2f}]"
 
 
 def as_dicts(value: Any) -> Any:

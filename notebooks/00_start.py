@@ -96,7 +96,7 @@ plotting.use_style()
 denoise, side = changes.denoiser("exp1/stochastic", "medium")
 images = draw_samples(denoise, side, 5, 4, steps=80, solver="sde_dpmpp_2m", family="spread")  # random cells
 asked = [plotting.in_pixels(places, side) for places in family_grids.locations("spread", 5, 4)]
-figure = plotting.image_grid([images], title="five locations asked for", marks=[asked])
+figure = plotting.image_grid([images], title="dots: locations asked for", marks=[asked])
 nets = [f"data/checkpoints/medium/{name}" for name in ("exp1", "low_noise")]
 path = plotting.save_figure(figure, "readme_samples", preset, {"locations": 5}, 0, nets)
 

@@ -105,7 +105,7 @@ assert listed[4].low > random[6].high > random[6].low > listed[6].value
 # **What to look for.** Above chance, radius 1 fills more than the others at nine labels, but an object
 # is wider than its window and comes out as a mosaic of several. With radius 2 and 3 most objects are whole at
 # one and four labels, not all. Where a window holds labels that no training patch shows
-# together, objects are left out: from four labels to six, radius 2 falls more at the paper's locations
+# together, objects are left out: from four labels to six, radius 2 falls more at the paper's cells
 # than at random cells, where a label's window holds no other. Four times the scenes do not cure that,
 # since none has two labels. At six the trained net fills more cells than the closed form of its radius,
 # but so do its pictures of other labels: above chance the two cannot be told apart.

@@ -112,7 +112,7 @@ print("every weight has unit RMS to 3 digits:", largest < 1e-3)
 # %% [markdown]
 # ## The trainings of this companion
 # Each checkpoint folder holds its loss curve and a row that says how it was made: command, images seen,
-# seconds. Weights come with few (`data/README.md` lists them); the command makes the others. Each line is
+# seconds. Few come with weights (`data/README.md` lists them); the command makes the others. Each line is
 # one training, named at its end (other seeds are not named), dashed if trained on one object per image. At
 # 64 px: does Exp. 2 end above Exp. 1 in every training?
 

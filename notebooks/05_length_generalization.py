@@ -32,7 +32,7 @@ from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.claims import extra_objects
 from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips
-from lcs_utils.evaluation import tables_beyond_chance
+from lcs_utils.evaluation import tables_beyond_chance, wording
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.stats import as_dicts
@@ -92,11 +92,10 @@ values = {words: as_dicts(of.at) for words, of in found.items()}
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
 # %%
-families = {"spread": "random cells", "test": "the paper's cells"}
 each = {
     f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=numbers)}
     for words, nets in trainings.items()
-    for family, said in families.items()
+    for family, said in wording.CELLS.items()
 }
 apart = {
     f"{words}, random cells, seed {i}": {1: against_null.of_nets(stored, [net], "spread")}
@@ -138,7 +137,7 @@ Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()
 
 # %%
 table = tables_beyond_chance.cells(stored, seed=seed)
-figure = tables_beyond_chance.plot(table)
+figure = tables_beyond_chance.plot(table, size)
 said = as_dicts({cell.net: cell for cell in table if cell.own})
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "tables_1_2", preset, said, seed, files)

@@ -16,7 +16,6 @@
 #
 # Our local net is also smaller, has no attention and saw more images. A cleaner test of the cause is
 # Exp. 2's own net, told one local condition at each cell (below): nothing about the net changes there.
-# But each cell then also hears one label, as in training; so the same is done with another single label.
 #
 # Figs. 1 and 4 use stored samples at 64 px, beside their null. Changes at sampling are at 32 px, beside
 # theirs. Added scores are by the earlier counter, without a null
@@ -31,7 +30,7 @@ from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
 from lcs_utils.evaluation import against_null, alt_texts, more_training, null_figures, rate_figures
-from lcs_utils.evaluation import rates, sentences, sizes, strips, tables, tables_beyond_chance
+from lcs_utils.evaluation import rates, sentences, sizes, strips, tables, tables_beyond_chance, wording
 from lcs_utils.evaluation.samples import draw_samples
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -50,7 +49,7 @@ stored = read_rows(rows_path(size))
 # ## What one cell is allowed to see
 # The patch around a cell, the part of the condition inside it, and the position of the patch. Of the
 # denoised patch only the central cell is kept. A net that is told the position is not equivariant (App.
-# E.3): it may draw otherwise at another place. Whether it has to be told is not tested here.
+# E.3): it may draw differently at another place. Whether it has to be told is not tested here.
 
 # %%
 net = checkpoints.load("exp3", sizes.sampled(preset))
@@ -72,10 +71,10 @@ figure = plotting.image_grid(rows, ["image", "condition"], columns, cell=1.1)
 # %% [markdown]
 # ## Fig. 1: three experiments, none of which saw more than three objects
 # Marks are locations asked for: a dot where the counter finds an object within a cell of it, a cross where
-# it finds none. Below each picture is the number of objects found (fused ones count as
-# several). The curves at the right are over all samples at the paper's locations. Dotted is the null: the
-# same net's pictures that were asked for something else. Which net leaves crosses, and from which K?
-# Cells of Exp. 3 see two cells around them; with three its K is smaller (05, A6).
+# it finds none. Below each picture is the number of objects counted (fused ones count as several). The
+# curves at the right are over all samples at the same cells. Dotted is the null: the same net's pictures
+# that were asked for something else. Which net leaves crosses, and from which K? Cells of Exp. 3 see two
+# cells around them; with three its K is smaller (05, A6).
 
 # %%
 third = f"Exp. 3: one, r = {trained(local).radius}"
@@ -133,24 +132,22 @@ Markdown(null_figures.markdown({words: {1: each} for words, each in changed.item
 # eight samples for each K here, *near* has 32, the others 64.
 #
 # ## Fig. 4: trained on ONE object
-# Neither net ever saw two objects in one image. Which of them places a second one? The pictures are at
-# the paper's cells, which lie in the middle; the curves are at random cells, and the table has both. Our
-# whole-image net places objects at the first four of the paper's cells. At random cells it does not: see
-# the curves.
+# Neither net ever saw two objects in one image. Which of them places a second one? The pictures are at the
+# paper's cells, which lie in the middle; the curves are at random cells, and the table has both.
 
 # %%
 ones = {"exp1_1": "Exp. 1: one object", "exp3_1": "Exp. 3: one object, r = 3"}
 single = strips.strip(list(ones), range(1, 8), stored, size)
 files = strips.behind(rows_path(size), *(sheet_path(name, size) for name in ones))
 told = {words[:6]: [net] for net, words in ones.items()}
-one, listed = (against_null.along_k(stored, told, family) for family in ("spread", "test"))
+one, listed = (against_null.along_k(stored, told, family) for family in wording.CELLS)
 curves_1 = {words: {k: at.filled for k, at in each[1].at.items()} for words, each in one.items()}
-figure = strips.figure_1(single, ones, curves_1, trained=1, where="random")
+figure = strips.figure_1(single, ones, curves_1, trained=1, family="spread")
 values = single.numbers() | {"rates": {words: as_dicts(each[1].at) for words, each in one.items()}}
 path = plotting.save_figure(figure, "fig04", preset, values, seed, files)
 # %%
 found = tables_beyond_chance.cells(stored)
-at = {"random cells": one, "the paper's": listed}
+at = dict(zip(wording.CELLS.values(), (one, listed)))
 both = {f"{words}, {where}": {1: each[1]} for where, of in at.items() for words, each in of.items()}
 Markdown(null_figures.markdown(both, (2, 3, 4, 5)) + f"\n{tables_beyond_chance.one_object(found)[0]}.")
 
@@ -158,11 +155,12 @@ Markdown(null_figures.markdown(both, (2, 3, 4, 5)) + f"\n{tables_beyond_chance.o
 # ## Adding scores instead
 # The older repair (Bradley et al. 2025; Liu et al. 2022) adds single-object scores to a background, s_b +
 # sum of (s_j - s_b). Bradley et al. find that an empty background works, that a cluttered one of none to
-# four objects works, and that the unconditional one fails more the more objects are added. We use three: the
-# empty floor; "one object anywhere", the common choice; and "one to three anywhere", less wide than theirs,
-# since it has to fit Exp. 2, whose single label stands among other objects. Look at the middle panel too:
-# where images burn out, what a counter finds there means little. At 32 px, by the earlier counter, without
-# a null.
+# four objects works, and that the unconditional one fails more the more objects are added. We use three:
+# the empty floor; "one object anywhere", the common choice; and "one to three anywhere", less wide than
+# theirs, since it has to fit Exp. 2, whose single label stands among other objects. Look at the middle
+# panel too: where images burn out, what a counter finds there means little. A high value says little as
+# well: this counter passes nearly all pictures that look wrong to the eye (A3). At 32 px, by the earlier
+# counter, without a null.
 
 # %%
 added = {"exp1_1": "Exp. 1, one object", "exp3_1": "Exp. 3, r = 3, one object", "exp2": "Exp. 2"}

@@ -87,7 +87,8 @@ explorer
 levels = explorer.maps.sigmas
 stops = figures.closest(levels, (0.2, 5.0))
 grid, titled, columns, numbers = figures.fig02(explorer.maps, explorer.first, stops)
-key = "red: target; white square: 90 % of its squared pixel influence; disc: a condition's share"
+key = "red: target; white square: 90 % of its squared pixel influence; disc: a condition's share;"
+key += "\ncolors: the conditions that a pixel hears"
 figure = plotting.image_grid(grid, titled, columns, key, cell=1.63)
 path = plotting.save_figure(figure, "fig02", preset, numbers, seed, shown)
 # %%

@@ -21,7 +21,7 @@
 # |---|---|---|---|
 # | different colors | yes, up to about six | no: few more are obeyed of six than of three | no |
 # | one color | 1-3: up to about four on average; 1-5: yes, with extras | mostly | only the 64 px net of 1-3 |
-# | different colors, the controls | no: fewer, the more are asked for; from five on noise | no | no |
+# | different colors, the controls | no: ever fewer; from four on hardly one, from five on noise | no | no |
 #
 # - **Different colors** are often mixed up even at the three that a net saw. Why is open.
 # - **One color**: asked for eight, nets of one to three draw about three. The net of one to five draws extras
@@ -91,13 +91,12 @@ path = plotting.save_figure(figure, "fig05_features", preset, said, seed, stored
 
 # %% [markdown]
 # ## Against K
-# Each sample is asked for its own K of the eight colors. Success is the paper's rule without looks:
-# number and colors are right. Beyond training one may be extra, and one may be missing as soon as more
-# are right than training showed, which makes five easier than four. As in notebook 05, a net's curve breaks
-# where its training ends and the rule changes, shades show how many objects were in training, and the thin
-# line is the quarter that K needs. Dotted is the null; at seven, other samples are asked for nearly the
-# same colors, so use chance there. Dashed, in the first two panels, is what the counter makes of 64 px
-# renders that show exactly what was asked.
+# Each sample is asked for its own K of the eight colors. Success is the paper's rule without looks: number
+# and colors are right. Beyond training one may be extra, and one may be missing as soon as more are right
+# than training showed, which makes five easier than four. As in notebook 05, a net's curve breaks where its
+# training ends and the rule changes, shades show how many objects were in training, and the thin line is
+# the quarter that K needs. Dotted is the null. Dashed on the left is what the counter makes of 64 px
+# renders that show exactly what was asked. In *noise* it finds objects where there are none.
 
 # %%
 found = color_rates.of_nets(nets, "subsets", seed)
@@ -108,11 +107,12 @@ path = plotting.save_figure(
 )
 # %% [markdown]
 # ## Adding colors, or adding objects
-# On the right all K objects are asked to be of one color: a count above one, which few training scenes
-# show. Here the null is as low as it can be, since other samples are asked for other colors. And here the
-# 64 px net of one to three objects goes beyond its training, as the paper reports for different colors.
-# What fails for different colors is keeping the colors of one picture apart; for one color, in nets of one
-# to three, it is the number.
+# Left: how many of the objects asked for are there. (At seven, other samples are asked for nearly the same
+# colors, so compare with random colors, not with the null.) On the right all K are asked to be of one
+# color: a count above one, which few training scenes show. Here the null is as low as it can be, since
+# other samples are asked for other colors. And here the 64 px net of one to three objects goes beyond its
+# training, as the paper reports for different colors. What fails for different colors is keeping the colors
+# of one picture apart; for one color, in nets of one to three, it is the number.
 
 # %%
 same = color_rates.of_nets(nets, "repeated", seed)

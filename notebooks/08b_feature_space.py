@@ -161,7 +161,7 @@ Markdown(report.by_noise(rows, nets + large))
 # told) or taken out (it is told). Green is what the condition itself does. All at 64 px; the 32 px nets
 # are in the last table. Taking out an untrained net's directions was done for Exp. 1 alone. For color
 # nets the sign was taken from what telling the color did, so that effect cannot be negative. For the
-# control told one color, whose interval reaches zero, the true effect may as well be negative. Colors are
+# control told one color, whose interval reaches zero, the true effect could equally be negative. Colors are
 # counted in whole objects: an interval without width means that all 16 images change alike, and leaves open
 # what happens in up to one of six (95 %). The random vectors of all nets and layers come from one seed.
 

@@ -38,23 +38,24 @@ labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local, r = 2")
 stored, hands = read_rows(rows_path("small")), hand_counts.read_counts()
 names = ("exp1", "exp2", "exp3_r2")
 nets = {words: seeds_of(stored, net) for words, net in zip(labels, names)}  # apart in their seed alone
+colors = {words: plotting.color_of(net) for words, net in zip(labels, names)}
 real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 
 # %% [markdown]
 # ## At 64 px: number and places and their null, cells filled above it, and the eye
-# The rule is the paper's but for looks (`rules.number_and_places`). Dotted: the null. Purple: the share of
-# samples that look right to the counter, which rejects strong faults (speckle, confetti, rings, fading) but
-# not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled minus the
-# null's. Thin: how much room there is above the null, since at large K a net that was asked for something
-# else also fills many cells. Last row: objects in those samples at the paper's locations that a
+# The rule is the paper's but for looks (`rules.number_and_places`). Dotted: the null. Dash-dotted: the
+# share of samples that look right to the counter, which rejects strong faults (speckle, confetti, rings,
+# fading) but not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled
+# minus the null's. Thin: how much room there is above the null, since at large K a net that was asked for
+# something else also fills many cells. Last row: objects in those samples at the paper's cells that a
 # vision-language model counted blind (fewer than above), by its count and by the counter's.
 
 # %%
 files = strips.behind(rows_path("small"), hand_counts.COUNTS)
-path = plotting.save_figure(plot(real), "is_it_real_64", preset, real.numbers(), seed, files)
+path = plotting.save_figure(plot(real, colors), "is_it_real_64", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
-# The null is in parentheses. Behind it, at the paper's locations, is the share that the net fills of those
+# The null is in parentheses. Behind it, at the paper's cells, is the share that the net fills of those
 # it was not asked for. *Objects that obey* stand where they do because they were asked for there. They
 # are estimated as objects near asked cells, minus those near cells that other samples were asked for,
 # divided by the share of cells that conditions do not have in common. A dash: objects stand near asked
@@ -71,9 +72,10 @@ Markdown(markdown(real))
 
 # %%
 nets = {words: [name] for words, name in zip((*labels[:2], "Exp. 3, local, r = 3"), ("exp1", "exp2", "exp3"))}
+colors |= {words: plotting.color_of(net) for words, (net,) in nets.items()}
 tiny = is_it_real(read_rows(rows_path(preset)), nets, hands, seed)
 files = strips.behind(rows_path(preset), hand_counts.COUNTS)
-path = plotting.save_figure(plot(tiny), "is_it_real", preset, tiny.numbers(), seed, files)
+path = plotting.save_figure(plot(tiny, colors), "is_it_real", preset, tiny.numbers(), seed, files)
 # %%
 Markdown(markdown(tiny))
 

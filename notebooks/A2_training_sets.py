@@ -13,9 +13,8 @@
 # label, the more a net places beyond its training.
 #
 # Fig. 8 comes first: 64 px nets, counted by today's counter, beside their null. Everything below it is
-# earlier: 32 px nets, counted by a counter since retired
-# (`data/counts/tiny/earlier_counter.csv.bz2`), without nulls. Nothing is sampled here. Under a minute on
-# two idle cores.
+# earlier: 32 px nets, counted by an earlier counter (`data/counts/tiny/earlier_counter.csv.bz2`), without
+# nulls. Nothing is sampled here. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -28,6 +27,7 @@ from lcs_utils.evaluation import alt_texts, hand_counts, more_objects, sentences
 from lcs_utils.evaluation import table_figures, tables, training_sets
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.wording import EARLIER
 from lcs_utils.experiments import experiment
 from lcs_utils.stats import as_dicts
 
@@ -66,7 +66,7 @@ pairs = fig08.pairs(large)
 Markdown(f"{fig08.composes_farther(pairs)[0]}.\n\n{more_objects.markdown(at_64)}")
 
 # %% [markdown]
-# ## Earlier: the same at 32 px, retired counter, no null
+# ## Earlier: the same at 32 px, earlier counter, no null
 # A column has the same noise and the same K locations (dots). Every sample is one of the eight that
 # `data/samples` shows for every K. From K = 7 on no net has seen as many objects. Look down a column: from
 # which row on do objects stand at the dots?
@@ -79,14 +79,13 @@ figure = shown.grid([f"trained\non {of.cell.trained_on}" for of in ranges[: len(
 files = strips.behind(*(sheet_path(net, preset) for net in nets))
 path = plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K": shown.ks}, seed, files)
 # %% [markdown]
-# As numbers, still of 32 px by the retired counter: K by the paper's rule beside the paper's own, and two
+# As numbers, still of 32 px by the earlier counter: K by the paper's rule beside the paper's own, and two
 # shares that need no rule.
 
 # %%
 words = [f"trained on {of.cell.trained_on}" for of in ranges]
 shares = {"filled": "cells filled", "within_one": "K-1 to K+1 objects"}
-figure = table_figures.plot_rows(ranges, words, shares, "share, K = 7 to 9\n(earlier counter, no null)")
-figure.suptitle("earlier, 32 px, retired counter, no null", fontsize=10)
+figure = table_figures.plot_rows(ranges, words, shares, f"share, K = 7 to 9\n({EARLIER})")
 numbers = {of.cell.net: of._asdict() for of in ranges}
 path = plotting.save_figure(figure, "fig08_32", preset, numbers, seed, counts, alt_texts.shares(ranges))
 # %% [markdown]
@@ -122,7 +121,7 @@ doses = training_sets.by_labels(stored)
 share = [experiment(of.cell.net).labeled_share for of in doses]
 names = {of.cell.net: f"{of.cell.trained_on}: {of.cell.column}" for of in doses}
 words = [f"{name}\n({part:.0%} of objects labeled)" for name, part in zip(names.values(), share)]
-title = "share, one to three more objects\nthan in training (earlier counter, no null)"
+title = f"share, one to three more objects than\nin training ({EARLIER})"
 shares = {"filled": "cells filled", "success": "samples that succeed"}
 free = "one may be missing at every K, extras not counted"
 figure = table_figures.plot_rows(doses, words, shares, title, [4], tolerant=free, shape="s")
@@ -158,10 +157,9 @@ Markdown(from_rows.outside(stored, table))
 # On 1-3 objects, nets told one label, all but one, a random number and all fill more cells at K = 4 to 6 in
 # this order, and no two intervals touch (first trainings, no null). At K = 2 and 3 other trainings with one
 # label fill as many as one dropped, or more (`figures/tiny/verdicts.md`). The first two are told the same
-# share, half of the objects, so the share alone does not decide. At 64 px, above the null, at a K where the
-# paper tells them apart or, for four against three and six against five, at nine, four objects fill more
-# than three, these more than two, and two more than one; six fill no more of nine cells than five. At the
-# paper's cells six objects compose less far than three.
+# share, half of the objects, so the share alone does not decide. At 64 px each step up to four objects
+# fills more above the null (two against one at K = 3, three against two at 7, four against three at 9); six
+# fill no more than five at 9. At the paper's cells six objects compose less far than three.
 
 # %%
 by_labels, by_objects = ({of.cell.net: of.filled for of in found} for found in (doses, ranges))

@@ -23,6 +23,7 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import locality_rates, net_locality, rate_figures, rates, sentences, strips, tables
+from lcs_utils.evaluation import locality_figures, wording
 from lcs_utils.evaluation.rows import STANDARD, read_rows, seeds_of, told_path
 
 # %%
@@ -46,7 +47,7 @@ pairs = {
     "exp2": "Exp. 2",
     "exp2/unit": "Exp. 2, labels of one size",
 }
-shades = colors | {"exp1_normalized": plotting.PALETTE["sky"]}
+shades = colors | {"exp1_normalized": plotting.PALETTE["black"]}
 normalized = tables.net_rates(stored, pairs)
 figure = rate_figures.plot_rates(normalized, ["filled", "success", "extras"], pairs, shades)
 path = plotting.save_figure(figure, "normalized_labels", preset, normalized, seed, counts)
@@ -92,23 +93,24 @@ Markdown(sentences.ways(stored))
 
 # %%
 again = {"exp1_seed1": "Exp. 1, all labels", "exp2_seed1": "Exp. 2, one label"}
-over = {"filled": [4, 5, 6], "success": [4, 5, 6], "extras": [1, 2, 3]}
+over = {"success": [4, 5, 6], "extras": [1, 2, 3]}
 along = {net: rates.with_k(stored, rates.along_training(stored, net, over), net) for net in again}
 said = {name: f"\nK = {ks[0]} to {ks[-1]}" for name, ks in over.items()} | {"K": "\n(at most 6 asked)"}
 shades = {net: plotting.color_of(net) for net in again}
 figure = rate_figures.plot_rates(along, [*over, "K"], again, shades, along_training=True, said=said)
 path = plotting.save_figure(figure, "along_training", preset, along, seed, counts)
 # %%
-words = {"filled": "cells filled", "success": "success", "extras": "objects elsewhere, K = 1 to 3", "K": "K"}
+words = {"success": "success, K = 4 to 6", "extras": f"{wording.EXTRAS}, K = 1 to 3", "K": "K"}
 Markdown(sentences.along(along, again, words))
 
 # %% [markdown]
-# The conditional locality of the same nets at high noise (notebook 07): does it rise where composition does?
+# The conditional locality of the same nets at high noise (notebook 07), and the cells that they fill: does
+# one rise where the other does?
 
 # %%
 places = net_locality.read(preset)
 local = {net: locality_rates.beside_composition(places, stored, net) for net in again}
-figure = locality_rates.plot_along_training(local, again)
+figure = locality_figures.plot_along_training(local, again)
 files = counts + strips.behind(net_locality.path(preset))
 path = plotting.save_figure(figure, "locality_along_training", preset, local, seed, files)
 # %%

@@ -29,7 +29,7 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, sentences, strips
-from lcs_utils.evaluation import table_figures, tables, training_sets
+from lcs_utils.evaluation import table_figures, tables, training_sets, wording
 from lcs_utils.nets import trained
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
@@ -61,8 +61,8 @@ path = plotting.save_figure(figure, "radius_samples", preset, {"K": shown.ks}, s
 
 # %%
 ticks = {net: label for net, label in zip(nets, words) if net != "exp2"}
-shades = ("sky", "purple", "green", "orange", "vermilion", "blue")
-colors = {net: plotting.PALETTE[shade] for net, shade in zip(ticks, shades)}
+shades = ("#7CCFB5", "#3DB591", plotting.EXPERIMENT_COLORS["exp3"], "#00664A", "#002A1E", "#000000")
+colors = dict(zip(ticks, shades))  # Exp. 3's green, the darker the more a cell sees
 found = tables.net_rates(stored, ticks)
 figure = rate_figures.plot_rates(found, ["filled", "success", "extras"], ticks, colors)
 path = plotting.save_figure(figure, "radius", preset, found, seed, counts)
@@ -77,9 +77,7 @@ bare = [of._replace(cell=of.cell._replace(paper=None)) for of in radii]  # the p
 line = (tables.PAPER["exp3"].k, "the paper's\nExp. 3")
 rows = [label.replace("\n", " ") for label in words]
 shares = {"filled": "cells filled", "success": "samples that succeed"}
-figure = table_figures.plot_rows(
-    bare, rows, shares, "share, K = 4 to 6\n(earlier counter, no null)", line=line
-)
+figure = table_figures.plot_rows(bare, rows, shares, f"share, K = 4 to 6\n({wording.EARLIER})", line=line)
 numbers = {of.cell.net: of._asdict() for of in radii}
 path = plotting.save_figure(
     figure, "k_against_radius", preset, numbers, seed, counts, alt_texts.shares(radii)

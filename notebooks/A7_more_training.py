@@ -9,13 +9,14 @@
 # %% [markdown]
 # # A7 · What does more training buy?
 #
-# **Question**: the 32 px nets are small and draw speckled pictures (07, A2, A5, A6). What do nets of 64 px,
-# of another size too, and longer training change? Does composition depend on it?
+# **Question**: the 32 px nets are small and draw speckled pictures (07, A2, A5, A6). What do nets of 64 px
+# and longer training change? Does composition depend on it?
 #
-# We show Exp. 1 at 64 px (preset `small`, 05), with the nets kept along its training, beside the 32 px net
-# and beside the same net trained by another optimizer (preset `medium`). All are asked for K random cells at
-# least three apart (family `spread`). Then comes what the eye says of Exp. 1 at both sizes and of Exps. 2 and
-# 3 at 64 px. Nothing is sampled here. Under a minute on two idle cores.
+# We show the first training of Exp. 1 at 64 px (preset `small`; 05 has three), with the nets kept along its
+# training, beside the 32 px net and beside the same net trained by another optimizer (preset `medium`). All
+# are asked for K random cells at least three apart (family `spread`). Then comes what the eye says of
+# Exp. 1 at both sizes and of Exps. 2 and 3 at 64 px. Nothing is sampled here. Under a minute on two idle
+# cores.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
@@ -49,10 +50,11 @@ found[more_training.AGAIN] = more_training.along_training(
 # %% [markdown]
 # ## Against the training images seen
 # Number and places are judged by the paper's rule without looks, within one cell. Dotted is the null: the
-# net's own pictures judged at the cells of another sample. The first three panels below need no composition.
-# Asked for as many objects as training showed, how many are drawn? Do they look right to the counter? Are
-# their pixels of one hue (cleanness; renders, clean and spoiled, beside)? Last, of all that pixels near a
-# condition hear, the share from conditions at most two cells away; dashed, a net that hears all alike.
+# net's own pictures judged at the cells of another sample. The first three panels of the lower row need no
+# composition. Asked for as many objects as training showed, how many are drawn? Do they look right to the
+# counter? Are their pixels of one hue (cleanness; renders, clean and spoiled, beside)? Last, of all that
+# pixels near a condition hear, the share from conditions at most two cells away; dashed, a net that hears
+# all alike.
 
 # %%
 figure = more_training.plot(found)
@@ -69,7 +71,7 @@ Markdown(more_training.markdown(found))
 # than the step, at one stage or another. So the step decides nothing.
 #
 # ## The pictures
-# One sample of each at the paper's locations. A cross marks a place where the counter finds no object.
+# One sample of each at the paper's cells. A cross marks a place where the counter finds no object.
 
 # %%
 ks = range(1, 10)
@@ -102,7 +104,8 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # (Jordan et al. 2024), with settings chosen by denoising errors before a picture of such a net was seen
 # (LOG). Its Exps. 1 and 2 had as many steps, were measured (`exp1@100000`), trained on at the full learning
 # rate to 240,000 images (`exp1@240000`) and once more to 400,000, as many as Adam's. Does it draw shapes
-# where Adam does not? Which composes farther (above)?
+# where Adam does not? Which composes farther (above)? The pictures are at the paper's cells, as in the
+# figure above; the tables are at random cells.
 
 # %%
 large = read_rows(rows_path("small"))
@@ -175,7 +178,7 @@ names = {f"{net}/stochastic": words for net, words in three.items()}
 shown = strips.strip(list(names), (1, 2, 3, 5, 7, 9), muon, "medium", family="spread")
 by_sde = {words[:6]: against_null.of_nets(muon, [net], "spread") for net, words in names.items()}
 curves = {words: {k: at.filled for k, at in of.at.items()} for words, of in by_sde.items()}
-figure = strips.figure_1(shown, names, curves, trained=3, where="random")
+figure = strips.figure_1(shown, names, curves, trained=3, family="spread")
 files = strips.behind(rows_path("medium"), *(sheet_path(net, "medium", "spread") for net in names))
 said = shown.numbers() | {"filled": as_dicts(curves)}
 words = alt_texts.figure_1(curves)
@@ -194,8 +197,8 @@ for label, net in {"Exp. 2": "exp2/stochastic", "Exp. 3": "exp3_r2/stochastic"}.
 Markdown(null_figures.markdown(against_null.along_k(muon, both, "spread") | alone))
 
 # %% [markdown]
-# No: Exp. 2 obeys one label or so, both ways. **At the paper's locations**, which lie close together, Exp. 1
-# by Muon draws fewer than it is asked for, and neighbors of Exp. 3 grow together (pictures above); Adam's
+# No: Exp. 2 obeys one label or so, both ways. **At the paper's cells**, which lie close together, Exp. 1 by
+# Muon draws fewer than it is asked for, and neighbors of Exp. 3 grow together (pictures above); Adam's
 # Exp. 1 goes farther there (05). Exp. 3 by the flow was not counted:
 
 # %%
@@ -228,8 +231,8 @@ Markdown(by_eye_figures.markdown(looked, by_eye.twice(read_counts(), looked), se
 Markdown(by_eye_figures.by_lookers(read_counts()))
 
 # %% [markdown]
-# K by the paper's rule on exactly these pictures, few for each K, at the paper's locations and at random
-# cells. The paper's own lie close together: is it crowding that stops Exp. 1? Where the eye passes hardly a
+# K by the paper's rule on exactly these pictures, few for each K, at the paper's cells and at random ones.
+# The paper's own lie close together: is it crowding that stops Exp. 1? Where the eye passes hardly a
 # sample, K with looks says something about looks and not about composition.
 
 # %%

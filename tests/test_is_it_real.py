@@ -10,6 +10,7 @@ from lcs_utils import figure_record
 from lcs_utils.evaluation import families, is_it_real
 from lcs_utils.evaluation.hand_count_rows import HandCount, Shown
 from lcs_utils.evaluation.rows import STANDARD, Row, encode
+from lcs_utils.evaluation.wording import CELLS
 
 NETS = {"obeys": ["exp1", "exp1_seed1"], "is deaf": ["exp2"], "was not measured": ["exp3"]}
 
@@ -79,7 +80,7 @@ def test_numbers_are_those_of_the_planted_nets_and_fit_into_json(real):
 def test_the_table_says_the_null_beside_every_rate(real):
     lines = is_it_real.markdown(real, (1, 3)).splitlines()
     assert len(lines) == 2 + 2 * 2 * 2 and len({line.count("|") for line in lines}) == 1
-    obeys = next(line for line in lines if line.startswith("| obeys | random cells, 3 apart | exact cell"))
+    obeys = next(line for line in lines if line.startswith("| obeys | random cells | exact cell"))
     assert "| 1.00 (0.00) / 1.00 (0.00) | 1.00 / 1.00 | 1.00 (" in obeys
     assert "| 1.0 / 3.0 | ≥ 3 [3, 3] (0 [0, 0]) | ≥ 3 [3, 3] |" in obeys
 
@@ -100,7 +101,7 @@ def test_the_figure_has_a_column_per_measured_net_and_shows_what_was_looked_at(r
         for axes in figure.axes[1::2]
     ]  # each row is named beside its last panel
     assert keys[0][0] == "within one cell" and keys[1] is None and not figure.legends
-    assert keys[2][:2] == list(is_it_real.FAMILIES.values()) and len(keys[3]) == 3
+    assert keys[2][:2] == list(CELLS.values()) and len(keys[3]) == 3
     plt.close(figure)
     alone = is_it_real.plot(is_it_real.Real(real.measured, {}))
     assert len(alone.axes) == 2 * 3

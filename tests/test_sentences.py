@@ -165,7 +165,7 @@ def test_a_strip_says_what_its_rows_say(monkeypatch):
 
     rows = [row for k in (1, 2) for row in made("exp1", ks=(k,), n=1, asked=at(k), centers=at(k))]
     shown = strips.strip(["exp1"], [1, 2, 3], rows)
-    assert shown.captions == [["1 drawn", "2 drawn", ""]] and shown.images[0][2] is None
+    assert shown.captions == [["1 counted", "2", ""]] and shown.images[0][2] is None
     assert shown.numbers() == {
         "K": [1, 2, 3],
         "drawn": {"exp1": [1, 2, None]},

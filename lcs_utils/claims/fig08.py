@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lcs_utils.claims import Claim, judged, lies_above
 from lcs_utils.claims.nets_64 import FARTHER
-from lcs_utils.evaluation import against_null, sizes
+from lcs_utils.evaluation import against_null, sizes, wording
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.tables import NUMBERS, PAPER
 from lcs_utils.stats import Interval, say_interval
@@ -55,7 +55,8 @@ def composes_farther(found: Sequence[Pair]) -> tuple[str, str]:
     the other's; also says how much more in the same draws.
     """
     said = "; ".join(
-        f"{of.more} and {of.fewer} at K = {of.k} {say_interval(of.above[0])}, {say_interval(of.above[1])} "
+        f"{wording.net(of.more)} and {wording.net(of.fewer)} at K = {of.k} "
+        f"{say_interval(of.above[0])}, {say_interval(of.above[1])} "
         f"(in the same draws {say_interval(of.by)} more)"
         for of in found
     )

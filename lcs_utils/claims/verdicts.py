@@ -15,7 +15,7 @@ from lcs_utils.claims import KINDS, UNDECIDED, Verdict, nets_64
 from lcs_utils.claims.from_notebooks import decided, of_nets_and_exact
 from lcs_utils.claims.from_rows import OUTSIDE, command_of, verdicts
 from lcs_utils.counter import cycles as counter_cycles
-from lcs_utils.evaluation import changes, side_tables, sizes
+from lcs_utils.evaluation import changes, side_tables, sizes, wording
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
 from lcs_utils.evaluation.rules import OUR_RULE, PAPER_RULE
 from lcs_utils.evaluation.tables import COMMAND, PAPER, cells, say
@@ -149,13 +149,13 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
         side_tables.obeyed_at_both_sizes() if preset == "tiny" else [],
     )
     samplers = "| net | K by the paper's rule, all samples | K by ours | cells filled, K = 4–6 "
-    samplers += "| success, K = 4–6 | objects elsewhere, K = 1–3 |"
+    samplers += f"| success, K = 4–6 | {wording.EXTRAS}, K = 1–3 |"
     lines += section(
         "Controls that the paper lacks",
         f"{counter} The same net changed at sampling (NET/CHANGE, `evaluation.changes`), trained with label "
         "embeddings of one size (NET_normalized), or trained three times as long (NET_x3). Each entry gives "
         "the value with the change against the value without it.",
-        "| net | K | cells filled | objects elsewhere | success | largest K by the paper's rule | samples "
+        f"| net | K | cells filled | {wording.EXTRAS} | success | largest K by the paper's rule | samples "
         "for each K |",
         side_tables.controls(rows),
     )

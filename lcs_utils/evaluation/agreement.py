@@ -8,6 +8,7 @@ from jaxtyping import Int
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils.evaluation import wording
 from lcs_utils.evaluation.hand_count_rows import HandCount, Shown
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 
@@ -65,7 +66,8 @@ class Agreement(NamedTuple):
                 same = (
                     f"same count {np.mean(part == 0):.2f}, difference {part.mean():+.2f}, {right} look right"
                 )
-                said.append(f"  {what} {value}: {len(part)} samples, {same}")
+                name = wording.net(value) if what == "net" else f"K = {value}"
+                said.append(f"  {name}: {len(part)} samples, {same}")
         return said
 
     def plot(self) -> Figure:
@@ -77,7 +79,8 @@ class Agreement(NamedTuple):
         for i, j in np.argwhere(self.counts):
             color = "w" if self.counts[i, j] > 15 else "k"
             axes.text(j, i, self.counts[i, j], ha="center", va="center", fontsize=8, color=color)
-        axes.set(xlabel="objects, by the counter", ylabel="objects, by eye")
+        axes.plot([-0.5, high - 0.5], [-0.5, high - 0.5], ":", color="0.4", lw=1, zorder=1)
+        axes.set(xlabel="objects, by the earlier counter", ylabel="objects, by eye")
         axes.set(xticks=range(wide), yticks=range(high), xlim=(-0.5, wide - 0.5), ylim=(high - 0.5, -0.5))
         axes.grid(False)
         return figure

@@ -12,7 +12,7 @@ import numpy as np
 
 from lcs_utils import paths, store
 from lcs_utils.checks import check_choice
-from lcs_utils.evaluation import controls
+from lcs_utils.evaluation import controls, wording
 from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
 from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, read_rows, rows_path
@@ -26,37 +26,37 @@ CONTROLS = controls.ROWS
 # the same samples and controls, counted by `shipped.SECOND`
 SECOND = paths.COUNTS / "small" / "second_counter.csv.bz2"
 SPANS = {"K = 1–3": range(1, 4), "K = 4–6": range(4, 7), "K = 7–9": range(7, 10)}
-LABELS = {
-    "render, 64 px": "clean renders",
-    "spoiled, 64 px": "spoiled renders",
-    "exp1, 64 px": "Exp. 1, 64 px",
-    "exp1_seed1, 64 px": "Exp. 1, seed 1",
-    "exp1_seed2, 64 px": "Exp. 1, seed 2",
-    "exp1/low_noise, 64 px": "Exp. 1, low noise apart",
-    "exp1/stochastic, 64 px": "Exp. 1, low noise apart, SDE",
-    "exp1, 64 px by Muon": "Exp. 1, by Muon",
-    "exp1/stochastic, 64 px by Muon": "Exp. 1, by Muon and SDE",
-    "exp1@240000, 64 px by Muon": "Exp. 1, Muon, 240,000 images",
-    "exp1@240000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 240,000",
-    "exp1@100000, 64 px by Muon": "Exp. 1, Muon, 100,000 images",
-    "exp1@100000/stochastic, 64 px by Muon": "Exp. 1, Muon, SDE, 100,000",
-    "exp1_1-2, 64 px": "Exp. 1 on 1–2, 64 px",
-    "exp1_1-4, 64 px": "Exp. 1 on 1–4, 64 px",
-    "exp1_1-5, 64 px": "Exp. 1 on 1–5, 64 px",
-    "random_1-3, 64 px": "random number of labels, 64 px",
-    "drop_one_1-3, 64 px": "one label dropped, 64 px",
-    "drop_one_1-4, 64 px": "one dropped on 1–4, 64 px",
-    "exp2, 64 px": "Exp. 2, 64 px",
-    "exp2/stochastic, 64 px by Muon": "Exp. 2, by Muon and SDE",
-    "exp2@240000/stochastic, 64 px by Muon": "Exp. 2, Muon, SDE, 240,000",
-    "exp3_r2, 64 px": "Exp. 3, 64 px",
-    "exp3_r2_seed1, 64 px": "Exp. 3, seed 1",
-    "exp3_r2_seed2, 64 px": "Exp. 3, seed 2",
-    "exp3_r2/stochastic, 64 px by Muon": "Exp. 3, by Muon and SDE",
-    "exp1, 32 px": "Exp. 1, 32 px",
-}
-NETS = {name: label for name, label in LABELS.items() if not controls.is_control(name)}
-RANDOM = "random cells"  # the family `spread`; else the paper's list
+JUDGED_NETS = (
+    "exp1, 64 px",
+    "exp1_seed1, 64 px",
+    "exp1_seed2, 64 px",
+    "exp1/low_noise, 64 px",
+    "exp1/stochastic, 64 px",
+    "exp1, 64 px by Muon",
+    "exp1@100000, 64 px by Muon",
+    "exp1@100000/stochastic, 64 px by Muon",
+    "exp1@240000, 64 px by Muon",
+    "exp1@240000/stochastic, 64 px by Muon",
+    "exp1/stochastic, 64 px by Muon",
+    "exp1_1-2, 64 px",
+    "exp1_1-4, 64 px",
+    "exp1_1-5, 64 px",
+    "random_1-3, 64 px",
+    "drop_one_1-3, 64 px",
+    "drop_one_1-4, 64 px",
+    "exp2, 64 px",
+    "exp2@240000/stochastic, 64 px by Muon",
+    "exp2/stochastic, 64 px by Muon",
+    "exp3_r2, 64 px",
+    "exp3_r2_seed1, 64 px",
+    "exp3_r2_seed2, 64 px",
+    "exp3_r2/stochastic, 64 px by Muon",
+    "exp1, 32 px",
+)
+SIZE = "64 px unless said"  # what LABELS leave out
+NETS = {name: wording.net(name).replace(", 64 px by", ", by").removesuffix(", 64 px") for name in JUDGED_NETS}
+LABELS = {"render, 64 px": "clean renders", "spoiled, 64 px": "spoiled renders"} | NETS
+RANDOM = wording.CELLS["spread"]  # said at the end of a label; without it the paper's cells are meant
 LOOKER = "a vision-language model, blind, among controls"
 AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
 # those who judged these nets first, and on the same sheets others and controls, as which counts are recorded
@@ -272,7 +272,9 @@ def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, fam
 
 def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
     """K of every net in NETS that was judged, as a Markdown table."""
-    head = "| net | number and places, counted by eye | by the counter | and looks right to the eye |"
+    head = (
+        f"| net, {SIZE} | number and places, counted by eye | by the counter | and looks right to the eye |"
+    )
     lines = [head, "|---|---|---|---|"]
     told = [*rows(), *rows("spread")] if stored is None else list(stored)
     for name, label in NETS.items():

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from lcs_utils.evaluation.by_eye import JUDGED, LOOKER, SPANS, Compared, Twice, by_same_lookers
+from lcs_utils.evaluation.by_eye import JUDGED, LOOKER, RANDOM, SIZE, SPANS, Compared, Twice, by_same_lookers
 from lcs_utils.evaluation.hand_count_rows import HandCount
+from lcs_utils.evaluation.wording import CELLS
 from lcs_utils.plotting import PALETTE
 
 
@@ -14,11 +15,17 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
     """Left: share that looks right, by eye (filled) and counter (hollow). Middle and right: mean number of
     objects, counter minus eye and eye minus asked.
 
-    One row per net or control, one mark per span of K; bars: 95 % over images. Diamonds: the second counter.
+    One row per net or control, by the cells asked for, one mark per span of K; bars: 95 % over images.
+    Diamonds: the second counter.
     """
-    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.5 * len(found.seen) + 1.6), sharey=True)
+    groups: dict[str, list[str]] = {}
+    for label in found.seen:
+        groups.setdefault(RANDOM if label.endswith(RANDOM) else CELLS["test"], []).append(label)
+    lines = [line for where, labels in groups.items() for line in (f"{where}, {SIZE}", *labels)]
+    figure, panels = plt.subplots(1, 3, figsize=(9.6, 0.5 * len(lines) + 1.6), sharey=True)
     shades = dict(zip(SPANS, (PALETTE["blue"], PALETTE["orange"], PALETTE["purple"])))
-    for y, (label, spans) in enumerate(found.seen.items()):
+    for y, label in enumerate(lines):
+        spans = found.seen.get(label, {})
         for i, (span, color) in enumerate(shades.items()):
             if span not in spans:
                 continue
@@ -41,14 +48,16 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
     panels[2].set(title="objects by eye\nminus asked for")
     for axes in panels[1:]:
         axes.axvline(0, color="0.5", lw=1, ls="--")
-    panels[0].set_yticks(range(len(found.seen)), list(found.seen))
-    panels[0].set_ylim(len(found.seen) - 0.5, -0.5)
-    lines = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
+    panels[0].set_yticks(range(len(lines)), [line.removesuffix(f", {RANDOM}") for line in lines])
+    for line, tick in zip(lines, panels[0].get_yticklabels()):
+        tick.set_fontweight("normal" if line in found.seen else "bold")
+    panels[0].set_ylim(len(lines) - 0.5, -0.5)
+    keys = [plt.Line2D([], [], color=color, marker="o", ms=5) for color in shades.values()]
     words = list(shades)
     if second is not None:
-        lines.append(plt.Line2D([], [], color="0.3", marker="D", ms=4, mfc="white", ls=""))
+        keys.append(plt.Line2D([], [], color="0.3", marker="D", ms=4, mfc="white", ls=""))
         words.append("second counter")
-    figure.legend(lines, words, loc="outside lower center", ncols=4, fontsize=9)
+    figure.legend(keys, words, loc="outside lower center", ncols=4, fontsize=9)
     return figure
 
 
@@ -57,7 +66,8 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
     second counter's numbers after a slash.
     """
     lines = [
-        "| | pictures | look right to the eye | to the counter | counter minus eye | eye minus asked |",
+        f"| {SIZE} | pictures | look right to the eye | to the counter | counter minus eye "
+        "| eye minus asked |",
         "|---|---|---|---|---|---|",
     ]
     for label, spans in found.seen.items():

@@ -15,7 +15,7 @@ from lcs_utils import plotting
 from lcs_utils.clevr.scenes import COLORS, sample_scene
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.color import Ceiling, ColorRow, found_colors, placed, rendered, scene_counts
-from lcs_utils.evaluation.color_rates import ColorFound
+from lcs_utils.evaluation.color_rates import ColorAt, ColorFound
 from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.feature_labels import hue
 from lcs_utils.evaluation.null_figures import apart, shade, threshold
@@ -27,6 +27,7 @@ from lcs_utils.evaluation.tables import COLOR_PAPER, say
 if TYPE_CHECKING:
     from lcs_utils.counter.net import ObjectCounter
 
+OUTLINE = [withStroke(linewidth=3, foreground="white")]
 WORDS = {
     "color_1": "all colors told, 1 object",
     "color_1-3": "all colors told, 1-3 objects",
@@ -122,22 +123,31 @@ def _with_limits(axes: Axes, ceilings: Mapping[int, Ceiling], chance: Mapping[in
         (chance, "-.", "random colors ", "bottom"),
     ):
         axes.plot(list(of), list(of.values()), line, color="0.45", lw=1.3)
-        around = [withStroke(linewidth=3, foreground="white")]
-        axes.text(max(of), of[max(of)], words, ha="right", va=side, color="0.3", path_effects=around)
+        axes.text(max(of), of[max(of)], words, ha="right", va=side, color="0.3", path_effects=OUTLINE)
+
+
+def _name_noise(axes: Axes, found: Mapping[str, ColorFound], value: Callable[[ColorAt], float]) -> None:
+    """Say at the largest K that the net told one color draws noise there, where the counter finds objects but
+    takes no picture for CLEVR.
+    """
+    for net, of in found.items():
+        at = of.at[max(of.at)]
+        if bare(net) == "color_single_1-3" and at.looks.value == 0:
+            style = {"ha": "right", "color": hue(net), "path_effects": OUTLINE}
+            axes.text(max(of.at) - 0.1, value(at), "noise", va="top", **style)
 
 
 def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling]) -> Figure:
-    """Number and colors right, share of asked objects present, and objects drawn, each against K.
+    """Number and colors right, and objects drawn, each against K; `plot_families` has the objects present.
 
-    Dotted: the null, the same images judged at another sample's colors. Gray: K objects of random colors, and
-    the counter on renders that show exactly what was asked. As in `null_figures.plot`, curves break where the
+    Dotted: the null, the same images judged at another sample's colors. Gray: the counter on renders that
+    show exactly what was asked, and K. As in `null_figures.plot`, curves break where the
     criterion changes, shades show how many objects training images had, a thin line the share that K needs.
     """
-    figure, panels = plt.subplots(1, 3, figsize=(10.5, 4.0))
-    success, right, drawn = panels
+    figure, panels = plt.subplots(1, 2, figsize=(8.4, 4.0))
+    success, drawn = panels
     for net, of in found.items():
         _with_own_null(success, net, {k: at.success for k, at in of.at.items()}, of.trained)
-        _with_own_null(right, net, {k: at.right for k, at in of.at.items()})
         plotting.band(
             drawn, {k: at.drawn for k, at in of.at.items()}, hue(net), "s", label(net), **_face(net)
         )
@@ -146,20 +156,19 @@ def plot_success(found: Mapping[str, ColorFound], ceilings: Mapping[int, Ceiling
     success.plot(ks, [of.exact.value for of in ceilings.values()], "--", **gray)
     low = min(ceilings[k].exact.value for k in ks[-3:])  # the line dips where the word stands
     success.text(ks[-1], low, "renders ", ha="right", va="top", color="0.35")
-    _with_limits(right, ceilings, {k: at.chance for k, at in next(iter(found.values())).at.items()})
     drawn.plot(ks, ks, "--", **gray)
     drawn.text(ks[-1], ks[-1], "K ", ha="right", va="bottom", color="0.35")
     threshold(success)
     rule = "number and colors right: from the gap on\none may be extra, then also one missing;"
     success.set(title=f"{rule}\nK: as far as it stays above the line", ylim=(-0.03, 1.03))
-    right.set(title="asked objects that are there", ylim=(-0.03, 1.03))
     drawn.set(title="objects drawn", ylim=(0, None))
+    _name_noise(drawn, found, lambda at: at.drawn.value)
     trained = {of.trained for of in found.values()}
     for axes in panels:
         axes.set(xlabel="K, objects asked for", xticks=ks, xlim=(0.5, ks[-1] + 0.4))
         shade(axes, trained, 0.985 * drawn.get_ylim()[1] if axes is drawn else None)
     lines, said = success.get_legend_handles_labels()
-    figure.legend(*_with_null(lines, said), loc="outside lower center", ncols=3, fontsize=9)
+    figure.legend(*_with_null(lines, said), loc="outside lower center", ncols=2, fontsize=9)
     return figure
 
 
@@ -167,13 +176,15 @@ def plot_families(
     found: Mapping[str, Mapping[str, ColorFound]], ceilings: Mapping[str, Mapping[int, Ceiling]]
 ) -> Figure:
     """Share of asked objects present against K, one panel per family of conditions: adding colors, and adding
-    objects of one color. Dotted: the null; gray as in `plot_success`.
+    objects of one color. Dotted: the null; gray: the counter
+    on renders that show exactly what was asked, and K objects of random colors.
     """
     figure, panels = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.4), sharey=True, squeeze=False)
     for axes, (words, nets) in zip(panels[0], found.items(), strict=True):
         for net, of in nets.items():
             beside = {k: at.right for k, at in of.at.items()}
             _with_own_null(axes, net, beside)
+        _name_noise(axes, nets, lambda at: at.right.own.value)
         _with_limits(axes, ceilings[words], {k: at.chance for k, at in next(iter(nets.values())).at.items()})
         axes.set(title=words, xlabel="K, objects asked for", xticks=list(beside), ylim=(-0.03, 1.03))
     panels[0, 0].set_ylabel("asked objects that are there")

@@ -205,6 +205,9 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
     )
     shades = [PALETTE[name] for name in ("purple", "orange", "sky", "black", "green")]
     kinds = dict(zip(CONTROLS, zip(shades, "osD^X", strict=True), strict=True))
+    bare = [
+        words for net, words in nets.items() if UNTRAINED in causes(rows, net, layers[0], "remove_effect")
+    ]
     for i, (net, words) in enumerate(nets.items()):
         for axes, way in zip(panels[i], ("add", "remove"), strict=True):
             for y, layer in enumerate(layers):
@@ -225,7 +228,9 @@ def plot_causal(rows: Sequence[FeatureRow], nets: Mapping[str, str], layers: Seq
                 axes.set_xlabel("effect: share of the condition's own change\n(colors: objects, counted)")
         panels[i, 0].set_ylabel(words.replace(", ", "\n"), fontsize=9)
     keys = [plt.Line2D([], [], color=shade, marker=marker, ms=6.5) for shade, marker in kinds.values()]
-    figure.legend(keys, list(CONTROLS.values()), loc="outside lower center", ncols=3, fontsize=9)
+    only = f" (removed: {', '.join(bare)} only)" if 0 < len(bare) < len(nets) else ""
+    words = [said + only * (control == UNTRAINED) for control, said in CONTROLS.items()]
+    figure.legend(keys, words, loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 
@@ -260,7 +265,8 @@ def plot_against_outcomes(
                 )
             trained, whole = (say_interval(of[outcome][words]) for of in (found, every))
             axes.set_xlabel(words)
-            axes.set_title(f"Spearman, trained nets {trained}\nwith untrained {whole}", fontsize=9)
+            title = f"Spearman, trained nets {trained}\nwith untrained {whole}"
+            axes.set_title(title.replace("-", "−"), fontsize=9)
             axes.margins(x=0.08, y=0.08)
         line[0].set_ylabel(outcome)
     for words, mark in (

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lcs_utils.evaluation.color_rates import ColorFound
 from lcs_utils.evaluation.feature_causal_report import causes
+from lcs_utils.evaluation.feature_labels import label
 from lcs_utils.evaluation.feature_nets import UNTRAINED
 from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.feature_report import pick
@@ -101,8 +102,8 @@ def of_causes(rows: Sequence[FeatureRow], net: str, layers: Sequence[str]) -> li
                 f"{net}: {words}",
                 f"≥ {CAUSES} of an object, controls less; the rest at most {REST:g}, and {LEAK} beyond the "
                 "condition's",
-                f"{best.value:.2f} at {best.layer.removesuffix('.scale')}, controls up to {max(others):.2f}, "
-                f"the rest {leak:.2f} (condition {own_leak:.2f})",
+                f"{best.value:z.2f} at {best.layer.removesuffix('.scale')}, controls up to "
+                f"{max(others):z.2f}, the rest {leak:.2f} (condition {own_leak:.2f})",
                 best.value >= CAUSES > max(others) and leak <= min(REST, own_leak + LEAK),
             )
         )
@@ -144,5 +145,8 @@ def markdown(found: Sequence[Prediction]) -> str:
     """All predictions as a Markdown table."""
     lines = ["| prediction | asked for | found | |", "|---|---|---|---|"]
     said = {True: "reached", False: "**missed**", None: "open"}
-    lines += [f"| {p.name} | {p.wanted} | {p.found} | {said[p.reached]} |" for p in found]
+    for p in found:
+        net, of, what = p.name.partition(": ")
+        name = label(net) + of + what if of else p.name
+        lines.append(f"| {name} | {p.wanted} | {p.found} | {said[p.reached]} |")
     return "\n".join(lines) + "\n"

@@ -20,11 +20,13 @@ from lcs_utils.diffusion import SDE_STEPS
 from lcs_utils.evaluation import against_null
 from lcs_utils.evaluation.more_training import SEEN
 from lcs_utils.evaluation.rows import STANDARD, Row, check_rows
+from lcs_utils.evaluation.wording import EXTRAS
 from lcs_utils.plotting import color_of
 from lcs_utils.stats import Interval, as_dicts, interval
 
 NETS = {"exp1": "Exp. 1", "exp3_r2": "Exp. 3, r = 2"}
 WAYS = {"flow": "", "SDE": "/stochastic"}
+NULLS = {"flow": ":", "SDE": "-."}
 SAME_STEPS = {  # the last two are of the same nets, too
     f"flow, {STANDARD.steps} steps": "",
     f"flow, {SDE_STEPS} steps": "/flow",
@@ -79,12 +81,12 @@ def numbers(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> dict[str, A
 
 
 def plot(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> Figure:
-    """Each quantity of Drawn against K; solid by the flow, dashed by the SDE, dotted the null; bars: 95 %."""
+    """Each quantity of Drawn against K; solid by the flow, dashed by the SDE; bars: 95 %."""
     figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.2))
     heads = {
         "more": "objects drawn minus asked for",
-        "extras": "objects nobody asked for",
-        "filled": "asked cells filled (dotted: null)",
+        "extras": EXTRAS,
+        "filled": "asked cells filled\n(null: flow dotted, SDE dash-dotted)",
     }
     for axes, (name, head) in zip(panels, heads.items(), strict=True):
         for (net, way), of in found.items():
@@ -104,7 +106,7 @@ def plot(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> Figure:
             )
             if name == "filled":
                 null = [drawn.null.value for drawn in of.values()]
-                axes.plot(list(of), null, color=color_of(net), ls=":", lw=1.2, alpha=0.7)
+                axes.plot(list(of), null, color=color_of(net), ls=NULLS[way], lw=1.2)
         axes.set(title=head, xlabel="K asked for, at random cells")
     panels[0].axhline(0, color="0.5", lw=1)
     panels[2].set_ylim(0, 1.02)

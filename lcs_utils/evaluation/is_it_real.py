@@ -2,12 +2,14 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
@@ -16,13 +18,15 @@ from lcs_utils.evaluation.agreement import agreement
 from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.tables import say
-from lcs_utils.plotting import PALETTE, band
+from lcs_utils.evaluation.wording import CELLS
+from lcs_utils.plotting import MARKERS, PALETTE, band
 from lcs_utils.stats import Interval, as_dicts, interval
 
-FAMILIES = {"spread": "random cells, 3 apart", "test": "the paper's locations"}
 WHO = {"eye": "objects, by eye", "counter": "objects, by the counter"}
 SAID = 6  # K that the alternative text describes
-STYLE = {1: (PALETTE["blue"], "o"), 0: (PALETTE["orange"], "s")}  # by tolerance
+FACES = {1: {}, 0: {"mfc": "white", "lw": 1.1}}  # of a net's color, by tolerance
+NULLS = {1: ":", 0: (0, (1, 3))}
+NEUTRAL = "0.35"  # of what is not a net's
 
 
 class Counted(NamedTuple):
@@ -89,7 +93,7 @@ def is_it_real(
     Families that were not measured are left out. Raises ValueError when none was measured, or for rows that
     do not say where objects are.
     """
-    measured = {family: against_null.along_k(rows, nets, family, seed=seed) for family in FAMILIES}
+    measured = {family: against_null.along_k(rows, nets, family, seed=seed) for family in CELLS}
     measured = {family: found for family, found in measured.items() if found}
     if not measured:
         names = " ".join(net for group in nets.values() for net in group)
@@ -99,18 +103,18 @@ def is_it_real(
     return Real(measured, by_eye(hands, rows, nets))
 
 
-def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
+def _by_number_and_places(axes: Axes, found: dict[int, Found], color: str) -> None:
     for tolerance, of in found.items():
-        color, marker = STYLE[tolerance]
-        band(axes, {k: at.placed.own for k, at in of.at.items()}, color, marker, WORDS[tolerance])
+        own = {k: at.placed.own for k, at in of.at.items()}
+        band(axes, own, color, MARKERS.get(color, "o"), WORDS[tolerance], **FACES[tolerance])
         null = {k: at.placed.null for k, at in of.at.items()}
-        band(axes, null, color, ls=":", lw=1.3, label=f"its null, {WORDS[tolerance]}")
+        band(axes, null, color, ls=NULLS[tolerance], lw=1.3, label=f"its null, {WORDS[tolerance]}")
     near = found[1].k
     looks = {k: at.looks.value for k, at in found[1].at.items()}
     axes.plot(
         list(looks),
         list(looks.values()),
-        color=PALETTE["purple"],
+        color=NEUTRAL,
         ls="-.",
         lw=1.3,
         label="looks right to the counter",
@@ -120,30 +124,41 @@ def _by_number_and_places(axes: Axes, found: dict[int, Found]) -> None:
 
 
 def _name_lines(panels: np.ndarray, families: Sequence[str]) -> None:
-    """Write beside each row what its lines are; the second family's are the first's."""
+    """Write beside each row what its lines are, for all nets; the second family's are the first's."""
     rows = [
-        {word: line for axes in row for line, word in zip(*axes.get_legend_handles_labels())}
+        {word: _without_color(line) for axes in row for line, word in zip(*axes.get_legend_handles_labels())}
         for row in panels
     ]
     rows[len(families)] = {
-        FAMILIES[family]: plt.Line2D([], [], color="0.3", ls=dashes)
+        CELLS[family]: Line2D([], [], color=NEUTRAL, ls=dashes)
         for family, dashes in zip(families, ("-", "--"))
-    } | {"thin: all there is room for, within one cell": plt.Line2D([], [], color=STYLE[1][0], lw=1)}
+    } | {"thin: all there is room for, within one cell": Line2D([], [], color=NEUTRAL, lw=0.8)}
     for i, (axes, lines) in enumerate(zip(panels[:, -1], rows, strict=True)):
         if i == 0 or i >= len(families):
             words = [textwrap.fill(word, 24) for word in lines]
             axes.legend(lines.values(), words, loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=9)
 
 
-def plot(real: Real) -> Figure:
-    """One column per net: number and places with their null, by family; cells filled minus the null; objects
-    counted by eye and by the counter.
+def _without_color(line: Line2D) -> Line2D:
+    """A legend's line for all nets; what is not a net's is gray or black already."""
+    made = Line2D([], [])
+    made.update_from(line)
+    hollow = line.get_markerfacecolor() == "white"
+    if line.get_color() != "black":
+        made.set(color=NEUTRAL, markerfacecolor="white" if hollow else NEUTRAL, markeredgecolor=NEUTRAL)
+    return made
+
+
+def plot(real: Real, colors: Mapping[str, str] = MappingProxyType({})) -> Figure:
+    """One column per net, in its color: number and places with their null, by family; cells filled minus the
+    null; objects counted by eye and by the counter.
     """
     labels = list(dict.fromkeys(label for found in real.measured.values() for label in found))
     height = len(real.measured) + 2 if real.counted else len(real.measured) + 1
     size = (2.45 * len(labels) + 1.9, 1.95 * height + 0.3)
     figure, panels = plt.subplots(height, len(labels), figsize=size, squeeze=False, sharex=True)
     for column, label in zip(panels.T, labels, strict=True):
+        color = colors.get(label, PALETTE["blue"])
         samples = {
             at.samples
             for found in real.measured.values()
@@ -158,25 +173,26 @@ def plot(real: Real) -> Figure:
         for found in real.measured.values():
             axes = rest.pop(0)
             axes.set(ylim=(-0.03, 1.4), yticks=(0, 0.5, 1))
-            _by_number_and_places(axes, found[label]) if label in found else axes.text(
+            _by_number_and_places(axes, found[label], color) if label in found else axes.text(
                 5, 0.5, "not measured", ha="center", color="0.5"
             )
         axes = rest.pop(0)
         for found, dashes in zip(real.measured.values(), ("-", "--")):
             for tolerance, of in found.get(label, {}).items():
-                band(axes, {k: at.filled.above for k, at in of.at.items()}, *STYLE[tolerance], ls=dashes)
+                above = {k: at.filled.above for k, at in of.at.items()}
+                band(axes, above, color, MARKERS.get(color, "o"), ls=dashes, **FACES[tolerance])
             room = (
                 {k: 1 - at.filled.null.value for k, at in found[label][1].at.items() if at.filled.null}
                 if label in found
                 else {}
             )
-            axes.plot(list(room), list(room.values()), color=STYLE[1][0], lw=1, ls=dashes)
+            axes.plot(list(room), list(room.values()), color=NEUTRAL, lw=0.8, ls=dashes)
         axes.axhline(0, color="0.4", lw=1)
         axes.set(ylim=(-0.25, 1.03), yticks=(0, 0.5, 1))
         if real.counted:
             axes = rest.pop(0)
             axes.plot([0, 9], [0, 9], color="0.6", lw=1, ls="--", label="K")
-            for name, color, marker in (("eye", PALETTE["black"], "D"), ("counter", PALETTE["green"], "^")):
+            for name, color, marker in (("eye", "black", "D"), ("counter", "0.55", "^")):
                 band(
                     axes,
                     {k: getattr(of, name) for k, of in real.counted.get(label, {}).items() if k},
@@ -188,15 +204,15 @@ def plot(real: Real) -> Figure:
                 axes.text(5, 1, "nobody looked", ha="center", color="0.5")
             axes.set_ylim(0, None)
         column[-1].set(xlabel="K, locations asked for", xticks=range(1, 10))
-    names = [f"number and places\n{words}" for family, words in FAMILIES.items() if family in real.measured]
-    names += ["cells filled\nminus the null"] + ["objects,\nthe paper's locations"] * bool(real.counted)
+    names = [f"number and places\n{words}" for family, words in CELLS.items() if family in real.measured]
+    names += ["cells filled\nminus the null"] + [f"objects,\n{CELLS['test']}"] * bool(real.counted)
     for axes, name in zip(panels[:, 0], names, strict=True):
         axes.set_ylabel(name, fontsize=9.5)
     _name_lines(panels, list(real.measured))
     told = "Along K, beside the null."
     for family, found in real.measured.items():
         near = {label: of[1] for label, of in found.items()}
-        told += f" {FAMILIES[family].capitalize()}: {null_figures.in_words(near, SAID)}"
+        told += f" {CELLS[family].capitalize()}: {null_figures.in_words(near, SAID)}"
     alt_text.attach(figure, told)
     return figure
 
@@ -228,11 +244,11 @@ def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
             for tolerance, of in by_tolerance.items():
                 at = [of.at.get(k) for k in ks]
                 obeyed = " / ".join(
-                    "–" if one is None or one.obeyed is None else f"{one.obeyed.value:.1f}" for one in at
+                    "–" if one is None or one.obeyed is None else f"{one.obeyed.value:z.1f}" for one in at
                 )
                 looks = " / ".join("–" if one is None else f"{one.looks.value:.2f}" for one in at)
                 shares = (beside([one and one.placed for one in at]), looks, " / ".join(map(filled, at)))
                 largest = (f"{say(of.k.placed)} ({say(of.k.placed_null)})", say(of.k.paper))
-                said = (label, FAMILIES[family], WORDS[tolerance], *shares, obeyed, *largest)
+                said = (label, CELLS[family], WORDS[tolerance], *shares, obeyed, *largest)
                 lines.append("| " + " | ".join(said) + " |")
     return "\n".join(lines) + "\n"

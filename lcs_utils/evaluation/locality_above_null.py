@@ -8,7 +8,7 @@ correlations draw kinds of nets, since trainings of one net are alike.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lcs_utils.evaluation import against_null, feature_ranks, net_locality
+from lcs_utils.evaluation import against_null, feature_ranks, net_locality, wording
 from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.locality_rates import at_high_noise, measured_nets
 from lcs_utils.evaluation.rows import Row
@@ -92,7 +92,12 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
         for words, of in among.items()
     )
     lines = [
-        [net, say_interval(found.locality[net]), say_interval(found.above[net]), f"{found.null[net]:.2f}"]
+        [
+            wording.net(net),
+            say_interval(found.locality[net]),
+            say_interval(found.above[net]),
+            f"{found.null[net]:.2f}",
+        ]
         for net in sorted(found.locality, key=lambda net: -found.locality[net].value)
     ]
     head = ["64 px", "locality", f"share of {BEYOND} random cells filled, above the null", "null"]

@@ -1,4 +1,4 @@
-"""Locality against composition as one plot: a named point per trained net."""
+"""Locality against composition, a named point per trained net, and both along training."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,10 +11,11 @@ from lcs_utils.evaluation.feature_ranks import Correlation
 from lcs_utils.evaluation.locality_above_null import AboveNull
 from lcs_utils.evaluation.locality_rates import AgainstK, chance_locality
 from lcs_utils.evaluation.rows import rows_path, told_path
+from lcs_utils.evaluation.sizes import SIZES
 from lcs_utils.evaluation.tables import BEYOND
 from lcs_utils.experiments import LONGER, NORMALIZED, RADIUS, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.nets import parts, trained
-from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS, MARKERS
+from lcs_utils.plotting import EXPERIMENT_COLORS, LABEL_COLORS, MARKERS, color_of
 from lcs_utils.stats import Interval
 
 COLOR_OF = {  # what a point's color says: which labels, and whether the net is local
@@ -178,10 +179,28 @@ def plot_against_k(found: AgainstK, rho: Mapping[str, float] = NONE) -> Figure:
     earlier = "earlier counter, " * (told_path(found.preset) != rows_path(found.preset))
     axes.set_ylabel(f"composition: cells filled, K = 4 to 6 ({earlier}no null)")
     whole = sum(trained(net, found.preset).radius is None for net in found.locality)
-    said = "Locality and composition"
+    said = f"Locality and composition at {SIZES.get(found.preset, found.preset)}"
     filled = rho.get("cells filled")
     if filled is not None:
         said += f":\nrank correlation {filled:.2f} over {whole} trainings that see the whole image"
-        said += f" (of K by any rule at least {min(rho.values()):.2f})" if len(rho) > 1 else ""
     axes.set_title(said, fontsize=10)
+    return figure
+
+
+def plot_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
+    """One panel per quantity, one line per net against training images; `found` is {net: {quantity: {images:
+    mean}}}.
+    """
+    numbers = list(next(iter(found.values())))
+    figure, panels = plt.subplots(1, len(numbers), figsize=(4.3 * len(numbers), 3.2), squeeze=False)
+    for net, curves in found.items():
+        for axes, name in zip(panels[0], numbers, strict=True):
+            images, values = list(curves[name]), list(curves[name].values())
+            look = {"color": color_of(net), "marker": MARKERS.get(color_of(net), "o"), "ms": 5}
+            axes.plot(images, [v.value for v in values], label=labels[net], **look)
+            low, high = [v.low for v in values], [v.high for v in values]
+            axes.fill_between(images, low, high, color=color_of(net), alpha=0.2, lw=0)
+            axes.set(xscale="log", xlabel="training images", ylabel="share", ylim=(0, 1))
+            axes.set_title(name.replace(" (", "\n("))
+    panels[0, 0].legend(loc="upper left")
     return figure

@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from lcs_utils import locality, nets, store
 from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.diffusion import Denoiser
-from lcs_utils.evaluation import changes, net_locality
+from lcs_utils.evaluation import changes, net_locality, wording
 from lcs_utils.evaluation.locality_rates import HIGH, at_high_noise, chance_locality
 from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, cell_targets, test_scenes
 from lcs_utils.evaluation.rows import rows_path
@@ -169,7 +169,7 @@ def sentence(found: Sequence[Heard]) -> str:
     lines = []
     for each in found:
         shares = [f"{say_interval(each.share[k])} ({each.chance[k]:.2f})" for k in ks]
-        lines.append([each.name, *shares])
+        lines.append([wording.net(each.name), *shares])
     head = [f"share from within two cells, σ ≥ {HIGH:g} (chance)"]
     head += [f"K = {k}, {'within' if k in KS else 'beyond'} training" for k in ks]
     one, two = _first_two(found)

@@ -22,6 +22,8 @@ from lcs_utils.evaluation.rates import along_training as rates_along_training
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import Row, preset_of
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, Rule, largest_k
+from lcs_utils.evaluation.sizes import SIZES
+from lcs_utils.evaluation.wording import EARLIER
 from lcs_utils.nets import trained
 from lcs_utils.plotting import color_of
 from lcs_utils.stats import Interval, interval, rank_correlation
@@ -139,7 +141,9 @@ def beside_composition(
     filled = rates_along_training(counted, net, {"filled": [4, 5, 6]})
     return {
         "conditional locality at σ ≥ 1": along_training(rows, net, preset=preset_of(counted)),
-        "cells filled, K = 4 to 6": {images: values["filled"] for images, values in filled.items()},
+        f"cells filled, K = 4 to 6 ({EARLIER})": {
+            images: values["filled"] for images, values in filled.items()
+        },
     }
 
 
@@ -297,22 +301,6 @@ def plot_against_noise(
     panels[1].text(
         0.98, 0.02, "dotted: hears all alike", ha="right", transform=panels[1].transAxes, fontsize=9
     )
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9)
-    return figure
-
-
-def plot_along_training(found: dict[str, dict[str, dict[int, Interval]]], labels: dict[str, str]) -> Figure:
-    """One panel per quantity, one line per net against training images; `found` is {net: {quantity: {images:
-    mean}}}.
-    """
-    numbers = list(next(iter(found.values())))
-    figure, panels = plt.subplots(1, len(numbers), figsize=(4.3 * len(numbers), 3.2), squeeze=False)
-    for net, curves in found.items():
-        for axes, name in zip(panels[0], numbers, strict=True):
-            images, values = list(curves[name]), list(curves[name].values())
-            axes.plot(images, [v.value for v in values], "o-", color=color_of(net), label=labels[net])
-            low, high = [v.low for v in values], [v.high for v in values]
-            axes.fill_between(images, low, high, color=color_of(net), alpha=0.2, lw=0)
-            axes.set(xscale="log", xlabel="training images", ylabel="share", title=name, ylim=(0, 1))
-    panels[0, 0].legend(loc="upper left")
+    title = SIZES.get(preset, preset)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize=9, title=title)
     return figure

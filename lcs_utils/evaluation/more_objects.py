@@ -16,6 +16,7 @@ from lcs_utils.evaluation.rows import Row, seeds_of
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import BEYOND, LABELS, NUMBERS, PAPER, say
 from lcs_utils.evaluation.tables_beyond_chance import FAMILY, MOST
+from lcs_utils.evaluation.wording import CELLS
 from lcs_utils.nets import trained
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
@@ -24,7 +25,7 @@ NETS = NUMBERS[::-1]  # one object first
 FAR = max(KS)  # locations: more than any of these nets saw, so that all are judged alike
 OURS, PAPERS = PALETTE["blue"], PALETTE["black"]
 NOTHING = Interval(*(math.nan,) * 3)
-SHADES = {BEYOND: PALETTE["vermilion"], FAR: OURS}  # of cells filled, by K
+LINES = {BEYOND: ("--", "white", (0, (1, 3))), FAR: ("-", OURS, ":")}  # by K: line, face, line of the null
 
 
 class ByObjects(NamedTuple):
@@ -72,7 +73,7 @@ def numbers(found: Mapping[str, ByObjects]) -> dict[str, dict]:
             "random": of.random and of.random.k.placed,
             "null": of.random and of.random.k.placed_null,
             "listed": of.listed and of.listed.k.placed,
-            "filled": {k: _at(of, k, "filled") for k in SHADES},
+            "filled": {k: _at(of, k, "filled") for k in LINES},
             "placed": _at(of, FAR, "placed"),
         }
         for net, of in found.items()
@@ -84,22 +85,24 @@ def _ks(axes: Axes, of: Mapping[int, LargestK | None], beside: float, **look) ->
     for x, k in of.items():
         if k is not None:
             axes.vlines(x + beside, k.low, k.high, color=look["mec"], lw=2, zorder=2)
+            axes.plot([x + beside] * 2, [k.low, k.high], "_", color=look["mec"], ms=10, zorder=2)
             marker = "^" if k.capped else look["marker"]
             axes.plot(x + beside, k.value, **look | {"marker": marker}, zorder=3)
 
 
-def _shares(axes: Axes, of: Mapping[int, Beside | None], color: str, marker: str) -> None:
+def _shares(axes: Axes, of: Mapping[int, Beside | None], k: int = FAR) -> None:
     """A share by objects in training, its 95 % band, and its null dotted; a gap where no net was trained."""
+    line, face, dots = LINES[k]
     xs, own = list(of), [at.own if at else NOTHING for at in of.values()]
-    axes.plot(xs, [at.value for at in own], marker + "-", color=color, ms=6)
-    axes.fill_between(xs, [at.low for at in own], [at.high for at in own], color=color, alpha=0.18, lw=0)
+    axes.plot(xs, [at.value for at in own], "o", ls=line, color=OURS, mfc=face, ms=6)
+    axes.fill_between(xs, [at.low for at in own], [at.high for at in own], color=OURS, alpha=0.18, lw=0)
     null = [at.null.value if at and at.null else math.nan for at in of.values()]
-    axes.plot(xs, null, ":", color=color, lw=1.6)
+    axes.plot(xs, null, ls=dots, color=OURS, lw=1.6)
 
 
 NAMES = (  # of the first panel: place, words, color
     ((2.75, 9.0), "the paper,\nby eye", PAPERS, "right"),
-    ((3.3, 6.7), "ours,\nrandom cells", OURS, "left"),
+    ((3.12, 5.7), f"ours,\n{CELLS[FAMILY]}", OURS, "left"),
     ((6.45, 2.9), "ours, the paper's\ncells (hollow)", OURS, "right"),
     ((6.45, 0.5), "null", OURS, "right"),
 )
@@ -129,12 +132,12 @@ def plot(found: Mapping[str, ByObjects]) -> Figure:
     _ks(first, random, 0, marker="o", ls="", mfc=OURS, mec=OURS, ms=6)
     _ks(first, listed, 0.22, marker="o", ls="", mfc="white", mec=OURS, ms=5.5)
     first.set(title="K", ylim=(-0.6, MOST + 0.5), yticks=range(0, MOST + 1, 3))
-    for k, color in SHADES.items():
+    for k in LINES:
         filled = {x: _at(of, k, "filled") for x, of in xs.items()}
-        _shares(panels[1], filled, color, "s" if k == BEYOND else "o")
+        _shares(panels[1], filled, k)
         ends = [of.own.value for of in filled.values() if of] or [0.5]
-        panels[1].text(last, ends[-1], f"K = {k}", color=color, va="center", fontsize=10)
-    _shares(panels[2], {x: _at(of, FAR, "placed") for x, of in xs.items()}, OURS, "o")
+        panels[1].text(last, ends[-1], f"K = {k}", color=OURS, va="center", fontsize=10)
+    _shares(panels[2], {x: _at(of, FAR, "placed") for x, of in xs.items()})
     panels[1].set(title="cells filled", ylim=(0, 1.03), xlabel="objects in a training image")
     panels[2].set(title=f"right in number and\nplaces, K = {FAR}", ylim=(0, 1.03))
     for axes in panels:
@@ -168,7 +171,7 @@ def markdown(found: Mapping[str, ByObjects], ks: Sequence[int] = (3, BEYOND, FAR
     """
     told = " / ".join(map(str, ks))
     lines = [
-        "| trained on | the paper's K | K, random cells (null) | K, the paper's cells (null) "
+        f"| trained on | the paper's K | K, {CELLS[FAMILY]} (null) | K, {CELLS['test']} (null) "
         f"| right in number and places, K = {told} (null) | cells filled (null) | conditions obeyed |",
         "|" + "---|" * 7,
     ]
@@ -182,7 +185,7 @@ def markdown(found: Mapping[str, ByObjects], ks: Sequence[int] = (3, BEYOND, FAR
             shares = ([_at(of, k, name) for k in ks] for name in ("placed", "filled"))
             rates = [" / ".join(null_figures.said(at) if at else "–" for at in each) for each in shares]
             heard = [of.random.at[k].obeyed if k in of.random.at else None for k in ks]
-            rates.append(" / ".join(f"{value.value:.1f}" if value else "–" for value in heard))
+            rates.append(" / ".join(f"{value.value:z.1f}" if value else "–" for value in heard))
         line = [of.objects, str(of.paper), largest(of.random), largest(of.listed), *rates]
         lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"

@@ -150,9 +150,7 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
         if axes in panels[0]:
             axes.set_xlabel("")
     threshold(panels[0, 0])
-    rule = (
-        f"all up to {trained + 1}, then all but one;\nK: as far as it stays above the line"  # `rules.needed`
-    )
+    rule = f"all up to {trained + 1}, then all but one; extras as\nin Table 1; K: as far as above the line"
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     for axes, words in zip(panels[:, 0], ("share", "objects")):
         axes.set_ylabel(words)
@@ -193,7 +191,7 @@ def markdown(found: Mapping[str, Mapping[int, Found]], ks: Sequence[int] = TOLD)
             shares = " / ".join(said(of.at[k].placed) if k in of.at else "–" for k in ks)
             filled = " / ".join(said(of.at[k].filled) if k in of.at else "–" for k in ks)
             obeyed = [of.at[k].obeyed if k in of.at else None for k in ks]
-            heard = " / ".join("–" if value is None else f"{value.value:.1f}" for value in obeyed)
+            heard = " / ".join("–" if value is None else f"{value.value:z.1f}" for value in obeyed)
             k = f"{say(of.k.placed)} ({say(of.k.placed_null)})"
             table.append(f"| {net}, {WORDS[tolerance]} | {k} | {shares} | {filled} | {heard} |")
     return "\n".join(table) + "\n"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from lcs_utils.evaluation import wording
 from lcs_utils.evaluation.rates import NUMBERS
 from lcs_utils.plotting import MARKERS
 from lcs_utils.stats import Interval
@@ -23,17 +24,6 @@ def plot_rates(
     `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net;
     `said` is appended to a measure's title. Raises KeyError for an unknown measure.
     """
-    words = {
-        "exact": "exactly K objects",
-        "within_one": "K-1 to K+1 objects",
-        "at_places": "every cell filled",
-        "filled": "cells filled",
-        "count": "objects",
-        "extras": "objects elsewhere",
-        "plausible": "looks right to the counter",
-        "success": "samples that succeed",
-        "K": "largest K",
-    }
     width = min(3.1 * len(measures), 9.8)  # inches: wider, and its text is too small on a page
     figure, panels = plt.subplots(1, len(measures), figsize=(width, 3.3), squeeze=False)
     shades = dict.fromkeys(colors[net] for net in found)  # trainings of one kind share color and marker
@@ -47,12 +37,12 @@ def plot_rates(
                 ks, value, marker=markers.get(colors[net], "o"), ms=4.5, color=colors[net], label=labels[net]
             )
             axes.fill_between(ks, low, high, color=colors[net], alpha=0.18, lw=0)
-        axes.set_title(words[measure] + (said or {}).get(measure, ""))
+        axes.set_title(wording.MEASURES[measure] + (said or {}).get(measure, ""))
         axes.set(xlabel="training images", xscale="log") if along_training else axes.set(
             xlabel="K, locations asked for", xticks=range(0, 13, 2)
         )
         axes.set_ylim(*((0, None) if measure in (*NUMBERS, "K") else (-0.03, 1.03)))
-    panels[0, 0].set_ylabel("mean (earlier counter, no null)")
+    panels[0, 0].set_ylabel(f"mean ({wording.EARLIER})")
     lines, names = panels[0][0].get_legend_handles_labels()
     columns = len(names) if len(names) < 6 else 4  # no entry alone in a second line
     figure.legend(lines, names, loc="outside lower center", ncols=columns, fontsize=9)

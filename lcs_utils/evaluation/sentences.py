@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from lcs_utils import nets
-from lcs_utils.evaluation import rules, side_tables
+from lcs_utils.evaluation import rules, side_tables, wording
 from lcs_utils.evaluation.agreement import Agreement
 from lcs_utils.evaluation.hand_count_rows import HandCount
 from lcs_utils.evaluation.memorization import PLANTED, RATIO, REAL, Near, likeness, memorized
@@ -18,6 +18,7 @@ from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.strips import Strip
 from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, one_missing
+from lcs_utils.evaluation.wording import EXTRAS, MEASURES
 from lcs_utils.stats import Interval, say_interval
 
 
@@ -55,9 +56,7 @@ def means(
     rows: Sequence[Row], nets: Mapping[str, str], ks: Sequence[int], measures=("filled", "success")
 ) -> str:
     """A table of the means of some measures over `ks`, one line per net {net: words}."""
-    words = {"filled": "cells filled", "success": "samples that succeed", "extras": "objects elsewhere"}
-    words |= {"plausible": "plausible images"}
-    head = ["net", *(f"{words[name]}, {span(ks)}" for name in measures), "K by the paper's rule"]
+    head = ["net", *(f"{MEASURES[name]}, {span(ks)}" for name in measures), "K by the paper's rule"]
     lines = []
     for net, label in nets.items():
         measured = {row.k for row in rows if row.net == net and row.family == "test"}
@@ -71,15 +70,15 @@ def training_sets(
     words: Mapping[str, str] = MappingProxyType({}),
     tolerant: str = "K, one off always allowed",
 ) -> str:
-    """A table of `training_sets`: K, cells filled, objects elsewhere, and K by the rule that `tolerant`
-    names.
+    """A table of `training_sets`: K, cells filled, objects nobody asked for, and K by the rule that
+    `tolerant` names.
     """
     head = [
         "trained on",
         "the paper's K",
         "K by its rule",
         "cells filled",
-        "objects elsewhere",
+        EXTRAS,
         tolerant,
     ]
     lines = []
@@ -92,14 +91,14 @@ def training_sets(
 
 
 def longer(along: Mapping[str, Mapping[int, Mapping[str, Interval]]]) -> str:
-    """A table of objects elsewhere along trainings {net: {images: {span: mean}}}."""
+    """A table of objects nobody asked for along trainings {net: {images: {span: mean}}}."""
     spans = list(next(iter(next(iter(along.values())).values())))
     lines = [
-        [net, f"{images:,}", *(either(of[words]) for words in spans)]
+        [wording.net(net), f"{images:,}", *(either(of[words]) for words in spans)]
         for net, stages in along.items()
         for images, of in stages.items()
     ]
-    return table(["net", "training images", *(f"elsewhere, {words}" for words in spans)], lines)
+    return table(["net", "training images", *(f"{EXTRAS}, {words}" for words in spans)], lines)
 
 
 def without_clause(rows: Sequence[Row], trainings: Mapping[str, Sequence[str]]) -> str:
@@ -232,9 +231,10 @@ def ways(rows: Sequence[Row]) -> str:
         "K, ours",
         "cells filled, K = 4–6",
         "success, K = 4–6",
-        "objects elsewhere, K = 1–3",
+        f"{EXTRAS}, K = 1–3",
     ]
-    return table(head, [line.strip("| ").split(" | ") for line in side_tables.ways(rows)])
+    lines = [line.strip("| ").split(" | ") for line in side_tables.ways(rows)]
+    return table(head, [[wording.net(how), *values] for how, *values in lines])
 
 
 def radius(found: Sequence[Measured], preset: str = "tiny") -> str:
@@ -244,8 +244,8 @@ def radius(found: Sequence[Measured], preset: str = "tiny") -> str:
         "K by the paper's rule",
         "K by our rule",
         "cells filled",
-        "objects elsewhere",
-        "plausible images",
+        EXTRAS,
+        MEASURES["plausible"],
     ]
     lines = []
     for of in found:
@@ -272,7 +272,7 @@ def whole_image_control(rows: Sequence[Row], net: str = "exp3_r15", beside: str 
 def adding(
     rates_of: Mapping[str, Mapping[int, Mapping[str, Interval]]], labels: Mapping[str, str], ks=(2, 3, 4, 6)
 ) -> str:
-    """A table of cells filled, plausible images and objects drawn where scores are added, by net."""
+    """A table of cells filled, looks (to the counter) and objects drawn where scores are added, by net."""
 
     def one(of, k, name, digits):
         return f"{of[k][name].value:.{digits}f}" if k in of else "–"
@@ -281,7 +281,7 @@ def adding(
         return " / ".join(one(of, k, name, digits) for k in ks)
 
     what = f", K = {' / '.join(map(str, ks))}"
-    head = ["net", "cells filled" + what, "plausible images" + what, "objects drawn" + what]
+    head = ["net", *(words + what for words in ("cells filled", MEASURES["plausible"], "objects drawn"))]
     lines = [
         [labels[net], joined(of, "filled", 2), joined(of, "plausible", 2), joined(of, "count", 1)]
         for net, of in rates_of.items()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.evaluation import wording
 from lcs_utils.evaluation.locality_rates import BEYOND, HIGH, AgainstK, GaussianSides, left_alone, left_at
 from lcs_utils.evaluation.net_locality import SIGMAS, LocalityRow
 from lcs_utils.evaluation.sentences import either, table
@@ -111,7 +112,7 @@ def every_net(found: AgainstK, nets: Sequence[str]) -> str:
     lines = []
     for net in nets:
         ks = (of[net] for of in found.k.values())
-        lines.append([net, either(found.locality[net]), either(found.filled[net]), *ks])
+        lines.append([wording.net(net), either(found.locality[net]), either(found.filled[net]), *ks])
     return table(head, lines)
 
 

@@ -1,8 +1,8 @@
 """Strips of samples for figures: one row per net, one column per K, a mark at every location asked for.
 
-A dot marks a location to which today's counter assigns an object (App. E.2), a cross one without. The number
-of objects drawn is below each picture. Rows of the earlier counter lack object locations; with them all marks
-are dots and nothing is below.
+A dot marks a location to which today's counter assigns an object (App. E.2), a cross one without. Below each
+picture is the number of objects that it counts, which may be more than are seen. Rows of the earlier counter
+lack object locations; with them all marks are dots and nothing is below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from lcs_utils import alt_text, paths, plotting
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
-from lcs_utils.evaluation import null_figures, placement
+from lcs_utils.evaluation import null_figures, placement, wording
 from lcs_utils.evaluation.against_null import Beside
 from lcs_utils.evaluation.rows import Row, decode, of_net
 from lcs_utils.evaluation.sheets import read_sheet
@@ -26,7 +26,8 @@ def behind(*files: Path) -> list[Path]:
 
 class Strip(NamedTuple):
     """Pictures [nets][K] (None if missing), with marks and captions for `plotting.image_grid`; `drawn`
-    objects and `found` (filled) locations, {net: one number per K}, None where nobody counted.
+    objects and `found` (filled) locations, {net: one number per K}, None where nobody counted; `family` of
+    locations.
     """
 
     images: list[list]
@@ -35,17 +36,19 @@ class Strip(NamedTuple):
     drawn: dict[str, list[int | None]]
     found: dict[str, list[int | None]]
     ks: list[int]
+    family: str = "test"
 
     def grid(self, labels: Sequence[str], cell: float = 0.95, beside: float = 0.0) -> Figure:
         """The strip as a figure, one label per row; `beside` as in `plotting.image_grid`."""
         counted = any(any(words) for words in self.captions)
+        where = wording.CELLS[self.family]
         figure = plotting.image_grid(
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            "asked for: a dot where an object is found within a cell, a cross where none is"
+            f"asked for, {where}: a dot where an object is found within a cell, a cross where none is"
             if counted
-            else "dot: location asked for",
+            else f"dots: asked for, {where}",
             cell,
             self.marks,
             captions=self.captions if counted else None,
@@ -100,7 +103,7 @@ def strip(
 
     Raises ValueError when the rows of a net are of other weights than its stored samples.
     """
-    made = Strip([], [], [], {}, {}, list(ks))
+    made = Strip([], [], [], {}, {}, list(ks), family)
     for net in nets:
         sheet = read_sheet(net, preset, family)
         judged = {row.k: row for row in of_net(rows, net, family) if row.sample == sample}
@@ -117,7 +120,7 @@ def strip(
             listed = TEST_LOCATIONS[:k] if family == "test" and picture is not None else []
             dots = plotting.in_pixels(listed, size)
             marks.append(dots if row is None else marked(row, size))
-            captions.append("" if row is None else f"{row.count} drawn")
+            captions.append("" if row is None else f"{row.count}" + " counted" * (k == ks[0]))
         made.images.append(pictures)
         made.marks.append(marks)
         made.captions.append(captions)
@@ -131,12 +134,12 @@ def figure_1(
     labels: Mapping[str, str],
     curves: Mapping[str, Mapping[int, Beside]],
     trained: int,
-    where: str = "the paper's",
+    family: str = "test",
 ) -> Figure:
     """Figs. 1, 4: the strip, and beside it the share of cells asked for that hold an object, with its null.
 
-    `where` says which cells the curves are of. `labels` is {net: words}, whose part before the colon is the
-    key in `curves`; the nets saw up to `trained` objects.
+    `family` is that of the curves' cells. `labels` is {net: words}, whose part before the colon is the key in
+    `curves`; the nets saw up to `trained` objects.
     """
     room = 3.7
     rows = [words.replace(": ", ":\n") for words in labels.values()]
@@ -156,5 +159,5 @@ def figure_1(
         color="0.35",
         rotation=90 * (trained < 2),
     )
-    axes.set_title(f"cells filled, {where} cells\n(dotted: null)", fontsize=10, pad=4)
+    axes.set_title(f"cells filled, {wording.CELLS[family]}\n(dotted: null)", fontsize=10, pad=4)
     return figure

@@ -10,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation import against_null, wording
 from lcs_utils.evaluation.judged import KS
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.rules import LargestK
+from lcs_utils.evaluation.sizes import SIZES
 from lcs_utils.evaluation.table_figures import OURS, PAPERS, plot_tables, say_missing
 from lcs_utils.evaluation.tables import NEAR, PAPER, Paper, column, near, say
 from lcs_utils.nets import row_or_none, seeds_of, trained
@@ -24,11 +25,12 @@ from lcs_utils.presets import preset
 TWINS = MappingProxyType({"exp3_r2": "exp3"})
 NETS = MappingProxyType({**PAPER, **{net: PAPER[entry] for net, entry in TWINS.items()}})
 FAMILY = "spread"
+RANDOM, PAPERS_CELLS = wording.CELLS.values()
 NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
 KEYS = (
-    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours, random cells, 95 % (▶: at least)"),
-    Line2D([], [], marker="o", ms=6, lw=0, mfc="white", mec=OURS, label="ours, the paper's cells"),
+    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label=f"ours, {RANDOM}, 95 % (▶: at least)"),
+    Line2D([], [], marker="o", ms=6, lw=1, color=OURS, mfc="white", label=f"ours, {PAPERS_CELLS}, 95 %"),
     Line2D([], [], marker="x", ms=7, lw=0, mew=2, color=NULL, label="its null"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, its cells, by eye"),
 )
@@ -107,15 +109,19 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
         axes.plot(cell.own.value + beside, at, marker, color=OURS, ms=6.5, zorder=6)
     if cell.at_papers is not None:
         marker, beside = (">", 0.4) if cell.at_papers.capped else ("o", 0)
+        axes.hlines(at + 0.3, cell.at_papers.low, cell.at_papers.high, color=OURS, lw=1, zorder=5)
         axes.plot(cell.at_papers.value + beside, at + 0.3, marker, mfc="white", mec=OURS, ms=5, zorder=6)
     if cell.null is not None:
         axes.plot(cell.null.value, at, "x", color=NULL, ms=6, mew=1.8, zorder=5)
     axes.plot(cell.paper.k, at, "D", mfc="white", mec=PAPERS, ms=8, zorder=2)
 
 
-def plot(found: Sequence[Cell]) -> Figure:
-    """Plot our K, its null and the paper's, one net per row, by training set; untrained nets say so."""
+def plot(found: Sequence[Cell], size: str = "small") -> Figure:
+    """Plot our K, its null and the paper's, one net per row, by training set; untrained nets say so; `size`
+    is their preset.
+    """
     figure = plot_tables(found, _row, KEYS)
+    figure.suptitle(SIZES[size], fontsize=10)
     axes = figure.axes[0]
     axes.axvspan(max(KS) + 0.6, MOST + 0.5, color="0.5", alpha=0.12, lw=0, zorder=0)
     words, above = "not asked at\nrandom cells", axes.get_xaxis_transform()
@@ -137,8 +143,8 @@ def markdown(found: Iterable[Cell]) -> str:
     at the paper's own list and whether it agrees.
     """
     lines = [
-        "| trained on | labels | the paper's K | ours, random cells | its null | agrees? "
-        "| ours, the paper's list | agrees? |",
+        f"| trained on | labels | the paper's K | ours, {RANDOM} | its null | agrees? "
+        f"| ours, {PAPERS_CELLS} | agrees? |",
         "|" + "---|" * 8,
     ]
     for cell in found:
@@ -176,8 +182,8 @@ def one_object(found: Sequence[Cell]) -> tuple[str, list[bool]]:
     local, whole = of["exp3_1"], of["exp1_1"]
     said, holds = [], []
     for words, one, other in (
-        ("random cells", local.own, whole.own),
-        ("the paper's own", local.at_papers, whole.at_papers),
+        (RANDOM, local.own, whole.own),
+        (PAPERS_CELLS, local.at_papers, whole.at_papers),
     ):
         if one is not None and other is not None:
             said.append(f"at {words} {say(one)} and {say(other)}")
@@ -195,7 +201,7 @@ def sentence(found: Sequence[Cell]) -> str:
     within = "one" if NEAR == 1 else NEAR
     return (
         f"{own.count(True)} of {len(there)} nets agree with the paper's K within {within} at random cells, "
-        f"{listed.count(True)} at the paper's; {own.count(None)} and {listed.count(None)} are open. (A net "
-        f"agrees above its null and with all of its interval. {of_entries} of the tables' {every} entries "
-        "have a net trained at 64 px.)"
+        f"{listed.count(True)} at the paper's cells; {own.count(None)} and {listed.count(None)} are open. "
+        f"(A net agrees above its null and with all of its interval. {of_entries} of the tables' {every} "
+        "entries have a net trained at 64 px.)"
     )

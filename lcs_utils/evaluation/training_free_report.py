@@ -14,6 +14,7 @@ from lcs_utils.evaluation import against_null, null_figures, training_free
 from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.evaluation.samples import draw_samples
+from lcs_utils.evaluation.wording import CELLS
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 REACH = {"local, radius 1": 1, "local, radius 2": 2, "local, radius 3": 3, "whole image": 15}
@@ -23,7 +24,6 @@ COLORS = {
     for reach, color in zip((*REACH, TRAINED), ("sky", "purple", "black", "vermilion", "green"), strict=True)
 }
 COLORS[MORE] = COLORS["local, radius 2"]
-TITLES = {"test": "the paper's locations", "spread": "random cells, three apart"}
 TOLD = (4, 6, 9)  # numbers of labels in the text and the table
 PER_COUNT = 2  # samples drawn live at each number of labels
 
@@ -59,7 +59,7 @@ def show_samples(found: Drawn) -> Figure:
     ]
     titles = [f"{k} label{'s' * (k > 1)}" for k in found.asked for _ in range(PER_COUNT)]
     rows = list(found.samples.values())
-    key = "dot: location asked for"
+    key = f"dots: asked for, {CELLS['test']}"
     return plotting.image_grid(rows, list(REACH), titles, key, cell=1.15, marks=[places] * len(rows))
 
 
@@ -103,7 +103,7 @@ def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
         more = above.pop(MORE)
         null_figures.lines(axes, above, COLORS, named=axes is panels[1])
         axes.plot(list(more), [at.value for at in more.values()], "s", ms=9, mfc="none", color=COLORS[MORE])
-        axes.set(title=TITLES[family], xlabel="labels")
+        axes.set(title=CELLS[family], xlabel="labels")
     panels[0].text(2, 0.03, "in training", ha="center", fontsize=9)
     panels[0].text(9.3, -0.02, "null", ha="right", va="top", fontsize=9)
     panels[1].text(9.3, 0.95, f"squares: {MORE}", ha="right", fontsize=9)

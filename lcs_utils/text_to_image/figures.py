@@ -270,6 +270,7 @@ def plot_composites(said: Parted, beside: Parted) -> Figure:
     size = (2.9 * len(said) + 0.9, 7.8)
     figure, axes = plt.subplots(len(BASELINES), len(said), figsize=size, sharex=True, sharey=True)
     panels = [(baseline, part) for baseline in BASELINES for part in said]
+    only = "" if beside.keys() >= said.keys() else f" ({', '.join(PARTS[part] for part in beside)} only)"
     legend = {}
     for ax, (baseline, part) in zip(axes.flat, panels, strict=True):
         of, bare = said[part][baseline], beside.get(part, {}).get(baseline, {})
@@ -285,7 +286,9 @@ def plot_composites(said: Parted, beside: Parted) -> Figure:
             ax.plot([of[name][kind] for name in labels], lifted, mark, color=color, ms=8, label=label)
             if kind in bare.get(labels[0], {}):
                 values = [bare[name][kind] for name in labels]
-                ax.plot(values, y - 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained")
+                ax.plot(
+                    values, y - 0.25, mark, color=color, mfc="white", ms=7, label=f"{label}, untrained{only}"
+                )
         ax.set(xlim=(-1.05, 1.05), title=f"{PARTS[part]}, {BASELINES[baseline]}")
         ax.axvline(0, color="gray", lw=1)
         handles, names = ax.get_legend_handles_labels()

@@ -169,7 +169,7 @@ def plot_influences(found: Mapping[str, Mapping[float, Influence]]) -> Figure:
     for axis, (kind, sigma) in zip(axes[:, 0], rows, strict=True):
         what = "looks at,\neq. (9)" if kind == "pixels" else "label acts,\neq. (10)"
         axis.set_ylabel(f"{what}\nσ = {sigma:g}")
-    figure.colorbar(shown, ax=axes, label="log10 of the largest influence", shrink=0.6, pad=0.01)
+    figure.colorbar(shown, ax=axes, label="log10(influence / the largest)", shrink=0.6, pad=0.01)
     return figure
 
 
