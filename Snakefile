@@ -21,7 +21,6 @@ import math
 import re
 import shlex
 import sys
-from dataclasses import asdict
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebook_values, notebooks, paths
@@ -157,7 +156,7 @@ def is_trained(name):
 
 def definition(name):
     """What a net's name means. Snakemake runs a job again when it has changed; a net that is there is then refused."""
-    size = {key: value for key, value in asdict(SIZE).items() if key != "at_once"}  # which changes no result
+    size = {key: value for key, value in SIZE.stored().items() if key != "at_once"}  # which changes no result
     exp = of_net(name)[0]
     labels = [LABEL_POLICIES[exp.labels].mean(n) for n in range(8)]
     return f"{exp}, labels of 0 to 7 objects {labels}, {size}"

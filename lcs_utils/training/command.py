@@ -64,11 +64,11 @@ def chosen(name: str) -> tuple[Experiment, ...]:
 
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     """Whether the checkpoint exists and is intact. Rather than train over it, raises CheckpointError if it is
-    altered, ValueError if it is of another experiment of this name.
+    altered, ValueError if it is of another experiment or architecture under this name.
     """
     there = (nets.folder(exp.net(seed), size.name) / nets.WEIGHTS).exists()
     if there:
-        check_made(nets.verified_row(exp.net(seed), size.name), exp)
+        check_made(nets.verified_row(exp.net(seed), size.name), exp, size)
     return there
 
 

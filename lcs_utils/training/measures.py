@@ -39,7 +39,7 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     """
     base, change = changes.split(net)
     exp = nets.trained(base, size.name)
-    check_made(nets.row(base, size.name), exp)
+    check_made(nets.row(base, size.name), exp, size)
     color = exp.condition == "color"
     counted = color_generalization if color else length_generalization
     if ks is None and samples is None and not change:

@@ -77,8 +77,8 @@ def export(
     preset from a row.
     """
     net, pipeline = state.ema, pipeline_of(state, exp, size)
-    device, dtype = net.out_gain.device, net.config.dtype_inside
-    what, settings = asdict(exp), asdict(size)
+    device, dtype = net.device, net.config.get("dtype_inside", "float32")
+    what, settings = asdict(exp), size.stored()
     row = {
         "experiment": what.pop("name"),
         **what,
