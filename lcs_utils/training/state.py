@@ -159,9 +159,9 @@ def _completed(described: dict) -> dict:
     return json.loads(json.dumps(usual | described | nets))
 
 
-def check_made(row: dict, exp: Experiment, size: Preset | None = None) -> None:
+def check_made(row: dict, exp: Experiment, size: Preset | None = None, data: str = "") -> None:
     """Raise ValueError, naming the differences, if a net's row is of another experiment named as `exp` is, or
-    of another architecture than `size`.
+    of another architecture than `size` or custom data than `data` describes, if these are given.
     """
     if "experiment" not in row:  # trained by other code: nothing to compare
         return
@@ -169,6 +169,8 @@ def check_made(row: dict, exp: Experiment, size: Preset | None = None) -> None:
     made, now = asdict(then[0]), asdict(exp)
     if size is not None:
         made["architecture"], now["architecture"] = then[1].architecture, size.architecture
+    if data:
+        made["data"], now["data"] = row.get("data", "rendered scenes"), data
     if "labels_drawn" in row:  # a policy is known by what it does; older rows do not say it
         made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], labels_drawn(exp)
     if differing := [f"{k}: {made[k]!r} then, {now[k]!r} now" for k in now if made[k] != now[k]]:
