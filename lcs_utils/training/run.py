@@ -122,8 +122,8 @@ def run(
 
     By default the data are rendered scenes, or those of `own.DATA`, the state lives under runs/ and the
     checkpoint in `nets.folder`; its row describes custom `data` (`described`), unless `rendered` says that
-    they are `load_data`'s. With `snapshots`, intermediate nets are kept beside the state as
-    checkpoints `<name>@<images>` (`snapshot_marks`). A finished run continues if `size` asks for more images; its row
+    they are `load_data`'s. With `snapshots`, intermediate nets are kept beside the state as checkpoints
+    `<name>@<images>` (`snapshot_marks`). A finished run continues if `size` asks for more images; its row
     then names both commands. Two trainings of one net take turns. Saves its state and stops before
     `deadline` (as time.time()), after LOG_EVERY steps at the earliest. Returns whether it finished. Raises
     ValueError when the saved state is broken, of another run or has seen more images than `size` asks for,
