@@ -130,12 +130,12 @@ def test_bad_data_are_refused_in_one_sentence_before_any_work(tmp_path, given):
     assert not list(tmp_path.iterdir())
 
 
-def test_ours_are_trained_on_rendered_scenes(monkeypatch, capsys):
+def test_ours_are_trained_on_rendered_scenes(tmp_path, monkeypatch, capsys):
     assert rendered.own_data(EXP1, TINY) is None and rendered.own_described(EXP1, TINY) == ""
     assert about(EXP1, TINY, 0)["data"] == "rendered scenes"
     monkeypatch.setitem(own.DATA, "exp1", lambda size: tiny_data())
     with pytest.raises(ValueError, match="exp1 is trained on rendered scenes"):
-        run.run(EXP1, TINY)
+        run.run(EXP1, TINY, folder=tmp_path, output=tmp_path / "net")
     with pytest.raises(SystemExit):
         measures.main(["scenes", "exp1"])
     assert "exp1 is trained on rendered scenes" in capsys.readouterr().err
@@ -144,6 +144,7 @@ def test_ours_are_trained_on_rendered_scenes(monkeypatch, capsys):
 def test_no_scenes_are_rendered_for_them(monkeypatch, given, capsys):
     given(tiny_data())
     monkeypatch.setattr(measures, "experiment", lambda name: MINE)
+    monkeypatch.setattr(measures, "render_scenes", None)
     with pytest.raises(SystemExit):
         measures.main(["scenes", "mine"])
     assert "mine is trained on data of your own: there are no scenes to render" in capsys.readouterr().err
