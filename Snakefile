@@ -21,7 +21,6 @@ import math
 import re
 import shlex
 import sys
-from dataclasses import asdict
 
 sys.path.insert(0, str(workflow.basedir))
 from lcs_utils import notebook_values, notebooks, paths
@@ -29,6 +28,7 @@ from lcs_utils.clevr.card import parse_counts
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, RADIUS_SWEEP, TABLE_1, TABLE_2, experiment, scene_counts
 from lcs_utils.nets import parts
+from lcs_utils.own import DATA
 from lcs_utils.presets import PRESETS, preset
 from lcs_utils.training.order import QUEUE
 
@@ -144,6 +144,11 @@ def minutes(name):
     return math.ceil(60 * HOURS * exp.times * max(patches, 1) / max(GPUS, 1)) + 15
 
 
+def is_rendered(name):
+    """Whether a net is trained on rendered scenes, not on data of one's own."""
+    return of_net(name)[0].name not in DATA
+
+
 def trained_on(name):
     """The folder of scenes of a net, by its lowest and largest object counts."""
     counts = scene_counts(of_net(name)[0])
@@ -157,7 +162,7 @@ def is_trained(name):
 
 def definition(name):
     """What a net's name means. Snakemake runs a job again when it has changed; a net that is there is then refused."""
-    size = {key: value for key, value in asdict(SIZE).items() if key != "at_once"}  # which changes no result
+    size = {key: value for key, value in SIZE.stored().items() if key != "at_once"}  # which changes no result
     exp = of_net(name)[0]
     labels = [LABEL_POLICIES[exp.labels].mean(n) for n in range(8)]
     return f"{exp}, labels of 0 to 7 objects {labels}, {size}"
@@ -171,7 +176,7 @@ def also_read(name):
     return sorted({*curves, *(paths.ROOT / "docs" / page for page in pages)})
 
 
-FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS)}  # counts: an experiment that needs them
+FOLDERS = {trained_on(name): of_net(name)[0].name for name in reversed(ALL_NETS) if is_rendered(name)}  # counts: an experiment that needs them
 RETRIES = 2 + max(math.ceil(minutes(name) / MAX_RUNTIME) for name in ALL_NETS)
 
 
@@ -211,7 +216,7 @@ rule color:
 
 
 rule render:
-    input: [done("render", counts) for counts in sorted({trained_on(name) for name in NETS})]
+    input: [done("render", counts) for counts in sorted({trained_on(name) for name in NETS if is_rendered(name)})]
 
 
 rule measure:
@@ -242,7 +247,7 @@ rule render_scenes:
 
 # A net whose checkpoint exists is left as it is. A job that the cluster ended resumes from the saved state on the next try.
 rule train_net:
-    input: lambda wildcards: [] if is_trained(wildcards.net) else done("render", trained_on(wildcards.net))
+    input: lambda wildcards: [] if is_trained(wildcards.net) or not is_rendered(wildcards.net) else done("render", trained_on(wildcards.net))
     output: touch(done("train", "{net}"))
     params:
         experiment=lambda wildcards: of_net(wildcards.net)[0].name,

@@ -4,6 +4,7 @@ import argparse
 import re
 from dataclasses import asdict, dataclass, field, replace
 
+from lcs_utils.architectures import EDM2, check_settings, check_use
 from lcs_utils.checks import check_choice, check_count, check_kind, check_number, check_text
 from lcs_utils.clevr.grid import GRID_SIZE
 from lcs_utils.clevr.labels import LABEL_POLICIES
@@ -40,6 +41,7 @@ class Preset:
     sigma_data: float
     at_once: int = 128  # images or patches that go through the net together on one device
     optimizer: str = "adam"  # EDM2's, or "muon"
+    architecture: str = EDM2  # or the name of a class of one's own (`architectures`)
 
     def __post_init__(self):
         check_text("a preset's name", self.name)
@@ -49,8 +51,12 @@ class Preset:
             sides = ", ".join(map(str, SIDES))
             raise ValueError(f"{self.name}: resolution must be one of {sides}, got {self.resolution}")
         for name in ("net", "patch_net"):
-            words, net = "settings of an EDM2UNet by name", getattr(self, name)
-            for setting in check_kind(f"{self.name}: {name}", net, dict, words):
+            words = "settings of a net by name"
+            net = check_kind(f"{self.name}: {name}", getattr(self, name), dict, words)
+            if self.architecture != EDM2:
+                check_settings(self.architecture, f"{self.name}: {name}", net)
+                continue
+            for setting in net:
                 check_choice(f"{self.name}: a setting of {name}", setting, NET_SETTINGS)
         check_choice(f"{self.name}: optimizer", self.optimizer, OPTIMIZERS)
         for name in ("learning_rate", "sigma_data"):
@@ -62,8 +68,8 @@ class Preset:
         return exp.times * (self.images if exp.radius is None else self.patch_images)
 
     def config(self, exp: Experiment) -> dict:
-        """The settings of an experiment's EDM2UNet, except its condition. Raises ValueError for crops larger
-        than the images.
+        """The settings of an experiment's net, except its condition. Raises ValueError for crops larger than
+        the images, and for an architecture that cannot serve the experiment.
         """
         check_kind("exp", exp, Experiment, "an Experiment")
         if exp.crop is not None:
@@ -72,8 +78,17 @@ class Preset:
                     f"{exp.name} cuts squares of {exp.crop} px, images of preset {self.name} have "
                     f"{self.resolution}"
                 )
-            return CROP_NET | (TRIAL_NET if is_trial(self.name) else {})
-        return self.net if exp.radius is None else self.patch_net
+            if self.architecture == EDM2:
+                return CROP_NET | (TRIAL_NET if is_trial(self.name) else {})
+        net = self.net if exp.radius is None else self.patch_net
+        if self.architecture != EDM2:
+            of = f"{exp.name} at preset {self.name}"
+            check_use(self.architecture, of, net, exp.radius is not None, exp.normalize_label)
+        return net
+
+    def stored(self) -> dict:
+        """The fields, as rows and states hold them: the architecture only where it is not EDM2's."""
+        return {name: v for name, v in asdict(self).items() if (name, v) != ("architecture", EDM2)}
 
     def side(self, exp: Experiment) -> int:
         """Side in px of what an experiment's net sees at once: the image, a patch with its surroundings
@@ -193,8 +208,8 @@ def preset(name: str) -> Preset:
     """The preset called `name`, or the trial PRESET_IMAGES of one. Raises ValueError listing the allowed
     names.
 
-    A trial has the preset's resolution, batch and schedule, narrow nets, and a scene of each count for every
-    four images; all of it stays under runs/.
+    A trial has the preset's resolution, batch and schedule, narrow nets (those of one's own as they are), and
+    a scene of each count for every four images; all of it stays under runs/.
     """
     if not is_trial(name):
         if name not in PRESETS:
@@ -203,7 +218,8 @@ def preset(name: str) -> Preset:
     size, images = PRESETS[name.rpartition("_")[0]], int(name.rpartition("_")[2])
     if images < size.batch:
         raise ValueError(f"a trial of {images} images is less than one batch of {size.batch}")
-    nets = {kind: getattr(size, kind) | TRIAL_NET for kind in ("net", "patch_net")}
+    narrow = TRIAL_NET if size.architecture == EDM2 else {}
+    nets = {kind: getattr(size, kind) | narrow for kind in ("net", "patch_net")}
     scenes = min(max(images // 4, 1), size.per_count)
     return replace(size, name=name, images=images, patch_images=images, per_count=scenes, **nets)
 
@@ -234,7 +250,8 @@ def of_row(row: dict) -> tuple[Experiment, Preset]:
         what |= {"sigmas": tuple(row["sigmas"])} if row.get("sigmas") else {}
         exp = replace(EXPERIMENTS.get(row["experiment"], EXP1), name=row["experiment"], **what)
         size = PRESETS.get(row["preset"])
-        size = replace(size, **row.get("settings", {})) if size else Preset(row["preset"], **row["settings"])
+        settings = {"architecture": EDM2} | row.get("settings", {} if size else row["settings"])
+        size = replace(size, **settings) if size else Preset(row["preset"], **settings)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"a row that names no experiment and preset of ours must store theirs whole; {error} is wrong "

@@ -30,7 +30,7 @@ LEVELS = (
     {"store", "stats", "diffusion", "compact_png"},
     {"provenance", "resumable", "clevr", "alt_text", "printing", "notebook_values"},
     {"notebook_outputs"},
-    {"notebooks", "experiments", "lab"},
+    {"notebooks", "experiments", "lab", "architectures"},
     {"presets", "figure_record", "locality_checks"},
     {"theory", "models", "locality", "features", "nets", "own"},
     {"plotting", "locality_profile"},

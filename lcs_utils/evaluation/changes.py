@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 def _loaded(name: str, preset: str, device: str, dtype: str | None) -> "ConditionalPipeline":
     pipeline = checkpoints.load(name, preset, device)
-    if dtype is not None:
+    if dtype is not None and "dtype_inside" in pipeline.net.config:
         pipeline.net.register_to_config(dtype_inside=dtype)
     return pipeline
 

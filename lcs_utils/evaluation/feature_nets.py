@@ -100,6 +100,11 @@ def subject(net: str, preset: str = "tiny", device: str = "cpu") -> Subject:
             f"{net} is a local patch net, whose layers see patches; features are measured for nets that see "
             "the whole image"
         )
+    if not isinstance(pipeline.net, EDM2UNet):
+        raise ValueError(
+            f"{net} is a {type(pipeline.net).__name__}; features are measured of an EDM2UNet, those of "
+            "others by `features.NetResponse` with the names of their layers"
+        )
     fuse_(pipeline.net)
     denoise = on(device, change.apply(pipeline.denoiser, preset, device) if change else pipeline.denoiser)
     most = trained(net, preset).objects[1]

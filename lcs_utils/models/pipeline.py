@@ -1,9 +1,10 @@
 """Three lines from a checkpoint to samples: a diffusers pipeline around any net of this package."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from diffusers import DiffusionPipeline
+from diffusers import DiffusionPipeline, ModelMixin
 from diffusers.utils import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor
 from torch import Tensor
@@ -13,14 +14,13 @@ from lcs_utils.checks import (
     check_choice,
     check_count,
     check_generator,
-    check_kind,
     check_number,
     check_tensor,
 )
 from lcs_utils.diffusion import SIGMA_DATA, SOLVERS, Denoiser, karras_sigmas, sample
+from lcs_utils.models.classes import check_net, known
 from lcs_utils.models.local_patch import LocalPatchDenoiser
 from lcs_utils.models.precond import EDMDenoiser
-from lcs_utils.models.unet import EDM2UNet
 from lcs_utils.progress import quiet
 
 
@@ -43,13 +43,13 @@ class ConditionalPipeline(DiffusionPipeline):
 
     def __init__(
         self,
-        net: EDM2UNet,
+        net: ModelMixin,
         resolution: int = 128,
         radius: int | None = None,
         grid_size: int = 16,
         sigma_data: float = SIGMA_DATA,
     ):
-        check_kind("net", net, EDM2UNet, "an EDM2UNet")
+        check_net("net", net)
         check_count("resolution", resolution, 1)
         check_count("grid_size", grid_size, 1)
         if radius is not None:
@@ -59,6 +59,27 @@ class ConditionalPipeline(DiffusionPipeline):
         self.register_modules(net=net)
         self.register_to_config(
             resolution=resolution, radius=radius, grid_size=grid_size, sigma_data=sigma_data
+        )
+
+    @classmethod
+    def from_pretrained(cls, folder) -> "ConditionalPipeline":
+        """The pipeline that `save_pretrained` wrote; no code that the folder names is run. Raises ValueError
+        for a net of an unknown class or with other weights than its class has, OSError without a file.
+        """
+        stored = cls.load_config(folder)
+        if (name := stored["net"][-1]) not in known():
+            raise ValueError(
+                f"{folder} holds a net of class {name}, which the file that LCS_EXPERIMENTS names must add "
+                f"to architectures.ARCHITECTURES; known: {', '.join(known())}"
+            )
+        how = {"use_safetensors": True, "output_loading_info": True}
+        net, found = known()[name].from_pretrained(Path(folder) / "net", **how)
+        if wrong := sorted({*found["missing_keys"], *found["unexpected_keys"]}):
+            raise ValueError(
+                f"{folder} holds a net of another {name}: its weights differ in {', '.join(wrong)}"
+            )
+        return cls(
+            net, **{name: stored[name] for name in ("resolution", "radius", "grid_size", "sigma_data")}
         )
 
     @property

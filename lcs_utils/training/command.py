@@ -43,7 +43,7 @@ from lcs_utils.presets import PRESETS, Preset, preset
 from lcs_utils.resumable import read_state
 from lcs_utils.training import run
 from lcs_utils.training.launch import launch
-from lcs_utils.training.rendered import cores
+from lcs_utils.training.rendered import cores, own_described
 from lcs_utils.training.state import about, check_made, check_same
 
 BE_SILENT = 5.0  # seconds in which only the first process reports an error
@@ -64,11 +64,11 @@ def chosen(name: str) -> tuple[Experiment, ...]:
 
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     """Whether the checkpoint exists and is intact. Rather than train over it, raises CheckpointError if it is
-    altered, ValueError if it is of another experiment of this name.
+    altered, ValueError if it is of another experiment, architecture or data of this name.
     """
     there = (nets.folder(exp.net(seed), size.name) / nets.WEIGHTS).exists()
     if there:
-        check_made(nets.verified_row(exp.net(seed), size.name), exp)
+        check_made(nets.verified_row(exp.net(seed), size.name), exp, size, own_described(exp, size))
     return there
 
 
@@ -158,7 +158,7 @@ def check_launch(
     for exp in exps:
         folder = run.state_folder(exp.net(seed), size)
         if not (again and finished(folder)):
-            check_same(folder, about(exp, size, seed))
+            check_same(folder, about(exp, size, seed, own_described(exp, size)))
 
 
 def main(arguments=None) -> None:

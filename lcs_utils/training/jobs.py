@@ -15,6 +15,7 @@ from lcs_utils.checks import check_count
 from lcs_utils.clevr.card import parse_counts, parse_part
 from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
 from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
+from lcs_utils.own import data_of
 from lcs_utils.presets import Preset, preset
 from lcs_utils.training.measured import check_locations, device, measure, todo
 from lcs_utils.training.rendered import render_scenes, verify_once
@@ -39,7 +40,7 @@ def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> 
     """
     base, change = changes.split(net)
     exp = nets.trained(base, size.name)
-    check_made(nets.row(base, size.name), exp)
+    check_made(nets.row(base, size.name), exp, size)
     color = exp.condition == "color"
     counted = color_generalization if color else length_generalization
     if ks is None and samples is None and not change:
@@ -83,6 +84,8 @@ def main(arguments=None) -> None:
         size = preset(args.preset)
         if args.command == "scenes":
             exp = experiment(args.experiment)
+            if data_of(exp.name):
+                raise ValueError(f"{exp.name} is trained on data of your own: there are no scenes to render")
             folder = render_scenes(exp, size, args.workers, args.part)
             if args.part == (1, 1):
                 verify_once(folder, scene_counts(exp))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from lcs_utils import checkpoints, nets, paths
+from lcs_utils.architectures import EDM2
 from lcs_utils.evaluation import (
     changes,
     color,
@@ -52,9 +53,9 @@ def check_locations(net: str, exp: Experiment, ks: Iterable[int]) -> None:
         raise ValueError(f"{net} is measured at {allowed} locations, got {', '.join(map(str, ks))}")
 
 
-def has_features(exp: Experiment) -> bool:
-    """Whether the net's features are measured: it has conditions and sees the whole image."""
-    return bool(todo(exp)) and exp.radius is None
+def has_features(exp: Experiment, size: Preset) -> bool:
+    """Whether the net's features are measured: EDM2's, it has conditions and sees the whole image."""
+    return bool(todo(exp)) and exp.radius is None and size.architecture == EDM2
 
 
 def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def unmeasured(exp: Experiment, name: str, size: Preset, rows: Iterable[Row]) ->
         found = [row for row in net_locality.read(size.name) if (row.net, row.weights) == (name, weights)]
         if len(found) < net_locality.IMAGES * len(net_locality.SIGMAS):
             lacking.append("locality")
-    if has_features(exp):
+    if has_features(exp, size):
         found = feature_matrices.read(size.name)  # measured last
         if not any((row.net, row.weights) == (name, weights) for row in found):
             lacking.append("features")
@@ -94,7 +95,7 @@ def measure(exp: Experiment, name: str, size: Preset) -> None:
         counted.measure(name, ks, samples, size.name, family=family, device=device())
     if todo(exp):
         net_locality.measure(name, size.name, device())
-    if has_features(exp):
+    if has_features(exp, size):
         net_features.measure(name, size.name, device=device())
         feature_causal.measure(name, size.name, device=device())
         feature_matrices.measure(name, size.name, device=device())

@@ -3,11 +3,12 @@
 import hashlib
 import json
 import os
+from functools import lru_cache
 from pathlib import Path
 
 import torch
 
-from lcs_utils import paths, store
+from lcs_utils import own, paths, store
 from lcs_utils.checks import check_kind, check_tensor, shown
 from lcs_utils.clevr import conditions, dataset
 from lcs_utils.clevr.loading import ShardDataset
@@ -116,6 +117,31 @@ def described(data: Data) -> str:
     told = (data.locations.float().nan_to_num(-1), data.colors.to(torch.int8), some)
     digest = hashlib.sha256(b"".join(part.cpu().contiguous().numpy().tobytes() for part in told))
     return f"{n} images, hash {digest.hexdigest()[:12]}"
+
+
+def own_data(exp: Experiment, size: Preset) -> Data | None:
+    """An experiment's own data (`own.DATA`), loaded once; None if it is trained on rendered scenes. Raises
+    ValueError for bad ones, and as `own.data_of` and the function that gives them.
+    """
+    give = own.data_of(exp.name)
+    return None if give is None else _given(exp.name, give, json.dumps(size.stored()))
+
+
+@lru_cache(1)
+def _given(name: str, give, size: str) -> Data:
+    preset = Preset(**json.loads(size))
+    data = give(preset)
+    try:
+        check_data(data, preset.resolution)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"own.DATA[{name!r}] gives no data of {name}: {error}") from None
+    return data
+
+
+def own_described(exp: Experiment, size: Preset) -> str:
+    """`described` of an experiment's own data, "" for rendered scenes. Raises as `own_data`."""
+    data = own_data(exp, size)
+    return "" if data is None else described(data)
 
 
 def check_data(data: Data, resolution: int) -> None:

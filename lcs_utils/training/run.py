@@ -25,7 +25,7 @@ from lcs_utils.presets import Preset
 from lcs_utils.resumable import fresh_draws, remove_leftovers
 from lcs_utils.training.data import Data
 from lcs_utils.training.loop import training_loop
-from lcs_utils.training.rendered import check_data, described, load_data
+from lcs_utils.training.rendered import check_data, described, load_data, own_data
 from lcs_utils.training.state import (
     LOG_EVERY,
     Log,
@@ -77,8 +77,8 @@ def export(
     preset from a row.
     """
     net, pipeline = state.ema, pipeline_of(state, exp, size)
-    device, dtype = net.out_gain.device, net.config.dtype_inside
-    what, settings = asdict(exp), asdict(size)
+    device, dtype = net.device, net.config.get("dtype_inside", "float32")
+    what, settings = asdict(exp), size.stored()
     row = {
         "experiment": what.pop("name"),
         **what,
@@ -120,9 +120,9 @@ def run(
     """Train `exp` from wherever it stopped, with progress bar, loss log and saved states; export to `output`
     at the end.
 
-    By default the data are rendered scenes, the state lives under runs/ and the checkpoint in
-    `nets.folder`; its row describes custom `data` (`described`), unless `rendered` says that they are
-    `load_data`'s. With `snapshots`, intermediate nets are kept beside the state as checkpoints
+    By default the data are rendered scenes, or those of `own.DATA`, the state lives under runs/ and the
+    checkpoint in `nets.folder`; its row describes custom `data` (`described`), unless `rendered` says that
+    they are `load_data`'s. With `snapshots`, intermediate nets are kept beside the state as checkpoints
     `<name>@<images>` (`snapshot_marks`). A finished run continues if `size` asks for more images; its row
     then names both commands. Two trainings of one net take turns. Saves its state and stops before
     `deadline` (as time.time()), after LOG_EVERY steps at the earliest. Returns whether it finished. Raises
@@ -138,6 +138,7 @@ def run(
             f"{exp.name} is the name of another experiment ({EXPERIMENTS[exp.name]}); give yours a name of "
             "its own"
         )
+    data = own_data(exp, size) if data is None else data
     if data is not None:
         check_data(data, size.resolution)
         if not rendered and (most := int((data.colors >= 0).sum(1).max())) > exp.objects[1]:

@@ -5,7 +5,6 @@ rate and average, and what is stored beside its state: its settings and its loss
 import copy
 import csv
 import ctypes
-import inspect
 import json
 import math
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -14,12 +13,14 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from diffusers import ModelMixin
 from torch import Tensor, nn
 
+from lcs_utils.architectures import EDM2
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import Experiment
+from lcs_utils.models.classes import build, defaults
 from lcs_utils.models.precond import LogVariance, edm2_loss, precondition
-from lcs_utils.models.unet import EDM2UNet
 from lcs_utils.presets import Preset, of_row
 from lcs_utils.resumable import Resumable
 from lcs_utils.training.data import Batch, condition_dim
@@ -49,7 +50,7 @@ class Objective(nn.Module):
     error), [batch].
     """
 
-    def __init__(self, net: EDM2UNet, sigma_data: float):
+    def __init__(self, net: nn.Module, sigma_data: float):
         super().__init__()
         self.net, self.log_variance, self.sigma_data = net, LogVariance(), sigma_data
 
@@ -87,7 +88,7 @@ class State(Resumable):
 
     ADDED: ClassVar[tuple[str, ...]] = ("recent",)
     objective: Objective
-    ema: EDM2UNet
+    ema: ModelMixin
     recent: Tensor
 
     @property
@@ -102,10 +103,9 @@ class State(Resumable):
 
 
 def start(exp: Experiment, size: Preset, seed: int, device: torch.device, process: int = 0) -> State:
-    """A fresh run: weights from `seed`, data from (seed, process)."""
+    """A fresh run: weights from `seed`, data from (seed, process). Raises as `build`."""
     torch.manual_seed(seed)
-    told = {"cond_dim": condition_dim(exp, exp.radius), "normalize_label": exp.normalize_label}
-    net = EDM2UNet(**told, **size.config(exp))
+    net = build(exp, size, condition_dim(exp, exp.radius), device)
     objective = Objective(net, size.sigma_data).to(device, memory_format=torch.channels_last)
     optimizer = (
         torch.optim.Adam(objective.parameters(), lr=size.learning_rate, betas=(0.9, 0.99), fused=True)
@@ -134,7 +134,7 @@ def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     describes custom data.
     """
     apart = ("images", "patch_images", "name", "at_once", "net", "patch_net")
-    how = {name: value for name, value in asdict(size).items() if name not in apart}
+    how = {name: value for name, value in size.stored().items() if name not in apart}
     how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
     what |= {"labels_drawn": labels_drawn(exp)}
@@ -153,21 +153,24 @@ def _completed(described: dict) -> dict:
         for f in fields(kind)
         if f.default is not MISSING and f.name != "at_once"
     ]
-    config = {
-        n: p.default
-        for n, p in inspect.signature(EDM2UNet.__init__).parameters.items()
-        if p.default is not p.empty
-    }
+    config = defaults(described.get("architecture", EDM2))
     nets = {name: config | described[name] for name in ("net", "patch_net") if name in described}
-    defaults = {f.name: f.default for f in settings if f.name != "times"}
-    return json.loads(json.dumps(defaults | described | nets))
+    usual = {f.name: f.default for f in settings if f.name != "times"}
+    return json.loads(json.dumps(usual | described | nets))
 
 
-def check_made(row: dict, exp: Experiment) -> None:
-    """Raise ValueError, naming the differences, if a net's row is of another experiment named as `exp` is."""
+def check_made(row: dict, exp: Experiment, size: Preset | None = None, data: str = "") -> None:
+    """Raise ValueError, naming the differences, if a net's row is of another experiment named as `exp` is, or
+    of another architecture than `size` or custom data than `data` describes, if these are given.
+    """
     if "experiment" not in row:  # trained by other code: nothing to compare
         return
-    made, now = asdict(of_row(row)[0]), asdict(exp)
+    then = of_row(row)
+    made, now = asdict(then[0]), asdict(exp)
+    if size is not None:
+        made["architecture"], now["architecture"] = then[1].architecture, size.architecture
+    if data:
+        made["data"], now["data"] = row.get("data", "rendered scenes"), data
     if "labels_drawn" in row:  # a policy is known by what it does; older rows do not say it
         made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], labels_drawn(exp)
     if differing := [f"{k}: {made[k]!r} then, {now[k]!r} now" for k in now if made[k] != now[k]]:
