@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from test_snakefile import jobs, snakemake
+from test_snakefile import planned, snakemake
 from test_training import TINY, tiny_data
 
 from lcs_utils import nets, own, paths
@@ -58,9 +58,9 @@ def test_the_command_line_and_snakemake_train_on_them(tmp_path, monkeypatch):
 
     monkeypatch.setenv("LCS_EXPERIMENTS", str(file))
     failed, said = snakemake(tmp_path / "none", "-n", "train", "--config", "preset=mini", "nets=mine")
-    assert not failed and jobs(said) == {"train": 1, "train_net": 1}, said
+    assert not failed and planned(said) == {"train": 1, "train_net": 1}, said
     failed, said = snakemake(tmp_path / "none", "-n", "render", "--config", "preset=mini", "nets=mine,exp1")
-    assert not failed and jobs(said) == {"render": 1, "render_scenes": 1}, said
+    assert not failed and planned(said) == {"render": 1, "render_scenes": 1}, said
     assert train("mine")[0] == 0
     kept = tmp_path / "runs" / "mini"
     assert not (kept / "data").exists() and not (tmp_path / "runs" / "data").exists()  # nothing was rendered
