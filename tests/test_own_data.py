@@ -11,7 +11,7 @@ from test_training import TINY, tiny_data
 
 from lcs_utils import nets, own, paths
 from lcs_utils.experiments import EXP1, Experiment
-from lcs_utils.training import command, rendered, run
+from lcs_utils.training import command, jobs, rendered, run
 from lcs_utils.training.state import about
 
 FILE = """
