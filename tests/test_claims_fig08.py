@@ -47,6 +47,6 @@ def test_figure_1_by_muon_has_both_ways(way):
     assert [claim.paper for claim in mine] == ["9", "1", "9"]
     cells = mine[0].numbers("tiny")
     one, two, three = (claim.judge(cells) for claim in mine)
-    assert one[1] == NO and "at the paper's own 5" in one[0]  # too few, where objects lie close together
+    assert one[1] == NO and "at the paper's cells 5" in one[0]  # too few, where objects lie close together
     assert three[1] == {"flow": YES, "SDE": PARTLY}[way] and "≥ 9" in three[0] and two[0] != one[0]
     assert mine[0].numbers("paper") is None

@@ -102,8 +102,8 @@ def test_the_thesis_is_drawn_and_said(found):
     ]
     assert len(boxes) == len(bars) and not crossed  # a name stands beside its error bar, not on it
     said = locality_above_null.sentence(found, ranks)
-    assert said.startswith("Rank correlation 1.00 [") and said.count("\n| exp") == 2
-    assert said.index("| exp1 |") < said.index("| exp2 |")
+    assert said.startswith("Rank correlation 1.00 [") and said.count("\n| Exp.") == 2
+    assert said.index("| Exp. 1 |") < said.index("| Exp. 2 |")
     assert alt_texts.thesis(found, ranks["all"]).startswith("4 trainings at 64 px by how locally")
 
 

@@ -132,7 +132,7 @@ def test_the_contrast_is_said_by_intervals_and_chance(one, two, verdict):
     said = within.sentence(made(one, two))
     assert f"**Within training the contrast {verdict}**, at 32 px: Exp. 1 against Exp. 2 has" in said
     assert f"{one[0]:.2f} against {two[0]:.2f} at K = 2 (chance 0.50) and {one[1]:.2f} against" in said
-    assert "| exp2, 32 px |" in said and "K = 3, within training | K = 5, beyond training" in said
+    assert "| Exp. 2, 32 px |" in said and "K = 3, within training | K = 5, beyond training" in said
 
 
 def test_all_shipped_nets_have_rows_of_their_weights_and_stand_beside_five_labels():

@@ -310,7 +310,9 @@ def test_the_thesis_is_drawn_with_its_correlation_and_every_name(monkeypatch):
     found = thesis({"exp1": 0.6, "exp1_seed1": 0.55, "exp2": 0.3, "mine": 0.45, "exp3": 0.8})
     figure = locality_figures.plot_against_k(found, {"cells filled": 0.93, "K": 0.58})
     axes = figure.axes[0]
-    assert axes.get_title().startswith("Locality and composition:\nrank correlation 0.93 over 4 trainings")
+    assert axes.get_title().startswith(
+        "Locality and composition at 32 px:\nrank correlation 0.93 over 4 trainings"
+    )
     words = [text.get_text() for text in axes.texts]
     assert words.count("1-3") == 3 and "mine" in words and "exp1_seed1" not in words
     drawn = sorted(line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "None", None))

@@ -49,8 +49,8 @@ def test_the_figure_draws_rates_and_their_null_dotted(found):
     def values(side):
         return [getattr(one.filled, side).value if one else math.nan for one in at]
 
-    assert drawn(filled, "-")[1] == pytest.approx(values("own"), nan_ok=True)
-    assert drawn(filled, ":")[1] == pytest.approx(values("null"), nan_ok=True)
+    assert drawn(filled, "-")[0] == pytest.approx(values("own"), nan_ok=True)
+    assert drawn(filled, ":")[0] == pytest.approx(values("null"), nan_ok=True)
     assert drawn(placed, "-")[0][2] == at[2].placed.own.value == 1.0  # this one obeys nine of nine
     assert drawn(placed, ":")[0][2] == at[2].placed.null.value < 0.2
     ks = [of.random.k.placed.value if of.random else math.nan for of in told(found).values()]

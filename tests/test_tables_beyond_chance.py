@@ -81,7 +81,7 @@ def test_agreement_is_counted_as_it_stands_in_the_table(found):
     half = found[0]._replace(paper=Paper(10), own=ten._replace(low=8), at_papers=ten)
     said = tables_beyond_chance.sentence([agrees, apart, half, found[3]])
     assert said.startswith(
-        "1 of 3 nets agree with the paper's K within one at random cells, 2 at the paper's; 2 and 0 are open."
+        "1 of 3 nets agree with the paper's K within one at random cells, 2 at the paper's cells; 2 and 0 are open."
     )
     lines = tables_beyond_chance.markdown([agrees, apart, half, found[3]]).splitlines()[2:]
     words = [(line.split(" | ")[5], line.split(" | ")[7].rstrip(" |")) for line in lines]
@@ -144,7 +144,7 @@ def test_of_one_object_the_local_net_alone_is_above_one(found):
     assert nets_64.one_object([local, whole])[1] == YES
     lucky = whole._replace(at_papers=LargestK(4, 4, 4, False))  # the paper's own list tells little
     said, verdict = nets_64.one_object([local, lucky])
-    assert verdict == PARTLY and "at the paper's own 6 [5, 6] and 4 [4, 4]" in said
+    assert verdict == PARTLY and "at the paper's cells 6 [5, 6] and 4 [4, 4]" in said
     assert nets_64.one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
     assert nets_64.one_object([local])[1] == OPEN
 

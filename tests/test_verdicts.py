@@ -606,7 +606,7 @@ def test_tables_and_rates_are_drawn():
     figure = rate_figures.plot_rates(
         found, ["success", "extras"], {"exp1": "a", "exp2": "b"}, {"exp1": "C0", "exp2": "C1"}
     )
-    assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects elsewhere"]
+    assert [axes.get_title() for axes in figure.axes] == ["samples that succeed", "objects nobody asked for"]
     colors = {"exp1": PALETTE["orange"], "exp2": PALETTE["vermilion"]}
     for shown in (["exp1", "exp2"], ["exp2", "exp1"], ["exp2"]):  # in any company a net has one marker
         figure = rate_figures.plot_rates({net: found[net] for net in shown}, ["success"], colors, colors)

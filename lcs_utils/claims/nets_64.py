@@ -145,7 +145,7 @@ def entry(net: str) -> Callable[[Sequence[Cell]], tuple[str, str]]:
         said = f"K at random cells {say(cell.own)}, null {say(cell.null)}"
         near = [cell.near]
         if cell.at_papers is not None:
-            said, near = f"{said}; at the paper's own {say(cell.at_papers)}", [*near, cell.near_at_papers]
+            said, near = f"{said}; at the paper's cells {say(cell.at_papers)}", [*near, cell.near_at_papers]
         if True not in near:
             return said, NO if False in near else UNDECIDED
         return said, YES if all(near) else PARTLY

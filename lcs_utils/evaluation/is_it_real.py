@@ -140,11 +140,11 @@ def _name_lines(panels: np.ndarray, families: Sequence[str]) -> None:
 
 
 def _without_color(line: Line2D) -> Line2D:
-    """A legend's line for all nets; what is not a net's is gray or black already."""
+    """A legend's line for all nets, gray in place of one net's color."""
     made = Line2D([], [])
     made.update_from(line)
     hollow = line.get_markerfacecolor() == "white"
-    if line.get_color() != "black":
+    if line.get_color() in MARKERS:
         made.set(color=NEUTRAL, markerfacecolor="white" if hollow else NEUTRAL, markeredgecolor=NEUTRAL)
     return made
 
