@@ -28,6 +28,7 @@ from lcs_utils.evaluation import (
     net_locality,
 )
 from lcs_utils.evaluation.locality_above_null import above_null, ranked
+from lcs_utils.evaluation.more_objects import by_rule_of_three
 from lcs_utils.evaluation.more_training import along_training, without_extras
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.tables import BEYOND, COLOR_PAPER, PAPER, near, say
@@ -97,16 +98,13 @@ def _six_objects(large: Sequence[Row]) -> Finding:
         against_null.ks_of_nets(large, seeds_of(large, net), "test", ks=range(1, MOST + 1)) for net in nets
     ]
     held = [six.low > three.high, near(listed[0].placed, listed[0].placed_null, paper)]
-    alike = against_null.ks_of_nets(
-        without_extras(large, nets[0]), [nets[1]], "test", ks=range(1, MOST + 1)
-    )  # judged by the rule of three
-    perfect = _perfect(large, NINE)
+    alike, perfect = by_rule_of_three(large), _perfect(large, NINE)
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
         f"Training on up to six objects (one net) against three: at {NINE} random cells, cells filled above "
         f"the null are {six.value:.2f} against {three.value:.2f} (a perfect net {perfect:.2f}); at the "
         f"paper's cells K is {listed[0].placed.value}, as at six nothing may be extra, by three's "
-        f"rule {say(alike.placed)} against {listed[1].placed.value} (the paper's: {paper}).",
+        f"rule {say(alike)} against {listed[1].placed.value} (the paper's: {paper}).",
         "05 A2",
     )
 

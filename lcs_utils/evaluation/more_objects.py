@@ -12,6 +12,7 @@ from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
 from lcs_utils.evaluation.against_null import Beside, Found
 from lcs_utils.evaluation.judged import KS
+from lcs_utils.evaluation.more_training import without_extras
 from lcs_utils.evaluation.rows import Row, seeds_of
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import BEYOND, LABELS, NUMBERS, PAPER, say
@@ -163,6 +164,16 @@ def words(found: Mapping[str, ByObjects]) -> str:
         f"K at random cells by the objects of a training image: {'; '.join(said)}. Cells filled at K = {FAR} "
         f"(null): {shares or '–'}."
     )
+
+
+def by_rule_of_three(rows: Sequence[Row], net: str = "exp1_1-6") -> LargestK:
+    """K of a net at the paper's cells, judged as a net of up to three objects is: from four cells on one
+    object may be extra, from five on one may be missing. Raises ValueError without rows.
+    """
+    alike, ks = without_extras(rows, net), range(1, MOST + 1)
+    placed = against_null.ks_of_nets(alike, seeds_of(alike, "exp1"), "test", ks=ks).placed
+    assert placed is not None
+    return placed
 
 
 def markdown(found: Mapping[str, ByObjects], ks: Sequence[int] = (3, BEYOND, FAR)) -> str:
