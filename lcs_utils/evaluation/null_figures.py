@@ -150,7 +150,8 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
         if axes in panels[0]:
             axes.set_xlabel("")
     threshold(panels[0, 0])
-    rule = f"all up to {trained + 1}, then all but one; extras as in\nTable 1; K: as far as it stays above the line"
+    strict = f"all up to {trained + 1}, then all but one"  # `rules.needed`
+    rule = f"{strict}; extras as in\nTable 1; K: as far as it stays above the line"
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     for axes, words in zip(panels[:, 0], ("share", "objects")):
         axes.set_ylabel(words)
