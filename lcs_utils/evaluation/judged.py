@@ -69,7 +69,9 @@ def judge(
     for of in (mine, pictures):
         twice = next((a.sample for a, b in pairwise(of) if a.sample == b.sample), None)
         if twice is not None:
-            raise ValueError(f"{net} has two rows of sample {twice} at K = {k}, family {of[0].family}; keep one")
+            raise ValueError(
+                f"{net} has two rows of sample {twice} at K = {k}, family {of[0].family}; keep one"
+            )
     return Judged(
         placement.own(mine, tolerance),
         placement.permuted(mine, pictures, tolerance),

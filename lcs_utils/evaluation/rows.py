@@ -139,7 +139,8 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
     for row in kept:
         if row.placed > min(row.count, row.k):
             raise ValueError(
-                f"{net} has {row.placed} objects in place in a sample that shows {row.count} for {row.k} asked"
+                f"{net} has {row.placed} objects in place in a sample that shows {row.count} for {row.k} "
+                "asked"
             )
     return kept
 
