@@ -112,14 +112,8 @@ def install(python):
             )
     UNFINISHED.touch()
     offers = os.environ.get("PIP_FIND_LINKS", "").split()  # pip reads the variable by itself, uv does not
-    with_uv = [
-        uv,
-        "pip",
-        "install",
-        "--python",
-        python,
-        *(part for offer in offers for part in ("--find-links", offer)),
-    ]
+    offered = [part for offer in offers for part in ("--find-links", offer)]
+    with_uv = [uv, "pip", "install", "--python", python, *offered]
     with_pip = [python, "-m", "pip", "install"]
     for installer in [with_uv] * bool(uv) + [with_pip]:
         itself = [*installer, "--no-deps", "--no-build-isolation", "--editable", "."]
@@ -184,9 +178,11 @@ def run(python, arguments, **variables):
 
 def reproduce(python, options, rest):
     """Regenerate every figure of the preset; what is up to date is kept."""
+    if options.cores is not None and options.cores < 1:
+        raise RunError(f"--cores must be at least 1, got {options.cores}")
     check_writable("figures and runs/ are written there")
     force = ["--forceall"] if options.force or options.print else []
-    cores = ["--cores", str(options.cores)] if options.cores else []
+    cores = [] if options.cores is None else ["--cores", str(options.cores)]
     snakemake = ["-m", "snakemake", "--profile", "profiles/local", *cores]
     setting = ["--config", f"preset={options.preset}"]
     if options.unlock and run(python, [*snakemake, "--unlock", *setting]):
@@ -210,13 +206,18 @@ def checked(python):
 
 
 def chooses(arguments):
-    """Whether pytest's arguments name files, folders or tests below tests/ or notebooks/."""
-    places = [ROOT / "tests", ROOT / "notebooks"]
+    """Whether pytest's arguments name files, folders or tests below tests/ or notebooks/. Raises RunError for
+    a name like theirs that does not exist; the word after a long option may be its value.
+    """
+    places, chosen = [ROOT / "tests", ROOT / "notebooks"], False
     for before, argument in zip(["", *arguments], arguments):
         path = (ROOT / argument.partition("::")[0]).resolve()
-        if before not in VALUED and path.exists() and {path, *path.parents} & set(places):
-            return True
-    return False
+        if before in VALUED or argument.startswith("-"):
+            continue
+        if not path.exists() and not before.startswith("--") and path.suffix in (".py", ".ipynb"):
+            raise RunError(f"there is no {argument.partition('::')[0]}; tests are in tests/ and notebooks/")
+        chosen = chosen or (path.exists() and bool({path, *path.parents} & set(places)))
+    return chosen
 
 
 def test(python, options, rest):

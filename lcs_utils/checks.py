@@ -5,6 +5,7 @@ here imports torch, which scenes and tables do not need.
 """
 
 import dataclasses
+import difflib
 import math
 import re
 import sys
@@ -86,8 +87,16 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
     if value not in allowed:
-        raise ValueError(f"unknown {name} {value!r}; allowed: {', '.join(allowed)}")
+        raise ValueError(unknown(name, value, allowed))
     return value
+
+
+def unknown(name: str, value: str, allowed: Iterable[str]) -> str:
+    """The words of an error for a name that is not allowed: those that are, after any that look alike."""
+    allowed = list(allowed)
+    near = difflib.get_close_matches(value, allowed, cutoff=0.8)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return f"unknown {name} {value!r}; {meant}allowed: {', '.join(allowed)}"
 
 
 def check_kind(name: str, value: Any, kind: type, words: str) -> Any:

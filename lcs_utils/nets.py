@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lcs_utils import paths, store
-from lcs_utils.checks import check_text, shown
+from lcs_utils.checks import check_text, shown, unknown
 from lcs_utils.experiments import EXPERIMENTS, RADIUS, Experiment
 from lcs_utils.presets import of_row
+from lcs_utils.presets import preset as known
 
 WEIGHTS = "net/diffusion_pytorch_model.safetensors"
 NAME = re.compile(r"(?P<base>.+?)(_seed(?P<seed>\d+))?(@(?P<images>\d+))?(/(?P<change>\w+))?")
@@ -110,10 +111,10 @@ def parse(name: str, preset: str = "tiny") -> Net:
                     images,
                     change,
                 )
+    added = f"experiments.EXPERIMENTS[{base!r}] = Experiment({base!r}, objects=(1, 3), labels='all')"
     raise ValueError(
-        f"unknown experiment {base!r}; allowed: {', '.join(EXPERIMENTS)}, your checkpoints, and what "
-        f"you add, here or in the file that LCS_EXPERIMENTS names: experiments.EXPERIMENTS[{base!r}] = "
-        f"Experiment({base!r}, objects=(1, 3), labels='all')"
+        f"{unknown('experiment', base, EXPERIMENTS)}, your checkpoints, and what you add, here or in the "
+        f"file that LCS_EXPERIMENTS names: {added}"
     )
 
 
@@ -219,6 +220,11 @@ def verified_row(name: str, preset: str = "tiny") -> dict:
         there = ", ".join(listed(preset, path.parent)) or "none"
         where = "" if paths.DATA.exists() else f"; or set LCS_ROOT to a clone: {paths.DATA} does not exist"
         place = f"in {path.parent}" if "/" in str(name) else f"of preset {preset!r}"
+        if "/" not in str(name) and there == "none":
+            try:
+                known(preset)
+            except ValueError as error:
+                raise CheckpointError(f"no checkpoint {path.name!r}: {error}") from None
         raise CheckpointError(f"no checkpoint {path.name!r} {place} (there are: {there}); {train}{where}")
     try:
         value = json.loads((path / "row.json").read_text())

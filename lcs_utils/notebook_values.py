@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 PRESET_NAMES = ("tiny", "small", "paper")
+MAX_SEED = 2**32 - 1  # of scenes
 
 
 def known(preset: str) -> bool:
@@ -28,7 +29,9 @@ def assigned(source: str) -> dict[str, Any]:
 
 
 def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> None:
-    """Raise NotebookError unless every name is allowed and has its default's type, and `preset` is known."""
+    """Raise NotebookError unless every name is allowed and has its default's type, `preset` is known and
+    `seed` is in 0..MAX_SEED.
+    """
     for key, value in given.items():
         if key not in allowed:
             raise NotebookError(f"{where} has no parameter {key!r}; allowed: {', '.join(allowed) or 'none'}")
@@ -45,6 +48,8 @@ def check_values(given: dict[str, Any], allowed: dict[str, Any], where: str) -> 
             )
         if key == "preset" and not known(value):
             raise NotebookError(f"{where}: preset must be one of {', '.join(PRESET_NAMES)}, got {value!r}")
+        if key == "seed" and type(value) is int and not 0 <= value <= MAX_SEED:
+            raise NotebookError(f"{where}: seed must be in 0..{MAX_SEED}, got {value}")
 
 
 def parse_values(pairs: list[tuple[str, str]], allowed: dict[str, Any], where: str) -> dict[str, Any]:

@@ -197,10 +197,11 @@ def execute(name: str, values: dict[str, Any], output: Path, tell: bool = False)
     """Execute the source with `values` into `output`, written also when a cell fails; returns the executed
     notebook. With `tell`, a claim that does not hold is printed and fails nothing.
 
-    Raises papermill's PapermillExecutionError, naming the cell, after `output` is written.
+    Raises papermill's PapermillExecutionError, naming the cell, after `output` is written, as its note says.
     """
     import papermill
 
+    store.remove_leftovers(output.parent, output.stem)
     fix_environment()
     source = read(name)
     if tell:
@@ -218,13 +219,15 @@ def execute(name: str, values: dict[str, Any], output: Path, tell: bool = False)
                 temporary,
                 values,
                 kernel_name="python3",
-                progress_bar=False,
+                progress_bar={"disable": False, "leave": False} if sys.stderr.isatty() else False,
                 cwd=paths.NOTEBOOKS,
-                extra_arguments=["--log-level=ERROR"],  # else every kernel warns of unencrypted local TCP
+                # else every kernel warns of unencrypted local TCP, and traces what Ctrl-C stopped
+                extra_arguments=["--log-level=CRITICAL"],
             )
         except papermill.PapermillExecutionError as error:
             failure = error
     if failure:
+        failure.add_note(f"a cell failed; the notebook up to there is {paths.shown(output)}")
         raise failure
     import nbformat
 
@@ -290,9 +293,11 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if type(error).__name__ != "PapermillExecutionError":
             raise
-        print(error, file=sys.stderr)
-        print(f"error: a cell failed; the notebook up to there is under {paths.RUNS.name}/", file=sys.stderr)
+        print(error, f"error: {error.__notes__[-1]}", sep="\n", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; the same command starts the notebook again", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -161,8 +161,11 @@ def image_grid(
     as the conditioned locations, drawn as dots, or with `rings` as rings; a third entry that is False makes a
     point a cross. `groups` are headings of equally many columns, `captions[row][column]`
     stand below pictures, `beside` is room in inches at the right, for axes of the caller's. Raises ValueError
-    when labels and images disagree in number, or groups and columns.
+    when labels and images disagree in number, or groups and columns, and for a picture in place of a row.
     """
+    for row in images:
+        if getattr(row, "ndim", 4) == 3 and len(row) == 3:  # its channels would be three gray pictures
+            raise ValueError(f"a row of pictures is needed, got one of shape {list(row.shape)}: [images]")
     columns = max(len(row) for row in images)
     for what, labels, count in (("row", row_labels, len(images)), ("column", column_labels, columns)):
         if len(labels) not in (0, count):

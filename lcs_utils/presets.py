@@ -5,7 +5,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 
 from lcs_utils.architectures import EDM2, check_settings, check_use
-from lcs_utils.checks import check_choice, check_count, check_kind, check_number, check_text
+from lcs_utils.checks import check_choice, check_count, check_kind, check_number, check_text, unknown
 from lcs_utils.clevr.grid import GRID_SIZE
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import EXP1, EXPERIMENTS, Experiment
@@ -213,7 +213,7 @@ def preset(name: str) -> Preset:
     """
     if not is_trial(name):
         if name not in PRESETS:
-            raise ValueError(f"unknown preset {name!r}; allowed: {', '.join(PRESETS)}")
+            raise ValueError(unknown("preset", name, PRESETS))
         return PRESETS[name]
     size, images = PRESETS[name.rpartition("_")[0]], int(name.rpartition("_")[2])
     if images < size.batch:

@@ -1,12 +1,7 @@
-"""A training run as one file, from which it resumes after a kill; broken files are detected, leftovers
-removed.
-"""
+"""A training run as one file, from which it resumes after a kill; broken files are detected."""
 
 import errno
-import os
-import re
 import shutil
-import time
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +12,6 @@ import torch
 from torch import Tensor
 
 from lcs_utils import store
-
-ABANDONED = 86_400.0  # seconds after which another machine's temporary file is taken for a killed process's
 
 
 def read_state(path) -> dict:
@@ -51,37 +44,6 @@ def _of_the_machine(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.errno not in (None, errno.EINVAL)  # a broken file's parts may lie before its beginning
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate" in str(error)
-
-
-def remove_leftovers(folder, name: str = "") -> None:
-    """Remove the temporary files and folders (only of `name`, if given) that killed processes left in
-    `folder`; a folder that was put aside and not yet replaced returns to its place.
-    """
-    for path in Path(folder).glob(f".{name}*"):
-        process = re.match(r"\.(.+)\.(tmp|old)(\d+)", path.name)
-        if process is None or (name and process[1] != name):  # another's, with a longer name
-            continue
-        if store.of_another_machine(path.name):
-            if time.time() - path.stat().st_mtime < ABANDONED:  # it may be at work
-                continue
-        elif int(process[3]) != os.getpid() and _is_alive(int(process[3])):
-            continue
-        if process[2] == "old" and not path.with_name(process[1]).exists():
-            path.rename(path.with_name(process[1]))
-        elif path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it is somebody else's
-        pass
-    return True
 
 
 class DiskFull(ValueError):

@@ -90,13 +90,16 @@ def interval(*groups: Float[np.ndarray, "samples"], seed: int = 0, share: bool =
     """The mean over groups of values, each group with the same weight, and its bootstrap interval; a `share`
     lies in [0, 1].
 
-    Raises ValueError without values.
+    Raises ValueError without values, and for a share outside [0, 1].
     """
     arrays = [as_array("a group", group, ("samples",), finite=False) for group in groups]
     check_count("seed", seed)
     check_flag("share", share)
     if not arrays or not all(map(len, arrays)):
         raise ValueError(f"an interval needs at least one value, got {shown(groups)}")
+    values = np.concatenate(arrays)
+    if share and len(wrong := values[(values < -1e-9) | (values > 1 + 1e-9)]):
+        raise ValueError(f"a share must be in [0, 1], got {wrong[0]:g}")
     draws = np.mean([resampled(values, seed + i) for i, values in enumerate(arrays)], axis=0)
     return bounded(
         np.mean([values.mean() for values in arrays]),

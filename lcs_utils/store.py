@@ -21,6 +21,7 @@ from pathlib import Path
 from lcs_utils import paths
 
 _HELD = threading.local()  # the paths that `exclusive` locks for this thread
+ABANDONED = 86_400.0  # seconds after which another machine's temporary file is taken for a killed process's
 REST = 50  # a file of rows is left to others this much longer than it took to extend
 MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:4]
 
@@ -37,6 +38,37 @@ def of_another_machine(name):
     """Whether a temporary name was made on another machine: its process number says nothing here."""
     found = re.search(r"\.(?:tmp|old)\d+\.([0-9a-f]{4})[0-9a-f]{8}(?:\.|$)", name)
     return found is not None and found[1] != MACHINE
+
+
+def remove_leftovers(folder, name=""):
+    """Remove the temporary files and folders (only of `name`, if given) that killed processes left in
+    `folder`; a folder that was put aside and not yet replaced returns to its place.
+    """
+    for path in Path(folder).glob(f".{name}*"):
+        process = re.match(r"\.(.+)\.(tmp|old)(\d+)", path.name)
+        if process is None or (name and process[1] != name):  # another's, with a longer name
+            continue
+        if of_another_machine(path.name):
+            if time.time() - path.stat().st_mtime < ABANDONED:  # it may be at work
+                continue
+        elif int(process[3]) != os.getpid() and _is_alive(int(process[3])):
+            continue
+        if process[2] == "old" and not path.with_name(process[1]).exists():
+            path.rename(path.with_name(process[1]))
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it is somebody else's
+        pass
+    return True
 
 
 @contextmanager

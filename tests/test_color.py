@@ -285,6 +285,8 @@ def test_multisets_are_written_and_read():
         (lambda: color.encode([1, 2]), r"8 counts >= 0 .*, got \[1, 2\]"),
         (lambda: color.decode("a b"), "written as 8 counts >= 0, got 'a b'"),
         (lambda: color.chance_placed([1], -1), "objects must be >= 0, got -1"),
+        (lambda: color.chance_placed([-1, 2] + [0] * 6, 3), "8 counts >= 0 .*got \\[-1, 2"),
+        (lambda: color.chance_placed([0.5] + [1] * 7, 3), "8 counts >= 0 .*got \\[0.5"),
         (lambda: color_obeyed.conditions_obeyed([], 3), "need rows of K = 3"),
         (
             lambda: color_obeyed.conditions_obeyed(rows_of(["red"], color.conditions("subsets", 8, 3)), 8),

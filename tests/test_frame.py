@@ -371,6 +371,7 @@ def test_reproduce_makes_the_preset_that_is_named_and_all_of_it_by_force(monkeyp
         (["notebooks"], True),
         (["-k", "notebooks"], False),
         (["-k", "tests/test_frame.py"], False),
+        (["--junitxml", "tests/nothere.py"], False),
         (["--ignore", "tests/browser"], False),
         (["data"], False),
         ([], False),
@@ -378,6 +379,25 @@ def test_reproduce_makes_the_preset_that_is_named_and_all_of_it_by_force(monkeyp
 )
 def test_only_chosen_files_are_run_alone(arguments, some):
     assert run.chooses(arguments) is some
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tests/test_nothere.py"], ["-k", "a", "-x", "notebooks/nothere.ipynb::Cell 1"]]
+)
+def test_a_file_that_is_not_there_is_named_before_any_work(arguments, monkeypatch, capsys):
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run, "run", lambda *_, **__: pytest.fail("it starts"))
+    monkeypatch.setattr(sys, "argv", ["run.py", "test", *arguments])
+    assert run.main() == 1
+    assert re.search(r"error: there is no \w+/\w*nothere\.\w+; tests are in", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("cores", ["0", "-1"])
+def test_reproduce_needs_a_core(cores, monkeypatch, capsys):
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run, "run", lambda *_, **__: pytest.fail("it starts"))
+    monkeypatch.setattr(sys, "argv", ["run.py", "reproduce", "--cores", cores])
+    assert run.main() == 1 and f"--cores must be at least 1, got {cores}" in capsys.readouterr().err
 
 
 def test_tools_write_below_the_environment_where_the_home_folder_is_closed(monkeypatch, tmp_path):

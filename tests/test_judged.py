@@ -63,3 +63,18 @@ def test_steps_are_of_the_same_draws():
     alone = [row for row in rows if row.net == "exp1" and row.k == 6 and row.family == "spread"][:1]
     with pytest.raises(ValueError, match="exp1 has no null at K = 6, family spread"):
         against_null.steps(alone, [["exp1"], ["exp1"]], 6)  # one picture has no other's cells
+
+
+@pytest.mark.parametrize("family", ["spread", "test"])  # judged, and behind the null of the paper's locations
+def test_two_rows_of_one_sample_are_refused(family):
+    rows = [row for row in read_rows(rows_path("small")) if row.net == "exp1" and row.k == 4]
+    judged.judge(rows, "exp1", 4, family, 1)
+    twice = next(row for row in rows if row.family == "spread" and row.sample == 5)
+    with pytest.raises(ValueError, match="exp1 has two rows of sample 5 at K = 4, family spread; keep one"):
+        judged.judge([*rows, twice], "exp1", 4, family, 1)
+
+
+def test_one_net_is_a_list_of_one():
+    rows = read_rows(rows_path("small"))
+    with pytest.raises(TypeError, match="nets must be a sequence, got 'exp1'"):
+        against_null.of_nets(rows, "exp1", "spread")

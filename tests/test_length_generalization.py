@@ -1,11 +1,13 @@
 """The length-generalization metric on images whose contents are known, and its bookkeeping."""
 
 import inspect
+import io
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from tqdm import tqdm
 
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr.conditions import test_condition
@@ -113,6 +115,43 @@ def test_samples_depend_on_seed_and_k_and_not_on_the_batch():
     assert torch.equal(draw(0, 2, 2), draw(0, 2, 5))
     assert not torch.equal(draw(0, 2, 5), draw(1, 2, 5)) and not torch.equal(draw(0, 2, 5), draw(0, 3, 5))
     assert float(test_condition(5).sum()) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"n": 0}, ValueError, "n must be >= 1, got 0"),
+        ({"n": 2.5}, TypeError, "n must be a whole number, got 2.5"),
+        ({"n": 2, "first": 2}, ValueError, "n must be >= 3, got 2"),
+        ({"batch": 0}, ValueError, "batch must be >= 1, got 0"),
+        ({"denoise": SimpleNamespace(denoiser=1)}, TypeError, "got a SimpleNamespace; pass its .denoiser"),
+    ],
+)
+def test_what_is_asked_of_draw_samples_is_checked(change, error, words):
+    asked = {"denoise": lambda x, sigma, cond: x, "resolution": 16, "k": 1, "n": 2, "steps": 2}
+    assert samples.draw_samples(**asked).shape == (2, 3, 16, 16)
+    with pytest.raises(error, match=words):
+        samples.draw_samples(**asked | change)
+
+
+@pytest.mark.parametrize("net", ["exp1", "exp1/near", "exp3"])
+def test_a_net_draws_at_the_side_it_was_trained_on_only(net):
+    denoise, side = changes.denoiser(net)
+    with pytest.raises(ValueError, match=r"x_t must have shape \[batch, 3, 32, 32\], got \[\d+, 3, 64, 64\]"):
+        samples.draw_samples(denoise, 64, 2, 1, steps=2)
+    assert side == 32 and samples.draw_samples(denoise, side, 2, 1, steps=2).shape == (1, 3, 32, 32)
+
+
+def test_drawing_shows_its_steps(monkeypatch):
+    bars = []
+
+    def bar(**settings):
+        bars.append(tqdm(**settings | {"disable": False, "file": io.StringIO()}))
+        return bars[-1]
+
+    monkeypatch.setattr(samples, "tqdm", bar)
+    samples.draw_samples(lambda x, sigma, cond: x, 16, 1, 5, steps=3, batch=2)
+    assert [(bar.total, bar.n) for bar in bars] == [(9, 9)]
 
 
 def test_more_samples_begin_with_the_same_ones():

@@ -48,6 +48,32 @@ def test_samples_drawn_in_several_ways_are_never_mixed():
         rates.rates(coarse + rows("exp1", 4, 8, 8), "exp1")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"preset": "small"}, "rows of exp1 must be of one preset, got 'small', 'tiny'"),
+        ({"weights": "1" * 12}, "rows of exp1 must be of one weights, got '000000000000', '111111111111'"),
+        ({"counted_by": "d" * 12}, "rows of exp1 must be of one counted_by, got 'cccccccccccc', 'dddd"),
+        ({"placed": 2}, "exp1 has 2 objects in place in a sample that shows 1 for 1 asked"),
+        ({"count": 3, "placed": 2}, "exp1 has 2 objects in place in a sample that shows 3 for 1 asked"),
+    ],
+)
+@pytest.mark.parametrize("ask", [rates.rates, rules.largest_k])
+def test_rows_that_cannot_be_of_one_net_are_refused(ask, change, message):
+    ours = rows("exp1", 1, 8, 8)
+    ask(ours + [row._replace(net="exp2", **change) for row in ours], "exp1")  # another net's may differ
+    with pytest.raises(ValueError, match=message):
+        ask([*ours[1:], ours[0]._replace(**change)], "exp1")
+
+
+def test_a_share_is_between_0_and_1():
+    assert stats.interval(np.array([0.5, 2.0])).value == 1.25
+    for wrong in (-0.5, 1.5):
+        with pytest.raises(ValueError, match=f"a share must be in .0, 1., got {wrong}"):
+            stats.interval(np.array([0.5, wrong]), share=True)
+    assert stats.interval(np.array([0.5, np.nan]), share=True).value != 0.5  # undefined stays undefined
+
+
 def test_the_papers_rule_allows_the_extras_that_its_tables_write():
     """In parentheses: all but one of a training image's objects with one label, one where one is dropped,
     none otherwise.

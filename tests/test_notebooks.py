@@ -16,6 +16,7 @@ from jupytext.compare import NotebookDifference, compare_notebooks
 from jupytext.config import load_jupytext_config
 
 from lcs_utils import nets, notebook_outputs, notebook_values, notebooks, paths, provenance
+from lcs_utils.clevr import scenes
 from lcs_utils.evaluation import sizes
 from lcs_utils.figure_record import ROUNDING, differences
 
@@ -295,10 +296,14 @@ def test_build_is_deterministic_and_clean(folder):
         )
 
 
-def test_run_takes_parameters_and_keeps_what_a_failure_reached(folder):
+def test_run_takes_parameters_and_keeps_what_a_failure_reached(folder, capsys):
+    left = paths.RUNS / "paper" / f".01_claim.tmp{2**22 + 1}.ipynb"  # by a run that was killed
+    left.parent.mkdir()
+    left.touch()
     failed = notebooks.main(["run", "01", "-p", "deep", "true", "-p", "preset", "paper", "-p", "count", "6"])
     kept = nbformat.read(paths.RUNS / "paper" / "01_claim.ipynb", as_version=4)
-    assert failed == 1
+    assert failed == 1 and capsys.readouterr().err.rstrip().endswith("/runs/paper/01_claim.ipynb")
+    assert not left.exists()
     assert [output.text for cell in code_cells(kept) for output in cell.outputs if "text" in output] == [
         "one\n3.0\n"
     ]
@@ -352,6 +357,13 @@ def test_a_number_means_its_own_notebook_and_not_what_was_split_off(folder):
         "01_claim",
         "02_other",
     ]
+
+
+@pytest.mark.parametrize("seed", [-3, scenes.MAX_SEED + 1])
+def test_a_seed_is_one_of_scenes(seed):
+    notebook_values.check_values({"seed": scenes.MAX_SEED}, {"seed": 0}, "07")
+    with pytest.raises(notebook_values.NotebookError, match=f"07: seed must be in 0..4294967295, got {seed}"):
+        notebook_values.parse_values([("seed", str(seed))], {"seed": 0}, "07")
 
 
 def test_figures_for_print_are_asked_for_by_one_argument(folder, monkeypatch):

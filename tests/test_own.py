@@ -167,7 +167,10 @@ def test_a_preset_is_refused_before_any_work_if_nothing_could_use_it():
     for side in (40, 48, 96, 8):
         with pytest.raises(ValueError, match=r"mini: resolution must be one of 16, 32, 64, .*, got"):
             replace(tiny, name="mini", resolution=side)
-    with pytest.raises(ValueError, match="unknown mini: a setting of net 'chanels'; allowed: channels, "):
+    with pytest.raises(
+        ValueError,
+        match="unknown mini: a setting of net 'chanels'; did you mean channels. allowed: channels, ",
+    ):
         replace(tiny, name="mini", net={"chanels": 64})
     takes = set(inspect.signature(EDM2UNet.__init__).parameters) - {"self", "cond_dim"}
     assert set(presets.NET_SETTINGS) == takes

@@ -387,7 +387,7 @@ def test_whole_numbers_of_few_bits_are_averaged_as_numbers():
 
 
 def test_without_a_net_there_are_no_rows():
-    with pytest.raises(ValueError, match="no rows, since no net was named"):
+    with pytest.raises(ValueError, match="nets must hold at least 1"):
         against_null.of_nets(planted("spread", 3, lambda rng: 3), [])
 
 

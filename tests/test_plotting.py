@@ -66,6 +66,15 @@ def test_a_grid_draws_every_image_at_its_place():
         plotting.image_grid(images, ["a"])
 
 
+def test_pictures_that_are_no_rows_are_refused():
+    """Their channels would be drawn as three gray pictures."""
+    for images in (torch.zeros(2, 3, 8, 8), np.zeros((2, 3, 8, 8)), [np.zeros((3, 8, 8))]):
+        with pytest.raises(ValueError, match=r"a row of pictures is needed, got one of shape \[3, 8, 8\]"):
+            plotting.image_grid(images)
+    for images in ([torch.zeros(2, 3, 8, 8)], np.zeros((2, 4, 8, 8)), [[np.zeros((8, 8))] * 3]):
+        plt.close(plotting.image_grid(images))
+
+
 def test_a_cross_stands_where_no_object_was_found_and_captions_stand_below():
     images = [[torch.zeros(3, 4, 4)] * 2] * 2
     marks = [[[(1, 2, True), (3, 3, False)], []], [[], [(0, 0, True)]]]

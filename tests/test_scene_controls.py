@@ -67,6 +67,15 @@ def test_placements_that_clevr_would_reject_are_named():
     assert "aligned within 0.00" in c.placement(aligned.scene)
 
 
+def test_objects_that_are_not_seen_are_named():
+    state = c.change(c.start(1, 4), x=3.0, y=3.0)
+    assert c.placement(state.scene) == "CLEVR's gap and margins hold; not in this square: object 1"
+    away = c.change(state, x=30.0, y=30.0)
+    assert c.placement(away.scene) == "object 1 shows 0 pixels of the frame: CLEVR asks for 200"
+    for seed in range(20):  # what CLEVR's own procedure gives is never refused
+        assert c.placement(c.start(seed, 8).scene).startswith("CLEVR's gap and margins hold")
+
+
 def test_bad_changes_are_refused():
     for changes, message in (
         ({"selected": 2}, r"selected must be 0\.\.1, got 2"),

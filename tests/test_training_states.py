@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import signal
 import threading
 import zipfile
 from dataclasses import asdict, replace
@@ -18,7 +19,8 @@ from test_training import TINY, tiny_data
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.experiments import EXP1, EXP3, Experiment
 from lcs_utils.presets import Preset, of_row, preset
-from lcs_utils.resumable import read_state, remove_leftovers
+from lcs_utils.resumable import read_state
+from lcs_utils.store import remove_leftovers
 from lcs_utils.training import command
 from lcs_utils.training import run as training
 from lcs_utils.training.data import Data
@@ -242,6 +244,40 @@ def test_a_deadline_stops_between_two_lines_of_the_log_and_the_net_ends_with_the
     assert not run(stopped, size=TINY, deadline=0)
     assert command.images_seen(stopped) == training.LOG_EVERY * TINY.batch and not (stopped / "net").exists()
     assert run(stopped, size=TINY)
+    for file in ("net/" + nets.WEIGHTS, "loss.csv"):
+        assert (straight / file).read_bytes() == (stopped / file).read_bytes()
+
+
+@pytest.mark.parametrize("at", [3, 10])  # between two steps, and after the last
+def test_ctrl_c_saves_between_two_steps_and_the_net_ends_with_the_same_bytes(tmp_path, monkeypatch, at):
+    straight, stopped, loop = tmp_path / "straight", tmp_path / "stopped", training.training_loop
+    size = replace(SHORT, images=10 * SHORT.batch)
+    assert run(straight, size=size)
+
+    def interrupted(*arguments):
+        for step, log in enumerate(loop(*arguments), 1):
+            if step == at:
+                signal.raise_signal(signal.SIGINT)  # in the middle of the step
+            yield log
+
+    monkeypatch.setattr(training, "training_loop", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run in the background
+    try:
+        words = f"net is saved after {at * size.batch} images" if at < 10 else "is trained"
+        with pytest.raises(KeyboardInterrupt, match=words.replace("net", "exp1")):
+            run(stopped, size=size)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        with training.interrupts(True) as asked:
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):  # the second one stops at once
+                signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), training.interrupts(False):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert asked and command.images_seen(stopped) == at * size.batch
+    monkeypatch.setattr(training, "training_loop", loop)
+    assert run(stopped, size=size)
     for file in ("net/" + nets.WEIGHTS, "loss.csv"):
         assert (straight / file).read_bytes() == (stopped / file).read_bytes()
 

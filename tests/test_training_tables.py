@@ -197,6 +197,55 @@ def test_unknown_names_list_the_allowed(trained, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("exp1_seed1", "exp1_seed1 is a net's name; train it with 'exp1 --seed 1'"),
+        ("exp1@240000", "train it with 'exp1 --snapshots'"),
+        ("exp1/flow", "train it with 'exp1', and 'flow' is a change at sampling, for `measure`"),
+        ("exp3_r", "unknown experiment 'exp3_r'; did you mean exp3_r"),
+    ],
+)
+def test_a_name_that_is_nearly_one_is_answered_with_what_is_meant(trained, capsys, name, words):
+    with pytest.raises(SystemExit):
+        command.main([name])
+    assert words in capsys.readouterr().err and not trained[0]
+
+
+@pytest.mark.parametrize(
+    ("second", "options", "words"),
+    [
+        ("exp99", [], "unknown experiment 'exp99'"),
+        ("exp2/unti", [], "unknown change 'unti'"),
+        ("exp3", ["--locations", "1,12"], "exp3 is measured at 1 to 9 locations, got 1, 12"),
+        ("exp1_seed7", [], "no checkpoint 'exp1_seed7'"),
+    ],
+)
+def test_all_names_are_looked_at_before_the_first_is_measured(monkeypatch, capsys, second, options, words):
+    monkeypatch.setattr(jobs, "measure_net", lambda net, *_: print("measured", net))
+    jobs.main(["measure", "exp1", "exp3"])
+    assert capsys.readouterr().out == "measured exp1\nmeasured exp3\n"
+    with pytest.raises(SystemExit):
+        jobs.main(["measure", "exp1", second, *options])
+    said = capsys.readouterr()
+    assert words in said.err and not said.out
+
+
+def test_a_mistyped_preset_is_not_taken_for_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    for wrong, words in (("tny", "did you mean tiny. allowed: tiny, small"), ("big", "allowed: tiny, small")):
+        with pytest.raises(
+            nets.CheckpointError, match=f"no checkpoint 'exp1': unknown preset '{wrong}'; {words}"
+        ):
+            nets.verified_row("exp1", wrong)
+    with pytest.raises(nets.CheckpointError, match="no checkpoint 'exp2' of preset 'tiny_2000' .* train it"):
+        nets.verified_row("exp2", "tiny_2000")
+    (tmp_path / "mini" / "checkpoints" / "mine").mkdir(parents=True)
+    (tmp_path / "mini" / "checkpoints" / "mine" / "row.json").write_text("{}")
+    with pytest.raises(nets.CheckpointError, match="no checkpoint 'yours' of preset 'mini' .there are: mine"):
+        nets.verified_row("yours", "mini")
+
+
 def test_the_tables_are_the_papers():
     others = RADIUS_SWEEP + CONTROLS + COLOR + (LOW_NOISE,)
     assert {e.name for e in TABLE_1 + TABLE_2 + others} == set(EXPERIMENTS)

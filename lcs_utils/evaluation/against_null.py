@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from lcs_utils.checks import check_list
 from lcs_utils.evaluation.judged import KS, judge, obeyed, over_pairs, over_pictures
 from lcs_utils.evaluation.placement import TOLERANCES
 from lcs_utils.evaluation.rates import measures
@@ -236,8 +237,7 @@ def _draws_of_all(
     seed: int,
     rules_only: bool = False,
 ) -> dict[int, list[dict[str, dict[str, np.ndarray]]]]:
-    if not nets:
-        raise ValueError("no rows, since no net was named: nets must hold at least 1")
+    nets = check_list("nets", nets, 1)
     rows = [row for row in rows if row.net in nets]
     there = [{row.k for row in of_net(rows, net, family)} for net in nets]
     common = [k for k in ks if k > 0 and all(k in measured for measured in there)]

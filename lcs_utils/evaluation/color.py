@@ -180,11 +180,12 @@ def chance_placed(asked: Sequence[int], objects: int) -> float:
     """Expected number of objects that match the condition, of `objects` randomly colored ones: what a net
     gets that colors at random.
 
-    For K asked colors, one each, K (1 - (7/8)^objects). Raises ValueError for a number of objects below 0.
+    For K asked colors, one each, K (1 - (7/8)^objects). Raises ValueError for a number of objects below 0,
+    and as `encode`.
     """
     check_count("objects", objects)
     p = [math.comb(objects, n) * (1 / N) ** n * (1 - 1 / N) ** (objects - n) for n in range(objects + 1)]
-    return sum(min(n, int(a)) * weight for a in asked for n, weight in enumerate(p))
+    return sum(min(n, int(a)) * weight for a in decode(encode(asked)) for n, weight in enumerate(p))
 
 
 def scene_counts(scenes: Sequence[Scene], outside: bool = False) -> Float[Tensor, "scenes 8"]:

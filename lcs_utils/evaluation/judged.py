@@ -3,6 +3,7 @@ conditions it obeys (App. E.2).
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ def judge(
     rows: Sequence[Row], net: str, k: int, family: str, tolerance: int, null_only: bool = False
 ) -> Judged:
     """A net's rows at one K with everything they are compared to, or with the null alone. Raises ValueError
-    when there are none, or as `placement.check`.
+    when there are none or two of one number, or as `placement.check`.
     """
     mine = sorted((row for row in of_net(rows, net, family) if row.k == k), key=lambda row: row.sample)
     if not mine:
@@ -65,6 +66,12 @@ def judge(
             f"{family}"
         )
     pictures = pictures_asked_otherwise(rows, net, k, family)
+    for of in (mine, pictures):
+        twice = next((a.sample for a, b in pairwise(of) if a.sample == b.sample), None)
+        if twice is not None:
+            raise ValueError(
+                f"{net} has two rows of sample {twice} at K = {k}, family {of[0].family}; keep one"
+            )
     return Judged(
         placement.own(mine, tolerance),
         placement.permuted(mine, pictures, tolerance),

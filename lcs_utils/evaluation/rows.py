@@ -114,7 +114,8 @@ def decode(text: str) -> Float[np.ndarray, "points 2"]:
 def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
     """One net's rows; if it was sampled in several ways, those of STANDARD, so that ways are never mixed.
 
-    Raises ValueError when none of several ways is STANDARD, TypeError for anything but rows.
+    Raises ValueError when none of several ways is STANDARD, for rows of several presets, weights or counters
+    and for one with more objects in place than it shows, TypeError for anything but rows.
     """
     check_text("net", net)
     check_text("family", family)
@@ -130,7 +131,18 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
             f"{net} was sampled in several ways (seed, solver, steps): {ways}; none is the standard, "
             f"{STANDARD}"
         )
-    return [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
+    kept = [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
+    for field in ("preset", "weights", "counted_by"):
+        several = sorted({getattr(row, field) for row in kept})
+        if len(several) > 1:
+            raise ValueError(f"rows of {net} must be of one {field}, got {', '.join(map(repr, several))}")
+    for row in kept:
+        if row.placed > min(row.count, row.k):
+            raise ValueError(
+                f"{net} has {row.placed} objects in place in a sample that shows {row.count} for {row.k} "
+                "asked"
+            )
+    return kept
 
 
 def seeds_of(rows: Iterable[Row], net: str, family: str = "test") -> list[str]:

@@ -7,11 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from lcs_utils import paths, store
-from lcs_utils.diffusion import SDE, Denoiser, final, karras_sigmas, sample
+from lcs_utils.checks import check_count
+from lcs_utils.diffusion import SDE, Denoiser, karras_sigmas, sample
 from lcs_utils.evaluation import family_grids
 from lcs_utils.evaluation.rows import STANDARD
+from lcs_utils.progress import quiet
 
 BATCH = 8  # samples drawn, and saved, together
 
@@ -39,16 +42,25 @@ def draw_samples(
 
     `cond` [n ...] replaces the family's conditions. A sample is a function of (seed, k, condition) and its
     number: drawing more samples begins with the same ones. The noise that solver SDE adds is each sample's
-    own.
+    own. Raises TypeError for a pipeline in place of its denoiser, ValueError for no sample, and as `sample`.
     """
+    if hasattr(denoise, "denoiser"):
+        raise TypeError(f"denoise must be a denoiser, got a {type(denoise).__name__}; pass its .denoiser")
+    for name, value, low in (("resolution", resolution, 1), ("first", first, 0), ("batch", batch, 1)):
+        check_count(name, value, low)
+    check_count("n", n, first + 1)
     generator = torch.Generator().manual_seed(1_000_003 * seed + k)
     noise = torch.randn(n, 3, resolution, resolution, generator=generator)[first:]
     cond = (family_grids.grids(family_grids.locations(family, k, n, seed)) if cond is None else cond)[first:]
-    sigmas, parts = karras_sigmas(steps), []
-    for begin in range(0, len(noise), batch):
-        some = slice(begin, begin + batch)
-        own = [_generator(seed, k, first + i) for i in range(len(noise))[some]] if solver == SDE else None
-        parts.append(final(sample(denoise, noise[some], sigmas, cond[some], solver, own)))
+    sigmas, parts, begins = karras_sigmas(steps), [], range(0, len(noise), batch)
+    bar = tqdm(total=steps * len(begins), desc="sampling", unit="step", disable=quiet(), leave=False, delay=2)
+    with bar:
+        for begin in begins:
+            some = slice(begin, begin + batch)
+            own = [_generator(seed, k, first + i) for i in range(len(noise))[some]] if solver == SDE else None
+            for step in sample(denoise, noise[some], sigmas, cond[some], solver, own):
+                bar.update()
+            parts.append(step.x_t)
     return torch.cat(parts).clamp(-1, 1)
 
 

@@ -150,6 +150,7 @@ class LocalPatchDenoiser:
     grid_size: int = 16
     sigma_data: float = SIGMA_DATA
     chunk: int = CHUNK
+    side: int | None = None  # of the images that it was trained on; None: any
 
     def __post_init__(self):
         check_call("net", self.net)
@@ -160,6 +161,7 @@ class LocalPatchDenoiser:
 
     def __call__(self, x_t, sigma, cond):
         check_square("x_t", x_t)
+        check_tensor("x_t", x_t, ("batch", 3, self.side, self.side), False, "float")
         expand(sigma, x_t)  # only for its checks
         check_tensor("cond", cond, None, False)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond

@@ -84,10 +84,11 @@ class ConditionalPipeline(DiffusionPipeline):
 
     @property
     def denoiser(self) -> Denoiser:
-        """The net as `denoise(x_t, sigma, cond)`."""
+        """The net as `denoise(x_t, sigma, cond)` of images of its resolution."""
+        side, wide = self.config.resolution, self.config.sigma_data
         if self.config.radius is None:
-            return EDMDenoiser(self.net, self.config.sigma_data)
-        return LocalPatchDenoiser(self.net, self.config.radius, self.config.grid_size, self.config.sigma_data)
+            return EDMDenoiser(self.net, wide, side)
+        return LocalPatchDenoiser(self.net, self.config.radius, self.config.grid_size, wide, side=side)
 
     @torch.no_grad()
     def __call__(

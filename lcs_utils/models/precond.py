@@ -15,9 +15,7 @@ from lcs_utils.models.magnitude_preserving import MPConv, MPFourier
 def precondition(
     net, x_t: Tensor, sigma: Float[Tensor, "batch"], cond: Tensor, sigma_data: float, **inputs
 ) -> Tensor:
-    """D = c_skip x + c_out F(c_in x, ln(sigma)/4, cond), x0_hat of the shape of x_t. Raises ValueError for
-    sigma <= 0.
-    """
+    """D = c_skip x + c_out F(c_in x, ln(sigma)/4, cond), shaped like x_t; ValueError for sigma <= 0."""
     check_tensor("x_t", x_t, ("batch", 3, "height", "width"), False, "float")
     check_tensor("sigma", sigma, (len(x_t),), False, "float")
     check_positive(sigma)
@@ -33,13 +31,14 @@ class EDMDenoiser:
 
     net: nn.Module
     sigma_data: float = SIGMA_DATA
+    side: int | None = None  # of the images that it was trained on; None: any
 
     def __post_init__(self):
         check_call("net", self.net)
         check_number("sigma_data", self.sigma_data, 0, above=True)
 
     def __call__(self, x_t, sigma, cond):
-        check_tensor("x_t", x_t, ("batch", 3, "height", "width"), False, "float")
+        check_tensor("x_t", x_t, ("batch", 3, self.side, self.side), False, "float")
         check_tensor("cond", cond, None, False)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
         return precondition(self.net, x_t, sigma, cond, self.sigma_data)

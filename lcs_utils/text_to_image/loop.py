@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from lcs_utils import store
-from lcs_utils.resumable import Resumable, remove_leftovers
+from lcs_utils.resumable import Resumable
 
 PEAK, LAST_RATE, WARM_UP = 1e-3, 1e-5, 0.03
 AVERAGE = 0.999
@@ -106,7 +106,7 @@ def train(
     """
     length = length or total
     with alone(folder):
-        remove_leftovers(folder)
+        store.remove_leftovers(folder)
         path, rows, before = folder / "state.pt", [], []
         if path.exists():
             check_about(folder, about)

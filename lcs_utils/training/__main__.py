@@ -1,6 +1,19 @@
 """`python -m lcs_utils.training`: train one net, a table's or the queue's nets; measure; see `--help`."""
 
-from lcs_utils.training.command import main
+import sys
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line; Ctrl-C ends it in one line, also while the rest is imported, which takes seconds."""
+    try:
+        from lcs_utils.training import command
+
+        command.main(arguments)
+    except KeyboardInterrupt as stop:
+        said = "".join(f": {words}" for words in stop.args)
+        print(f"stopped{said}; the same command goes on from there", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

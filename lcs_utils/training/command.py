@@ -7,7 +7,7 @@
 
 A run saves its full state every few minutes and resumes after a kill; in one process on the same CPU, the
 result has the same bytes. Several GPUs of one machine: `python -m lcs_utils.training exp1
---preset paper --num-processes 8` (through accelerate); a launcher such as torchrun works as well.
+--preset paper --gpu --num-processes 8` (through accelerate); a launcher such as torchrun works as well.
 """
 
 import argparse
@@ -56,6 +56,14 @@ def chosen(name: str) -> tuple[Experiment, ...]:
     if name in EXPERIMENTS and name in (*TABLES, *MODULES):
         kind = "a table of nets" if name in TABLES else "a command"
         raise ValueError(f"{name} is the name of {kind}; give your experiment another")
+    base, seed, images, change = nets.parts(name)
+    if base in EXPERIMENTS and base != name:
+        how = f"--seed {seed}" if seed else "" if images is None else "--snapshots"
+        train = f"{base} {how}".rstrip()
+        raise ValueError(
+            f"{name} is a net's name; train it with {train!r}"
+            + (f", and {change!r} is a change at sampling, for `measure`" if change else "")
+        )
     try:
         return TABLES.get(name) or (experiment(name),)
     except ValueError as error:

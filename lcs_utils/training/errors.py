@@ -5,6 +5,7 @@ python -m lcs_utils.training errors exp1 exp2 --preset small
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -106,7 +107,7 @@ def main(arguments=None) -> None:
         low, high = exp.sigmas or (0, float("inf"))
         sigmas = [sigma for sigma in SIGMAS if low <= sigma <= high]  # only levels the net was trained on
         bar = tqdm(
-            denoising_error(pipeline.denoiser, x0, cond, sigmas),
+            denoising_error(replace(pipeline.denoiser, side=x0.shape[-1]), x0, cond, sigmas),  # or of a crop
             total=len(sigmas),
             desc=name,
             unit="level",

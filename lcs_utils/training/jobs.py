@@ -14,7 +14,7 @@ from lcs_utils import nets, paths
 from lcs_utils.checks import check_count
 from lcs_utils.clevr.card import parse_counts, parse_part
 from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
-from lcs_utils.experiments import EXPERIMENTS, experiment, scene_counts
+from lcs_utils.experiments import EXPERIMENTS, Experiment, experiment, scene_counts
 from lcs_utils.own import data_of
 from lcs_utils.presets import Preset, preset
 from lcs_utils.training.measured import check_locations, device, measure, todo
@@ -32,22 +32,31 @@ def snapshots(net: str, size: Preset) -> list[str]:
     return sorted(found, key=lambda name: int(name.partition("@")[2]))
 
 
+def measurable(net: str, size: Preset, ks=None) -> Experiment:
+    """The experiment of NET or NET/CHANGE. Raises ValueError for an unknown name or `ks` at which it is not
+    measured, CheckpointError for a net that is missing, or one that its change needs.
+    """
+    base, _ = changes.split(net)
+    exp = nets.trained(base, size.name)
+    check_made(nets.row(base, size.name), exp, size)
+    changes.weights(net, size.name)
+    if ks is not None:
+        check_locations(net, exp, ks)
+    return exp
+
+
 def measure_net(net: str, size: Preset, ks=None, samples: int | None = None) -> None:
     """Measure and store all of a net, of NET/CHANGE only at the paper's locations or colors, and of its
     snapshots; `ks` and `samples` replace the usual ones, of what is counted: features are then left out.
 
-    Raises ValueError for an unknown name, CheckpointError for a net that is missing or altered.
+    Raises as `measurable`, and CheckpointError for a net that is altered.
     """
-    base, change = changes.split(net)
-    exp = nets.trained(base, size.name)
-    check_made(nets.row(base, size.name), exp, size)
+    exp, change = measurable(net, size, ks), changes.split(net)[1]
     color = exp.condition == "color"
     counted = color_generalization if color else length_generalization
     if ks is None and samples is None and not change:
         measure(exp, net, size)
     else:
-        if ks is not None:
-            check_locations(net, exp, ks)
         for family, (usual, number) in todo(exp).items():
             chosen = [k for k in usual if ks is None or k in ks]
             if not change or family == ("colors" if color else "test"):
@@ -95,6 +104,8 @@ def main(arguments=None) -> None:
             raise ValueError(f"--samples must be at least 1, got {args.samples}")
         if args.threads is not None:
             torch.set_num_threads(check_count("--threads", args.threads, 1))
+        for net in args.nets:  # all names first: measuring one takes minutes to hours
+            measurable(net, size, args.locations)
         for net in args.nets:
             measure_net(net, size, args.locations, args.samples)
     except (ValueError, RuntimeError, OSError, nets.CheckpointError) as error:

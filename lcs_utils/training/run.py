@@ -5,9 +5,11 @@ has the same bytes.
 """
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precision import dtype_on
 from lcs_utils.presets import Preset
-from lcs_utils.resumable import fresh_draws, remove_leftovers
+from lcs_utils.resumable import fresh_draws
 from lcs_utils.training.data import Data
 from lcs_utils.training.loop import training_loop
 from lcs_utils.training.rendered import check_data, described, load_data, own_data
@@ -43,6 +45,29 @@ from lcs_utils.training.state import (
 SAVE_EVERY = 120.0  # seconds between saved states, or
 SAVING = 50  # times as long as saving took: a state of the paper's size takes seconds to write
 SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
+
+
+@contextmanager
+def interrupts(between_steps: bool) -> Iterator[list[int]]:
+    """Yield a list that is empty until Ctrl-C, which then waits for the caller, if `between_steps`; a second
+    one stops at once. Where Ctrl-C is ignored or this is no main thread, nothing changes.
+    """
+    asked: list[int] = []
+
+    def note(number, frame):
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not (between_steps and ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+        yield asked
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def snapshot_marks(total: int) -> list[int]:
@@ -124,10 +149,11 @@ def run(
     checkpoint in `nets.folder`; its row describes custom `data` (`described`), unless `rendered` says that
     they are `load_data`'s. With `snapshots`, intermediate nets are kept beside the state as checkpoints
     `<name>@<images>` (`snapshot_marks`). A finished run continues if `size` asks for more images; its row
-    then names both commands. Two trainings of one net take turns. Saves its state and stops before
-    `deadline` (as time.time()), after LOG_EVERY steps at the earliest. Returns whether it finished. Raises
-    ValueError when the saved state is broken, of another run or has seen more images than `size` asks for,
-    when the disk is full, and for an experiment that has the name of one of the paper's but differs, or
+    then names both commands. Two trainings of one net take turns. Saves its state and stops at Ctrl-C (in one
+    process) and before `deadline` (as time.time()), then after LOG_EVERY steps at the earliest. Returns
+    whether it finished. Raises KeyboardInterrupt after that save; ValueError when the saved state is broken,
+    of another run or has seen more images than `size` asks for, when the disk is full, and for an experiment
+    that has the name of one of the paper's but differs, or
     fewer objects than an image of `data`; TypeError for an `exp` or `size` that is a name; TypeError or
     ValueError for bad `data` (`check_data`).
     """
@@ -161,8 +187,8 @@ def run(
         accelerator.wait_for_everyone()  # nobody reads a state that another training of the net is writing
         total, what = size.length(exp), about(exp, size, seed, own)
         if accelerator.is_main_process:
-            remove_leftovers(folder)
-            remove_leftovers(output.parent, output.name)
+            store.remove_leftovers(folder)
+            store.remove_leftovers(output.parent, output.name)
         check_same(folder, what)
         processes = processes_of(folder, accelerator.num_processes)
         state = start(exp, size, seed, accelerator.device, accelerator.process_index)
@@ -211,36 +237,45 @@ def run(
         bar = tqdm(total=total, initial=int(state.seen[0]), **shown)
         recent = state.log
         marks = snapshot_marks(total) if snapshots else []
-        for log in training_loop(state, data, exp, size, accelerator):
-            now = time.time()
-            state.seen[1] += now - clock
-            clock = now
-            recent.append(log)
-            if len(recent) == LOG_EVERY or log.images >= total:
-                loss, error = (float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error"))
-                rows.append(Log(log.images, loss, error, log.lr))
-                recent = []
-                bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
-            bar.update(size.batch)
-            if accelerator.is_main_process and any(
-                log.images - size.batch < mark <= log.images for mark in marks
-            ):
-                export(state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes, own)
-            if log.images >= total:
-                continue
-            marked, late = marked or now, False
-            if not recent:  # as many steps again would pass the deadline
-                late, marked = now + (now - marked) > deadline, now
-            if (late or now - saved > pause) and accelerator.is_main_process:
-                pause = save()
-                saved = time.time()
-            if late:
-                bar.close()
-                return False
+        with interrupts(accelerator.num_processes == 1) as interrupted:
+            for log in training_loop(state, data, exp, size, accelerator):
+                now = time.time()
+                state.seen[1] += now - clock
+                clock = now
+                recent.append(log)
+                if len(recent) == LOG_EVERY or log.images >= total:
+                    loss, error = (
+                        float(np.mean([getattr(r, key) for r in recent])) for key in ("loss", "error")
+                    )
+                    rows.append(Log(log.images, loss, error, log.lr))
+                    recent = []
+                    bar.set_postfix(loss=f"{loss:.3f}", error=f"{error:.4f}")
+                bar.update(size.batch)
+                if accelerator.is_main_process and any(
+                    log.images - size.batch < mark <= log.images for mark in marks
+                ):
+                    export(
+                        state, exp, size, seed, folder / f"{name}@{log.images}", rows, command, processes, own
+                    )
+                if log.images >= total:
+                    continue
+                marked, late = marked or now, bool(interrupted)
+                if not recent:  # as many steps again would pass the deadline
+                    late, marked = late or now + (now - marked) > deadline, now
+                if (late or now - saved > pause) and accelerator.is_main_process:
+                    pause = save()
+                    saved = time.time()
+                if late:
+                    bar.close()
+                    if interrupted:
+                        raise KeyboardInterrupt(f"{name} is saved after {log.images:,} images")
+                    return False
         bar.close()
         if accelerator.is_main_process:
             save()
             export(state, exp, size, seed, output, rows, command, processes, own)
             store.write_json(folder / "finished.json", {"images": total, "command": command})
         accelerator.wait_for_everyone()  # before another run of this process reads what was written
+        if interrupted:
+            raise KeyboardInterrupt(f"{name} is trained")
         return True

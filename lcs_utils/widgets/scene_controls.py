@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import UInt8
 
-from lcs_utils.clevr.annotations import boxes, trace
+from lcs_utils.clevr.annotations import boxes, trace, visible_pixels
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import (
     BEHIND,
@@ -14,6 +14,7 @@ from lcs_utils.clevr.scenes import (
     MARGIN,
     MATERIALS,
     MIN_DISTANCE,
+    MIN_VISIBLE_PIXELS,
     RIGHT,
     SHAPES,
     SIZES,
@@ -109,7 +110,9 @@ def picture(state: SceneState, resolution: int = 256) -> UInt8[np.ndarray, "heig
 
 
 def placement(scene: Scene) -> str:
-    """Whether the circles of the objects' radii keep CLEVR's gap, and their centers its margins, in words."""
+    """Whether CLEVR would accept the scene, in words: the circles of the objects' radii keep its gap, their
+    centers its margins, and all are seen in its frame; and who is not seen in this square.
+    """
     gap = margin = math.inf
     for i, a in enumerate(scene.objects):
         for b in scene.objects[:i]:
@@ -122,7 +125,13 @@ def placement(scene: Scene) -> str:
         return f"smallest gap {gap:.2f}: CLEVR asks for {MIN_DISTANCE}"
     if margin < MARGIN:
         return f"two objects are aligned within {margin:.2f}: CLEVR asks for {MARGIN}"
-    return "CLEVR's gap and margins hold"
+    frame = replace(scene, camera=replace(scene.camera, crop="squash", focal=None))  # the whole of it
+    for i, pixels in enumerate(4 * visible_pixels(trace(frame, 160, 120).ids, len(scene.objects)), 1):
+        if pixels < MIN_VISIBLE_PIXELS:
+            return f"object {i} shows {pixels} pixels of the frame: CLEVR asks for {MIN_VISIBLE_PIXELS}"
+    unseen = np.flatnonzero(visible_pixels(trace(scene, SMALL, SMALL).ids, len(scene.objects)) == 0) + 1
+    words = f"; not in this square: object {', '.join(map(str, unseen))}" if len(unseen) else ""
+    return f"CLEVR's gap and margins hold{words}"
 
 
 def describe(state: SceneState) -> str:
