@@ -116,7 +116,7 @@ def in_words(found: dict[str, dict[str, Found]]) -> str:
     """Cells filled at the most labels of TOLD, the null in parentheses."""
     k = TOLD[-1]
     said = (
-        f"{TITLES[family]}: "
+        f"{CELLS[family]}: "
         + ", ".join(f"{r} {null_figures.said(of.at[k].filled)}" for r, of in each.items())
         for family, each in found.items()
     )
@@ -130,5 +130,5 @@ def markdown(found: dict[str, dict[str, Found]]) -> str:
     for family, each in found.items():
         for reach, of in each.items():
             told = " | ".join(null_figures.said(of.at[k].filled) for k in TOLD)
-            lines.append(f"| {TITLES[family]} | {reach} | {told} |")
+            lines.append(f"| {CELLS[family]} | {reach} | {told} |")
     return "\n".join(lines) + "\n"
