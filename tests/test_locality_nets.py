@@ -318,7 +318,7 @@ def test_the_thesis_is_drawn_with_its_correlation_and_every_name(monkeypatch):
     drawn = sorted(line.get_xdata()[0] for line in axes.lines if line.get_marker() not in ("", "None", None))
     assert drawn == pytest.approx([0.3, 0.45, 0.55, 0.6, 0.8])
     falling = locality_figures.plot_against_k(found, {"cells filled": -0.5}).axes[0].get_title()
-    assert falling.startswith("Locality and composition:") and "-0.50" in falling
+    assert falling.startswith("Locality and composition at 32 px:") and "-0.50" in falling
 
 
 def test_local_nets_are_not_ranked_among_the_others():
