@@ -101,10 +101,10 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     alike, perfect = by_rule_of_three(large), _perfect(large, NINE)
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
-        f"Training on up to six objects (one net) against three: at {NINE} random cells, cells filled above "
-        f"the null are {six.value:.2f} against {three.value:.2f} (a perfect net {perfect:.2f}); at the "
-        f"paper's cells K is {listed[0].placed.value}, as at six nothing may be extra, by three's "
-        f"rule {say(alike)} against {listed[1].placed.value} (the paper's: {paper}).",
+        f"Training on up to six objects (one net) against three: of {NINE} random cells {six.value:.2f} against "
+        f"{three.value:.2f} filled above the null (at most {perfect:.2f}); at the paper's cells K is "
+        f"{listed[0].placed.value}, by three's rule {say(alike)}, against {listed[1].placed.value} (the paper's: "
+        f"{paper}).",
         "05 A2",
     )
 
@@ -149,7 +149,11 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         right, number = round(seen.eye.value * seen.samples), seen.samples
         every = sorted(of for of in by_eye.passed(hands, name, "spread", 3).values() if of[1] == number)
         others = [str(of[0]) for of in every if of != (right, number)]
-        return f"{right} of {number}" + f" (other eyes: {', '.join(others)})" * bool(others)
+        return (
+            f"{right}"
+            + f" of {number}" * (name != f"{sde} by Muon")
+            + f" (others: {', '.join(others)})" * bool(others)
+        )
 
     sde = "exp1/stochastic, 64 px"
     adams, muons, renders = map(passed, (sde, f"{sde} by Muon", "render, 64 px"))
@@ -199,9 +203,9 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"In the paper's order of labels for 1-3 objects, the share of {SIX} cells filled above the null "
-            f"falls: {above[0]} all, {above[1]} a random number, {above[2]} one dropped, {above[3]} one "
-            f"(a perfect net {_perfect(large, SIX):.2f}); {_apart(doses)}.",
+            f"In the paper's order of labels, of {SIX} cells the share filled above the null (at most "
+            f"{_perfect(large, SIX):.2f}) falls: {above[0]} all, {above[1]} a random number, {above[2]} one "
+            f"dropped, {above[3]} one; {_apart(doses)}.",
             "05",
         ),
         Finding(
