@@ -101,9 +101,9 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     alike, perfect = by_rule_of_three(large), _perfect(large, NINE)
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
-        f"Training on up to six objects (one net) against three: of {NINE} random cells {six.value:.2f} against "
-        f"{three.value:.2f} filled above the null (at most {perfect:.2f}); at the paper's cells K is "
-        f"{listed[0].placed.value}, by three's rule {say(alike)}, against {listed[1].placed.value} (the paper's: "
+        f"Training on up to six objects, not three: of {NINE} random cells {six.value:.2f}, not "
+        f"{three.value:.2f}, filled above the null (at most {perfect:.2f}); at the paper's cells K is "
+        f"{listed[0].placed.value}, by three's rule {say(alike)}, not {listed[1].placed.value} (the paper's: "
         f"{paper}).",
         "05 A2",
     )
