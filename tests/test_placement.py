@@ -376,7 +376,7 @@ LIGHT = [f"evaluation.{name}" for name in ("placement", "rates", "rules", "again
 def test_statistics_of_stored_rows_need_no_torch_and_no_pictures(module):
     heavy, named = (
         "{'torch', 'diffusers', 'matplotlib'}",
-        f"lcs_utils.evaluation.{module}, lcs_utils.claims.from_rows",
+        f"lcs_utils.{module}, lcs_utils.claims.from_rows",
     )
     program = f"import sys, {named}; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT).returncode == 0

@@ -42,9 +42,9 @@ def _windows(images: Float[Tensor, "batch c height width"], radius: int, grid_si
     )
 
 
-def check_square(name: str, images: Tensor) -> None:
-    """Raise TypeError or ValueError unless these are square images [batch 3 side side]."""
-    check_tensor(name, images, ("batch", 3, "height", "width"), False, "float")
+def check_square(name: str, images: Tensor, side: int | None = None) -> None:
+    """Raise TypeError or ValueError unless they are square images [batch 3 side side], of `side` if given."""
+    check_tensor(name, images, ("batch", 3, side or "height", side or "width"), False, "float")
     if images.shape[2] != images.shape[3]:
         raise ValueError(f"{name} must be square, got {list(images.shape)}")
 
@@ -160,8 +160,7 @@ class LocalPatchDenoiser:
         check_count("chunk", self.chunk, 1)
 
     def __call__(self, x_t, sigma, cond):
-        check_square("x_t", x_t)
-        check_tensor("x_t", x_t, ("batch", 3, self.side, self.side), False, "float")
+        check_square("x_t", x_t, self.side)
         expand(sigma, x_t)  # only for its checks
         check_tensor("cond", cond, None, False)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond

@@ -38,7 +38,7 @@ class EDMDenoiser:
         check_number("sigma_data", self.sigma_data, 0, above=True)
 
     def __call__(self, x_t, sigma, cond):
-        check_tensor("x_t", x_t, ("batch", 3, self.side, self.side), False, "float")
+        check_tensor("x_t", x_t, ("batch", 3, self.side or "height", self.side or "width"), False, "float")
         check_tensor("cond", cond, None, False)
         cond = cond.expand(len(x_t), -1) if cond.ndim == 1 else cond
         return precondition(self.net, x_t, sigma, cond, self.sigma_data)
