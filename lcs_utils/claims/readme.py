@@ -103,7 +103,7 @@ def _six_objects(large: Sequence[Row]) -> Finding:
         "holds" if all(held) else "partly" if any(held) else "does not",
         f"Training on up to six objects, not three: of {NINE} random cells {six.value:.2f}, not "
         f"{three.value:.2f}, filled above the null (at most {perfect:.2f}); at the paper's cells K is "
-        f"{listed[0].placed.value}, by three's rule {say(alike)}, not {listed[1].placed.value} (the paper's: "
+        f"{listed[0].placed.value}, by three's rule {say(alike)}, not {listed[1].placed.value} (paper: "
         f"{paper}).",
         "05 A2",
     )
