@@ -131,9 +131,8 @@ Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()
 # to nine objects were asked for; at the paper's cells up to twelve from whole-image nets and up to nine
 # from local ones (06). The paper has one local net on 1-3 objects and does not state its radius. Both of
 # ours stand beside it. At the paper's cells, which lie close together, the counter sees more objects than the
-# eye from K = 7 on, and K by eye is smaller (A7). *At least as many as asked* counts as agreement: K is the
-# most that was asked for, and its interval is within one of the paper's. *Open*: the interval is partly
-# within one. *Not asked*: K is the most that was asked for, and whether it is within one is not known.
+# eye from K = 7 on, and K by eye is smaller (A7). *Open*: the interval is partly within one. *Not asked*: K
+# is the most that was asked for, so that it may be larger, and decides nothing.
 
 # %%
 table = tables_beyond_chance.cells(stored, seed=seed)

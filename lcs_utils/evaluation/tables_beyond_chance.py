@@ -135,7 +135,7 @@ def agrees(k: LargestK | None, near: bool | None) -> str:
         return "–"
     if near is None:
         return "not asked" if k.capped else "open"
-    return "no" if not near else "at least as many as asked" if k.capped else "yes"
+    return "yes" if near else "no"
 
 
 def markdown(found: Iterable[Cell]) -> str:
