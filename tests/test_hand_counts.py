@@ -49,7 +49,7 @@ def test_agreement_joins_the_same_samples():
     assert kappa(same.counts) == 1 and len(same.pairs) == len(SHOWN) and "same count 1.000" in same.lines()[0]
     other = agreement(hands, rows(1, 0.1))
     assert kappa(other.counts) < 0.1 and other.plausible.tolist() == [[0, 0], [8, 0]]
-    assert "eye +1.00" in other.lines()[0] and "  net exp2: 4 samples, same count 0.00" in "".join(
+    assert "eye +1.00" in other.lines()[0] and "  Exp. 2: 4 samples, same count 0.00" in "".join(
         other.lines()
     )
     wrong = Agreement(
