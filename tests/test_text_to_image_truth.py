@@ -195,6 +195,11 @@ def test_a_word_s_part_is_its_own_object_s():
     common = np.full((16, 16), 0.25)  # a quarter of what the words do at their own objects
     found = [(case, maps | {scoring.COMMON: common}) for maps in (own, other)]
     assert scoring.own_parts(found, common=True) == pytest.approx([0.8, 0])
+    loud = {word: of * (1 + 2 * (word in case.scene.pairs[1])) for word, of in own.items()}
+    there = loud | {
+        scoring.COMMON: masks[0] * 0.25
+    }  # it acts at the first object alone, the second is louder
+    assert scoring.own_parts([(case, there)], common=True) == pytest.approx([(0.8 + 1) / 2])
 
 
 class Places:
