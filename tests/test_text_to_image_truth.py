@@ -198,7 +198,7 @@ def test_a_word_s_part_is_its_own_object_s():
     loud = {word: of * (1 + 2 * (word in case.scene.pairs[1])) for word, of in own.items()}
     there = loud | {
         scoring.COMMON: masks[0] * 0.25
-    }  # it acts at the first object alone, the second is louder
+    }  # at the first object alone; the second is louder
     assert scoring.own_parts([(case, there)], common=True) == pytest.approx([(0.8 + 1) / 2])
 
 
