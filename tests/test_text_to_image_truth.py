@@ -196,9 +196,7 @@ def test_a_word_s_part_is_its_own_object_s():
     found = [(case, maps | {scoring.COMMON: common}) for maps in (own, other)]
     assert scoring.own_parts(found, common=True) == pytest.approx([0.8, 0])
     loud = {word: of * (1 + 2 * (word in case.scene.pairs[1])) for word, of in own.items()}
-    there = loud | {
-        scoring.COMMON: masks[0] * 0.25
-    }  # at the first object alone; the second is louder
+    there = loud | {scoring.COMMON: masks[0] * 0.25}  # at the first object alone; the second is louder
     assert scoring.own_parts([(case, there)], common=True) == pytest.approx([(0.8 + 1) / 2])
 
 
