@@ -8,6 +8,7 @@ from lcs_utils.counter import shipped
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import by_eye, by_eye_figures, controls, counting, length_generalization
 from lcs_utils.evaluation import hand_counts as hc
+from lcs_utils.evaluation.hand_count_rows import Shown
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sheets import read_sheet, rounded
 from lcs_utils.plotting import to_uint8
@@ -199,3 +200,17 @@ def test_what_was_seen_at_random_cells_stands_beside_the_papers_list_and_not_in_
     assert both.kappa_looks == listed.kappa_looks and len(both.all.pairs) == len(listed.all.pairs)
     of_the_list = [hand for hand in hands if hand.shown.family == "test"]
     assert not any(label.endswith(by_eye.RANDOM) for label in by_eye.compare_everywhere(of_the_list).seen)
+
+
+def test_each_group_of_lookers_is_counted_apart():
+    def hand(k, sample, plausible, who, family="spread"):
+        return hc.HandCount(
+            Shown("exp1, 64 px", "0" * 12, k, sample, 0, "heun", 8, family), k, plausible, who
+        )
+
+    hands = [hand(1, 0, 1, "one"), hand(2, 0, 0, "one"), hand(1, 0, 1, "other"), hand(4, 0, 1, "one")]
+    hands += [
+        hand(1, 1, 1, "one", "test"),
+        hands[0]._replace(shown=hands[0].shown._replace(net="exp2, 64 px")),
+    ]
+    assert by_eye.passed(hands, "exp1, 64 px", "spread", 3) == {"one": (1, 2), "other": (1, 1)}

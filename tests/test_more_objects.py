@@ -6,7 +6,8 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils import alt_text
-from lcs_utils.evaluation import more_objects, tables
+from lcs_utils.evaluation import against_null, more_objects, tables
+from lcs_utils.evaluation.rows import read_rows, rows_path
 
 OBEYING = {"exp1_1": 2, "exp1_1-2": 4, "exp1": 9, "exp2_1-6": 0}  # conditions that a sample obeys at most
 
@@ -96,3 +97,13 @@ def test_the_table_has_a_line_for_every_net(found):
     few = found["exp1"].random._replace(at={k: of for k, of in at.items() if k < 4})
     short = more_objects.markdown({"exp1": found["exp1"]._replace(random=few)}, (3, 9))
     assert short.splitlines()[2].endswith(" / – |") and short.count(" / –") == 3
+
+
+def test_a_net_of_six_objects_is_judged_as_one_of_three():
+    shipped = read_rows(rows_path("small"))
+    own = {net: against_null.ks_of_nets(shipped, [net], "test").placed for net in ("exp1_1-6", "exp1")}
+    by_three = more_objects.by_rule_of_three(shipped)
+    assert own["exp1_1-6"].high < 6 < own["exp1"].low <= by_three.low  # at six its own rule asks for just six
+    assert by_three != more_objects.by_rule_of_three(shipped, "exp1_1-4")
+    with pytest.raises(ValueError, match="nets must hold at least 1"):
+        more_objects.by_rule_of_three(shipped, "exp1_1-6_x3")
