@@ -12,8 +12,8 @@ import argparse
 import torch
 from timing import clock, peak
 
-from lcs_utils.evaluation import feature_nets, net_features
-from lcs_utils.evaluation.net_features import KS, REMOVALS, N, Setting
+from lcs_utils.evaluation.features import feature_nets, net_features
+from lcs_utils.evaluation.features.net_features import KS, REMOVALS, N, Setting
 from lcs_utils.features.capture import NetResponse
 from lcs_utils.features.contexts import contexts, gather
 from lcs_utils.features.measures import all_measures

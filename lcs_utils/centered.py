@@ -19,7 +19,7 @@ from lcs_utils.clevr import dataset
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import scene_at
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import middle
+from lcs_utils.evaluation.studies import middle
 from lcs_utils.experiments import Experiment
 from lcs_utils.presets import Preset, preset
 from lcs_utils.training.loop import Data

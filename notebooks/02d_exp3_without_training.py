@@ -27,7 +27,8 @@ training_images: int = 1500
 from IPython.display import Markdown
 
 from lcs_utils import plotting
-from lcs_utils.evaluation import strips, training_free, training_free_report
+from lcs_utils.evaluation import strips
+from lcs_utils.evaluation.studies import training_free, training_free_report
 from lcs_utils.evaluation.rows import rows_path
 from lcs_utils.notebooks import check_parameters
 from lcs_utils.stats import as_dicts
@@ -68,7 +69,7 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 # %% [markdown]
 # ## Does it length-generalize, and where does it fall short of the net?
 # We draw 24 samples at each number of labels and count them like those of the nets
-# (`python -m lcs_utils.evaluation.training_free`). Beside them is the trained Exp. 3 (8 samples at each
+# (`python -m lcs_utils.evaluation.studies.training_free`). Beside them is the trained Exp. 3 (8 samples at each
 # number), whose patches have radius 3. Objects in wrong places fill some cells too, so the figure shows
 # the share filled *less* what the same score's pictures of other labels fill. Squares: radius 2, four
 # times the scenes. Look first at four labels, more than any scene had objects: whole images are already

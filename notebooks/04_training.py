@@ -37,7 +37,8 @@ from lcs_utils import checkpoints, experiments, nets, notebooks, plotting, prese
 from lcs_utils.clevr import conditions, scenes
 from lcs_utils.clevr.render import render
 from lcs_utils.diffusion import karras_sigmas, loss_weight, sample, training_sigmas
-from lcs_utils.evaluation import loss_curves, strips, training_sets
+from lcs_utils.evaluation import strips, training_sets
+from lcs_utils.evaluation.studies import loss_curves
 from lcs_utils.models.magnitude_preserving import MPConv
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.training import data as training_data, loop, state as states

@@ -34,8 +34,10 @@ import torch
 from IPython.display import Markdown
 from lcs_utils import nets
 from lcs_utils import checkpoints, diffusion, experiments, notebooks, plotting, presets, widgets
-from lcs_utils.evaluation import alt_texts, locality_above_null, locality_figures, locality_rates
-from lcs_utils.evaluation import locality_in_training, middle, net_locality, sentences_locality
+from lcs_utils.evaluation import alt_texts
+from lcs_utils.evaluation.locality import locality_above_null, locality_figures, locality_rates
+from lcs_utils.evaluation.locality import locality_in_training, net_locality, sentences_locality
+from lcs_utils.evaluation.studies import middle
 from lcs_utils.evaluation import sizes, strips
 from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of, told_path
 from lcs_utils.models.ddpm import load_ddpm

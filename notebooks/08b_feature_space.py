@@ -30,7 +30,7 @@
 # Each measure stands beside one untrained net of each size and kind of condition, and beside permuted
 # labels, rotated or random vectors; only the size of the effect has no control of its own. All rests on
 # 16 draws of noise, half of them for directions; nothing is sampled here. The rows in `data/counts/tiny`
-# and `data/counts/small` were written by `python -m lcs_utils.evaluation.net_features NET` and
+# and `data/counts/small` were written by `python -m lcs_utils.evaluation.features.net_features NET` and
 # `feature_matrices NET`. Under a minute on two idle cores.
 
 # %% tags=["parameters"]
@@ -40,11 +40,13 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.clevr.scenes import COLORS
-from lcs_utils.evaluation import color_generalization, feature_matrices, feature_predictions
-from lcs_utils.evaluation import feature_causal, feature_ranks, net_features, sizes, strips
-from lcs_utils.evaluation import feature_causal_report as causal_report
-from lcs_utils.evaluation import feature_figures as figures
-from lcs_utils.evaluation import feature_report as report
+from lcs_utils.evaluation.colors import color_generalization
+from lcs_utils.evaluation.features import feature_matrices, feature_predictions
+from lcs_utils.evaluation import sizes, strips
+from lcs_utils.evaluation.features import feature_causal, feature_ranks, net_features
+from lcs_utils.evaluation.features import feature_causal_report as causal_report
+from lcs_utils.evaluation.features import feature_figures as figures
+from lcs_utils.evaluation.features import feature_report as report
 from lcs_utils.stats import say_interval
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.stats import as_dicts

@@ -25,7 +25,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import by_eye, hand_counts, strips
+from lcs_utils.evaluation import strips
+from lcs_utils.evaluation.eye import by_eye, hand_counts
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
 

@@ -26,7 +26,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import memorization, sentences, strips
+from lcs_utils.evaluation import sentences, strips
+from lcs_utils.evaluation.studies import memorization
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.sheets import sheet_path
 

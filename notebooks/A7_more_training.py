@@ -24,9 +24,13 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import nets, notebooks, plotting
-from lcs_utils.evaluation import against_null, alt_texts, by_eye, by_eye_figures, flow_and_sde
-from lcs_utils.evaluation import more_training, net_locality, null_figures, strips
-from lcs_utils.evaluation.hand_count_rows import COUNTS, read_counts
+from lcs_utils.evaluation import against_null, alt_texts
+from lcs_utils.evaluation.eye import by_eye, by_eye_figures
+from lcs_utils.evaluation.studies import flow_and_sde
+from lcs_utils.evaluation import null_figures, strips
+from lcs_utils.evaluation.locality import net_locality
+from lcs_utils.evaluation.studies import more_training
+from lcs_utils.evaluation.eye.hand_count_rows import COUNTS, read_counts
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.sizes import SIZES

@@ -19,7 +19,9 @@ from torch import nn
 
 from lcs_utils import architectures, checkpoints, nets, paths, store
 from lcs_utils.architectures import ARCHITECTURES
-from lcs_utils.evaluation import changes, feature_nets, length_generalization, net_locality
+from lcs_utils.evaluation import changes, length_generalization
+from lcs_utils.evaluation.features import feature_nets
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXP1, EXP3, EXPERIMENTS, NORMALIZED
 from lcs_utils.models.fused import fuse_

@@ -6,9 +6,10 @@ import torch
 from lcs_utils import nets, paths
 from lcs_utils.counter import shipped
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import by_eye, by_eye_figures, controls, counting, length_generalization
-from lcs_utils.evaluation import hand_counts as hc
-from lcs_utils.evaluation.hand_count_rows import Shown
+from lcs_utils.evaluation import controls, counting, length_generalization
+from lcs_utils.evaluation.eye import by_eye, by_eye_figures
+from lcs_utils.evaluation.eye import hand_counts as hc
+from lcs_utils.evaluation.eye.hand_count_rows import Shown
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.sheets import read_sheet, rounded
 from lcs_utils.plotting import to_uint8

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from lcs_utils import checkpoints, nets
-from lcs_utils.evaluation import changes, net_locality
+from lcs_utils.evaluation import changes
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.experiments import RADIUS
 from lcs_utils.models.composition import (
     LinearComposition,

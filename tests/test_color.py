@@ -13,8 +13,9 @@ from lcs_utils.clevr.scenes import COLORS, Scene, SceneObject
 from lcs_utils.counter import loading
 from lcs_utils.counter.net import Counts
 from lcs_utils.counter.scenes import prune
-from lcs_utils.evaluation import color, color_generalization, color_obeyed, family_grids, rates, rules
-from lcs_utils.evaluation.color import ColorRow
+from lcs_utils.evaluation import family_grids, rates, rules
+from lcs_utils.evaluation.colors import color, color_generalization, color_obeyed
+from lcs_utils.evaluation.colors.color import ColorRow
 from lcs_utils.evaluation.rows import Sampler
 from lcs_utils.experiments import Experiment
 

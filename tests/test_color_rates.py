@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from lcs_utils.claims import from_notebooks
-from lcs_utils.evaluation import color, color_figures, color_rates, feature_predictions, rules, sizes
-from lcs_utils.evaluation.color import Ceiling, ColorRow, encode
+from lcs_utils.evaluation import rules, sizes
+from lcs_utils.evaluation.colors import color, color_figures, color_rates
+from lcs_utils.evaluation.colors.color import Ceiling, ColorRow, encode
+from lcs_utils.evaluation.features import feature_predictions
 from lcs_utils.stats import Interval, as_dicts
 
 KS = range(1, 9)

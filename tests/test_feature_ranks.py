@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lcs_utils.evaluation import feature_ranks
-from lcs_utils.evaluation.feature_ranks import ALL, TRAINED, Correlation
+from lcs_utils.evaluation.features import feature_ranks
+from lcs_utils.evaluation.features.feature_ranks import ALL, TRAINED, Correlation
 from lcs_utils.stats import rank_correlation
 
 K = {f"net{i}": float(i + (i == 3)) for i in range(8)}  # two nets are tied

@@ -12,7 +12,8 @@ from matplotlib.text import Text
 from lcs_utils import plotting
 from lcs_utils.claims import NO, OPEN, PARTLY, YES, from_notebooks
 from lcs_utils.clevr.scenes import COLORS
-from lcs_utils.evaluation import (
+from lcs_utils.evaluation import net_labels
+from lcs_utils.evaluation.features import (
     feature_causal_report,
     feature_figures,
     feature_labels,
@@ -21,8 +22,8 @@ from lcs_utils.evaluation import (
     feature_ranks,
     feature_report,
 )
-from lcs_utils.evaluation.feature_matrices import CosineRow
-from lcs_utils.evaluation.net_features import KS, REMOVALS, FeatureRow
+from lcs_utils.evaluation.features.feature_matrices import CosineRow
+from lcs_utils.evaluation.features.net_features import KS, REMOVALS, FeatureRow
 from lcs_utils.experiments import Experiment
 
 LAYERS = ("encoder.0.scale", "encoder.1.scale", "decoder.0.scale", "denoiser")
@@ -160,7 +161,7 @@ def test_panels_of_additivity_share_one_axis_that_says_what_it_is(rows):
 
 def test_additivity_tells_every_kind_of_net_apart_in_rows_of_places_and_of_colors():
     """In a row each kind has its own color, or dashes and a hollow marker; names are in the ends' order."""
-    named = [net for net in feature_labels.NAMES if net != "exp2/unit"]
+    named = [net for net in net_labels.NAMES if net != "exp2/unit"]
     planted = {f"{net}, 64 px": (0.9 - 0.1 * i, 0.5, 0.2) for i, net in enumerate(named)}
     planted["exp1_seed1, 64 px"] = (0.85, 0.5, 0.2)
     rows = feature_rows(planted)
@@ -176,7 +177,7 @@ def test_additivity_tells_every_kind_of_net_apart_in_rows_of_places_and_of_color
     ]
     for legend, colored in zip(legends, (False, True), strict=True):
         names = [text.get_text().replace("\n", " ") for text in legend.get_texts()]
-        kinds = [feature_labels.NAMES[net] for net in named if feature_labels.of_colors(net) is colored]
+        kinds = [net_labels.NAMES[net] for net in named if net_labels.of_colors(net) is colored]
         assert sorted(names) == sorted(
             [*kinds, "K in training"]
         )  # the second training of Exp. 1 is no other kind
@@ -185,7 +186,7 @@ def test_additivity_tells_every_kind_of_net_apart_in_rows_of_places_and_of_color
         assert len({(line.get_marker(), line.get_markerfacecolor()) for line in lines}) == len(lines)
     effect = {"Exp. 1": 0.5, "Exp. 2": 0.3}
     raised = [
-        row._replace(value=effect.get(feature_labels.kind_label(row.net), 0.1))
+        row._replace(value=effect.get(net_labels.kind_label(row.net), 0.1))
         if row.measure == "effect"
         else row
         for row in rows
@@ -283,12 +284,13 @@ def test_each_reading_has_its_own_cosines(rows):
 def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
     """Gray, after those of the paper, places and colors told apart by what they were trained on."""
     told = {"mine": Experiment("mine", (2, 4)), "yours": Experiment("yours", (1, 2), condition="color")}
-    known = feature_labels.trained
-    monkeypatch.setattr(feature_labels, "trained", lambda net: told[net] if net in told else known(net))
+    known = net_labels.trained
+    for module in (feature_labels, net_labels):
+        monkeypatch.setattr(module, "trained", lambda net: told[net] if net in told else known(net))
     rows = feature_rows({"yours": (0.1, 0.5, 0.1), "mine": (0.9, 0.8, 0.2), "exp1": (0.9, 0.8, 0.2)})
     assert list(feature_report.labels(rows, kind="location")) == ["exp1", "mine"]
     (curve,) = feature_report.curves(rows, kind="color")
-    assert curve == ("yours", "yours", feature_labels.GRAY, 2)
+    assert curve == ("yours", "yours", net_labels.GRAY, 2)
     k = {"exp1": 7, "mine": 6, "yours": 2}
     values = feature_report.measures_of(rows, k)
     ranks = feature_ranks.correlations(values, {"K": k})
@@ -299,22 +301,22 @@ def test_nets_of_your_own_stand_in_every_figure_by_their_name(monkeypatch):
 def test_a_training_with_another_seed_stands_by_the_first():
     rows = feature_rows(dict.fromkeys(("exp1_seed1", "exp2", "exp1", "mine_seed1"), (0.9, 0.8, 0.2)))
     assert list(feature_report.labels(rows).values()) == ["Exp. 1", "Exp. 1, seed 1", "Exp. 2", "mine_seed1"]
-    assert feature_labels.hue("exp1_seed1, 64 px") == feature_labels.hue("exp1") != feature_labels.GRAY
-    assert feature_labels.hue("mine_seed1") == feature_labels.GRAY
+    assert net_labels.hue("exp1_seed1, 64 px") == net_labels.hue("exp1") != net_labels.GRAY
+    assert net_labels.hue("mine_seed1") == net_labels.GRAY
 
 
 def test_a_net_has_the_color_that_it_has_elsewhere():
     """Green is Exp. 3's alone; where two nets share a color, their markers differ."""
     told = {"exp1": "blue", "exp2": "vermilion", "random_1-3": "purple", "drop_one_1-3": "sky"}
     told |= {"color_1-3": "blue", "exp1_seed1, 64 px": "blue"}
-    assert all(feature_labels.hue(net) == plotting.PALETTE[shade] for net, shade in told.items())
+    assert all(net_labels.hue(net) == plotting.PALETTE[shade] for net, shade in told.items())
     assert (
         plotting.color_of("exp2/unit")
         == plotting.EXPERIMENT_COLORS["exp2/unit"]
         == plotting.PALETTE["orange"]
     )
-    points = {(feature_labels.hue(net), feature_labels.marker(net)) for net in feature_labels.NAMES}
-    assert len(points) == len(feature_labels.NAMES)
+    points = {(net_labels.hue(net), net_labels.marker(net)) for net in net_labels.NAMES}
+    assert len(points) == len(net_labels.NAMES)
     assert plotting.EXPERIMENT_COLORS["exp3"] not in {color for color, _ in points}
 
 
@@ -379,7 +381,7 @@ def drawn_matrices(of_places, of_colors):
         for j in range(8)
         for i in range(j)
     ]
-    labels = {net: feature_labels.label(net + ", 64 px") for net in names}
+    labels = {net: net_labels.label(net + ", 64 px") for net in names}
     layers = feature_report.by_layer(rows, names[0])
     conditions = dict.fromkeys(of_places, range(8)) | dict.fromkeys(of_colors, COLORS)
     if of_places and "mine" in of_places[-1]:  # own nets come last, of whatever kind
@@ -397,7 +399,7 @@ def overlapping(texts):
 
 
 PLACES = ("exp1", "exp2", "exp1_1", "untrained")
-COLOR_NETS = tuple(net for net in feature_labels.NAMES if "color" in net)
+COLOR_NETS = tuple(net for net in net_labels.NAMES if "color" in net)
 
 
 @pytest.mark.parametrize(("of_places", "of_colors"), [(("exp1",), ()), (PLACES, COLOR_NETS)])

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from lcs_utils.diffusion import karras_sigmas
-from lcs_utils.evaluation import feature_causal, feature_nets, net_features
-from lcs_utils.evaluation.feature_nets import Subject
-from lcs_utils.evaluation.net_features import Setting
+from lcs_utils.evaluation.features import feature_causal, feature_nets, net_features
+from lcs_utils.evaluation.features.feature_nets import Subject
+from lcs_utils.evaluation.features.net_features import Setting
 from lcs_utils.features import causal, contexts, measures
 from lcs_utils.features.capture import Space
 from lcs_utils.models.precond import EDMDenoiser

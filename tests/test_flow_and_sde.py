@@ -3,7 +3,7 @@
 import pytest
 from test_more_training import KS, SAMPLES, planted
 
-from lcs_utils.evaluation import flow_and_sde
+from lcs_utils.evaluation.studies import flow_and_sde
 
 
 def fewer(rows, by):

@@ -500,6 +500,17 @@ def test_imports_make_no_circle():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) >= {"a", "b", "c"}
 
 
+def test_folders_of_a_package_make_no_circle():
+    """`evaluation/locality` may use `evaluation/features`, which then may not use it, in whatever file."""
+    files = {path: path.relative_to(PACKAGE).parent.parts for path in MODULES}
+    graph = {".".join(parts): set() for parts in files.values() if len(parts) == 2}
+    for path, parts in files.items():
+        used = {".".join(name.split(".")[:2]) for name in imports(path)} & set(graph)
+        graph.get(".".join(parts), set()).update(used)
+    assert graph["evaluation.locality"] == {"evaluation.locality", "evaluation.features"}
+    assert not circle(graph)
+
+
 def test_the_layer_rule_can_fail():
     assert (
         upward("diffusion", "models.unet")

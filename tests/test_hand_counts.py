@@ -8,8 +8,8 @@ import torch
 
 from lcs_utils import nets, paths
 from lcs_utils.evaluation import controls, family_grids
-from lcs_utils.evaluation import hand_counts as hc
-from lcs_utils.evaluation.agreement import Agreement, agreement, confusion, kappa
+from lcs_utils.evaluation.eye import hand_counts as hc
+from lcs_utils.evaluation.eye.agreement import Agreement, agreement, confusion, kappa
 from lcs_utils.evaluation.rows import Row, write_rows
 from lcs_utils.widgets.hand_count import HandCounter
 

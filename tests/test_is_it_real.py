@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 
 from lcs_utils import figure_record
 from lcs_utils.evaluation import families, is_it_real
-from lcs_utils.evaluation.hand_count_rows import HandCount, Shown
+from lcs_utils.evaluation.eye.hand_count_rows import HandCount, Shown
 from lcs_utils.evaluation.rows import STANDARD, Row, encode
 from lcs_utils.evaluation.wording import CELLS
 

@@ -14,21 +14,12 @@ from lcs_utils.clevr.conditions import test_condition
 from lcs_utils.counter import command as counter_command
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import (
-    changes,
-    color_generalization,
-    counting,
-    family_grids,
-    hand_counts,
-    net_features,
-    net_locality,
-    placement,
-    rates,
-    samples,
-    sheets,
-    strips,
-)
+from lcs_utils.evaluation import changes, counting, family_grids, placement, rates, samples, sheets, strips
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.colors import color_generalization
+from lcs_utils.evaluation.eye import hand_counts
+from lcs_utils.evaluation.features import net_features
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.rows import STANDARD, Row, encode, told_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import in_pixels, to_uint8

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 from lcs_utils import checkpoints, locality
-from lcs_utils.evaluation.locality_rates import chance_locality
+from lcs_utils.evaluation.locality.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.live import export, page, runtime, stored, words
 from lcs_utils.live import nets as live_nets

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from lcs_utils import diffusion, locality, locality_profile
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
-from lcs_utils.evaluation import net_locality
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.models.precond import EDMDenoiser
 from lcs_utils.theory import blobs as toy
 from lcs_utils.theory.distributions import GaussianMixture, Product, gaussian

@@ -9,8 +9,9 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils import paths
-from lcs_utils.evaluation import alt_texts, locality_above_null, locality_figures, locality_rates
-from lcs_utils.evaluation.net_locality import LocalityRow
+from lcs_utils.evaluation import alt_texts
+from lcs_utils.evaluation.locality import locality_above_null, locality_figures, locality_rates
+from lcs_utils.evaluation.locality.net_locality import LocalityRow
 from lcs_utils.stats import Interval
 
 OBEYED = {"exp1": 6, "random_1-3": 4, "drop_one_1-3": 2, "exp2": 0}

@@ -5,8 +5,8 @@ from torch.nn import functional as F
 
 from lcs_utils import checkpoints, nets, stats, store
 from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
-from lcs_utils.evaluation import locality_in_training as within
-from lcs_utils.evaluation import locality_rates, net_locality
+from lcs_utils.evaluation.locality import locality_in_training as within
+from lcs_utils.evaluation.locality import locality_rates, net_locality
 from lcs_utils.models.focus import FocusedDenoiser
 from lcs_utils.stats import Interval
 

@@ -18,8 +18,9 @@ from lcs_utils import (
     store,
 )
 from lcs_utils.diffusion import expand
-from lcs_utils.evaluation import locality_figures, locality_rates, middle, net_locality
+from lcs_utils.evaluation.locality import locality_figures, locality_rates, net_locality
 from lcs_utils.evaluation.rows import Row
+from lcs_utils.evaluation.studies import middle
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models import ddpm
 from lcs_utils.stats import Interval

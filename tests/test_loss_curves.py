@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from lcs_utils import alt_text, nets, plotting
-from lcs_utils.evaluation import loss_curves
+from lcs_utils.evaluation.studies import loss_curves
 
 
 def test_every_training_that_left_a_log_is_drawn_and_each_experiment_named_once():

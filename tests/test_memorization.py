@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.evaluation import memorization as m
 from lcs_utils.evaluation.sheets import ACROSS
+from lcs_utils.evaluation.studies import memorization as m
 
 
 def training(n=300, side=8, seed=0):

@@ -6,8 +6,9 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils import alt_text
-from lcs_utils.evaluation import against_null, more_objects, tables
+from lcs_utils.evaluation import against_null, tables
 from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.evaluation.studies import more_objects
 
 OBEYING = {"exp1_1": 2, "exp1_1-2": 4, "exp1": 9, "exp2_1-6": 0}  # conditions that a sample obeys at most
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from lcs_utils.evaluation import more_training
-from lcs_utils.evaluation.net_locality import IMAGES, SIGMAS, LocalityRow
+from lcs_utils.evaluation.locality.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.rows import Row, encode
+from lcs_utils.evaluation.studies import more_training
 
 KS, SAMPLES = range(1, 8), 16
 

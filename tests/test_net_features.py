@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from lcs_utils import store
-from lcs_utils.evaluation import feature_causal, feature_nets, net_features
-from lcs_utils.evaluation.feature_nets import Subject
-from lcs_utils.evaluation.net_features import FeatureRow, Setting
+from lcs_utils.evaluation.features import feature_causal, feature_nets, net_features
+from lcs_utils.evaluation.features.feature_nets import Subject
+from lcs_utils.evaluation.features.net_features import FeatureRow, Setting
 from lcs_utils.features import measures
 from lcs_utils.features.capture import Space
 from lcs_utils.features.measures import Measured, additivity, own_share

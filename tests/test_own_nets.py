@@ -14,14 +14,7 @@ from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.evaluation import (
     against_null,
-    color,
-    color_generalization,
-    color_obeyed,
-    color_rates,
     length_generalization,
-    locality_figures,
-    locality_rates,
-    net_locality,
     rates,
     rows,
     rules,
@@ -29,6 +22,8 @@ from lcs_utils.evaluation import (
     table_figures,
     tables,
 )
+from lcs_utils.evaluation.colors import color, color_generalization, color_obeyed, color_rates
+from lcs_utils.evaluation.locality import locality_figures, locality_rates, net_locality
 from lcs_utils.evaluation.rows import Row, Sampler, read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models.pipeline import ConditionalPipeline

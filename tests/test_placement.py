@@ -11,7 +11,8 @@ import pytest
 
 from lcs_utils import nets, paths, stats
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
-from lcs_utils.evaluation import against_null, color_obeyed, families, placement, rules
+from lcs_utils.evaluation import against_null, families, placement, rules
+from lcs_utils.evaluation.colors import color_obeyed
 from lcs_utils.evaluation.judged import Judged, judge, obeyed
 from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
 

@@ -8,23 +8,13 @@ import pytest
 from lcs_utils import alt_text
 from lcs_utils.claims import from_rows
 from lcs_utils.clevr.conditions import TEST_LOCATIONS, test_condition
-from lcs_utils.evaluation import (
-    alt_texts,
-    locality_rates,
-    net_locality,
-    rates,
-    sentences,
-    sentences_locality,
-    strips,
-    table_figures,
-    tables,
-    training_sets,
-)
+from lcs_utils.evaluation import alt_texts, rates, sentences, strips, table_figures, tables, training_sets
 from lcs_utils.evaluation.against_null import Beside
-from lcs_utils.evaluation.agreement import agreement
-from lcs_utils.evaluation.hand_count_rows import HandCount, Shown
-from lcs_utils.evaluation.memorization import REAL, Near
+from lcs_utils.evaluation.eye.agreement import agreement
+from lcs_utils.evaluation.eye.hand_count_rows import HandCount, Shown
+from lcs_utils.evaluation.locality import locality_rates, net_locality, sentences_locality
 from lcs_utils.evaluation.rows import Row, encode
+from lcs_utils.evaluation.studies.memorization import REAL, Near
 from lcs_utils.models.local_patch import patch_conditions
 from lcs_utils.stats import Interval
 

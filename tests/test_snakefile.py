@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from lcs_utils import notebooks, paths
-from lcs_utils.evaluation import color_generalization, length_generalization
+from lcs_utils.evaluation import length_generalization
 from lcs_utils.evaluation.changes import CHANGES, split
+from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.experiments import EXPERIMENTS, experiment
 from lcs_utils.presets import preset
 from lcs_utils.training import jobs

@@ -7,9 +7,9 @@ import torch
 
 from lcs_utils import alt_text, paths
 from lcs_utils.counter.net import ObjectCounter
-from lcs_utils.evaluation import training_free
-from lcs_utils.evaluation import training_free_report as report
 from lcs_utils.evaluation.rows import read_rows
+from lcs_utils.evaluation.studies import training_free
+from lcs_utils.evaluation.studies import training_free_report as report
 from lcs_utils.theory.local_denoiser import patch_denoiser
 
 

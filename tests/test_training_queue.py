@@ -12,17 +12,12 @@ import torch
 from test_training import TINY, tiny_data
 
 from lcs_utils import nets, paths, store
-from lcs_utils.evaluation import (
-    color_generalization,
-    counting,
-    feature_causal,
-    feature_matrices,
-    length_generalization,
-    net_features,
-    net_locality,
-)
-from lcs_utils.evaluation.color import ColorRow
-from lcs_utils.evaluation.feature_matrices import CosineRow
+from lcs_utils.evaluation import counting, length_generalization
+from lcs_utils.evaluation.colors import color_generalization
+from lcs_utils.evaluation.colors.color import ColorRow
+from lcs_utils.evaluation.features import feature_causal, feature_matrices, net_features
+from lcs_utils.evaluation.features.feature_matrices import CosineRow
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.rows import STANDARD, Row, rows_path
 from lcs_utils.experiments import COLOR, EXPERIMENTS, experiment
 from lcs_utils.presets import preset

@@ -381,7 +381,7 @@ def test_rows_and_curves_of_nets_whose_weights_are_not_shipped():
     with pytest.raises(nets.CheckpointError, match="color_1-5"):
         checkpoints.kept("color_1-5")
     command = checkpoints.origin(paths.COUNTS / "tiny" / "features.csv.bz2")
-    assert command.startswith("python -m lcs_utils.evaluation.net_features")
+    assert command.startswith("python -m lcs_utils.evaluation.features.net_features")
 
 
 def test_a_local_net_has_no_normalized_label():

@@ -9,7 +9,8 @@ import torch
 
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr import conditions, labels
-from lcs_utils.evaluation import color_generalization, length_generalization
+from lcs_utils.evaluation import length_generalization
+from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, LOW_NOISE, RADIUS_SWEEP, TABLE_1, TABLE_2
 from lcs_utils.presets import preset
 from lcs_utils.training import command, jobs

@@ -12,18 +12,10 @@ import torch
 
 from lcs_utils import claims, nets, paths
 from lcs_utils.claims import extra_objects, from_notebooks, from_rows, muon, nets_64, verdicts
-from lcs_utils.evaluation import (
-    against_null,
-    locality_figures,
-    middle,
-    net_locality,
-    rate_figures,
-    rules,
-    side_tables,
-    table_figures,
-    tables,
-)
+from lcs_utils.evaluation import against_null, rate_figures, rules, side_tables, table_figures, tables
+from lcs_utils.evaluation.locality import locality_figures, net_locality
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
+from lcs_utils.evaluation.studies import middle
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
 

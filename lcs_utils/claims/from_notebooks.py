@@ -27,27 +27,22 @@ from lcs_utils.claims import (
     text_to_image,
     theory,
 )
-from lcs_utils.evaluation import (
-    color_figures,
-    color_generalization,
-    color_rates,
-    feature_report,
-    middle,
-    net_features,
-    net_locality,
-    sizes,
-)
-from lcs_utils.evaluation.color_rates import ColorFound
-from lcs_utils.evaluation.feature_report import Cosines
-from lcs_utils.evaluation.locality_rates import (
+from lcs_utils.evaluation import sizes
+from lcs_utils.evaluation.colors import color_figures, color_generalization, color_rates
+from lcs_utils.evaluation.colors.color_rates import ColorFound
+from lcs_utils.evaluation.features import feature_report, net_features
+from lcs_utils.evaluation.features.feature_report import Cosines
+from lcs_utils.evaluation.locality import net_locality
+from lcs_utils.evaluation.locality.locality_rates import (
     against_noise,
     at_high_noise,
     chance_locality,
     left_alone,
     left_at,
 )
-from lcs_utils.evaluation.net_locality import LocalityRow
+from lcs_utils.evaluation.locality.net_locality import LocalityRow
 from lcs_utils.evaluation.rows import STANDARD
+from lcs_utils.evaluation.studies import middle
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.nets import seeds_of, trained
 from lcs_utils.presets import PRESETS

@@ -6,8 +6,8 @@ from functools import cache
 from lcs_utils.claims import Claim
 from lcs_utils.claims.nets_64 import FIGURE_1, entry
 from lcs_utils.evaluation import sizes, tables_beyond_chance
-from lcs_utils.evaluation.flow_and_sde import WAYS
 from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.evaluation.studies.flow_and_sde import WAYS
 from lcs_utils.evaluation.tables import NEAR
 from lcs_utils.evaluation.tables_beyond_chance import NETS, Cell
 

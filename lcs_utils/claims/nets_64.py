@@ -22,9 +22,10 @@ from lcs_utils.claims import (
     judged,
     lies_above,
 )
-from lcs_utils.evaluation import against_null, by_eye, hand_counts, sizes, tables_beyond_chance
+from lcs_utils.evaluation import against_null, sizes, tables_beyond_chance
 from lcs_utils.evaluation.against_null import Found
-from lcs_utils.evaluation.by_eye import Compared
+from lcs_utils.evaluation.eye import by_eye, hand_counts
+from lcs_utils.evaluation.eye.by_eye import Compared
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.tables import BEYOND, NEAR, SEEN, say
 from lcs_utils.evaluation.tables_beyond_chance import Cell

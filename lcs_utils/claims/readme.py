@@ -18,19 +18,15 @@ from lcs_utils.claims import KINDS, PARTLY, YES, Verdict, extra_objects
 from lcs_utils.claims.from_notebooks import cosines, decided, of_nets_and_exact
 from lcs_utils.claims.from_rows import verdicts
 from lcs_utils.claims.nets_64 import DOSES, RIGHT, Falling, composes, extras, falling, falls, told
-from lcs_utils.evaluation import (
-    against_null,
-    by_eye,
-    color_generalization,
-    color_rates,
-    flow_and_sde,
-    hand_counts,
-    net_locality,
-)
-from lcs_utils.evaluation.locality_above_null import above_null, ranked
-from lcs_utils.evaluation.more_objects import by_rule_of_three
-from lcs_utils.evaluation.more_training import along_training, without_extras
+from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.colors import color_generalization, color_rates
+from lcs_utils.evaluation.eye import by_eye, hand_counts
+from lcs_utils.evaluation.locality import net_locality
+from lcs_utils.evaluation.locality.locality_above_null import above_null, ranked
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
+from lcs_utils.evaluation.studies import flow_and_sde
+from lcs_utils.evaluation.studies.more_objects import by_rule_of_three
+from lcs_utils.evaluation.studies.more_training import along_training, without_extras
 from lcs_utils.evaluation.tables import BEYOND, COLOR_PAPER, PAPER, near, say
 from lcs_utils.evaluation.tables_beyond_chance import MOST
 from lcs_utils.presets import PRESETS

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from lcs_utils.evaluation.against_null import Beside
-from lcs_utils.evaluation.feature_ranks import Correlation
-from lcs_utils.evaluation.locality_above_null import AboveNull
-from lcs_utils.evaluation.locality_rates import AgainstK
+from lcs_utils.evaluation.features.feature_ranks import Correlation
+from lcs_utils.evaluation.locality.locality_above_null import AboveNull
+from lcs_utils.evaluation.locality.locality_rates import AgainstK
 from lcs_utils.evaluation.sentences import listed
 from lcs_utils.evaluation.tables import BEYOND, Cell
 from lcs_utils.evaluation.training_sets import Measured

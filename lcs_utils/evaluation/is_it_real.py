@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from lcs_utils import alt_text
 from lcs_utils.evaluation import against_null, null_figures
 from lcs_utils.evaluation.against_null import WORDS, At, Beside, Found
-from lcs_utils.evaluation.agreement import agreement
-from lcs_utils.evaluation.hand_count_rows import HandCount
+from lcs_utils.evaluation.eye.agreement import agreement
+from lcs_utils.evaluation.eye.hand_count_rows import HandCount
 from lcs_utils.evaluation.rows import Row
 from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.wording import CELLS

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from lcs_utils import nets
 from lcs_utils.evaluation import rules, side_tables, wording
-from lcs_utils.evaluation.agreement import Agreement
-from lcs_utils.evaluation.hand_count_rows import HandCount
-from lcs_utils.evaluation.memorization import PLANTED, RATIO, REAL, Near, likeness, memorized
+from lcs_utils.evaluation.eye.agreement import Agreement
+from lcs_utils.evaluation.eye.hand_count_rows import HandCount
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, largest_k
 from lcs_utils.evaluation.strips import Strip
+from lcs_utils.evaluation.studies.memorization import PLANTED, RATIO, REAL, Near, likeness, memorized
 from lcs_utils.evaluation.tables import say
 from lcs_utils.evaluation.training_sets import Measured, blind_successes, counted_blind, one_missing
 from lcs_utils.evaluation.wording import EXTRAS, MEASURES

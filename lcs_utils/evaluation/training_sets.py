@@ -11,8 +11,8 @@ import numpy as np
 from lcs_utils.clevr.grid import TEST_LOCATIONS, apart
 from lcs_utils.clevr.grid import cells as cells_of
 from lcs_utils.evaluation import rules
-from lcs_utils.evaluation.agreement import agreement
-from lcs_utils.evaluation.hand_count_rows import HandCount
+from lcs_utils.evaluation.eye.agreement import agreement
+from lcs_utils.evaluation.eye.hand_count_rows import HandCount
 from lcs_utils.evaluation.rates import mean_over
 from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net, preset_of, seeds_of
 from lcs_utils.evaluation.rules import LargestK, largest_k

@@ -2,9 +2,9 @@
 probe.
 
 Every measure has two controls: labels permuted over samples, and random vectors of the same dimension. The
-third, an untrained net, is the same measure on another net (`evaluation.net_features`). Intervals are
-bootstraps over the draws of the second half with the directions of the first half held fixed, so they are too
-narrow: they leave out the choice of the first half.
+third, an untrained net, is the same measure on another net (`evaluation.features.net_features`).
+Intervals are bootstraps over the draws of the second half with the directions of the first half held fixed,
+so they are too narrow: they leave out the choice of the first half.
 """
 
 from collections.abc import Sequence

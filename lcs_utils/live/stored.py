@@ -17,7 +17,7 @@ from lcs_utils.clevr.conditions import GRID_SIZE, test_condition
 from lcs_utils.clevr.grid import TEST_LOCATIONS
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import final, karras_sigmas, sample
-from lcs_utils.evaluation.net_locality import SIGMAS, K, cell_targets, test_scenes
+from lcs_utils.evaluation.locality.net_locality import SIGMAS, K, cell_targets, test_scenes
 from lcs_utils.live.nets import NETS, SOLVER, STEPS, Net, counter_version, resolution
 from lcs_utils.live.noise import normal
 from lcs_utils.models.focus import focus

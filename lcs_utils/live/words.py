@@ -3,8 +3,9 @@
 from functools import cache
 
 from lcs_utils import nets
-from lcs_utils.evaluation import against_null, net_locality
-from lcs_utils.evaluation.locality_rates import chance_locality
+from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation.locality import net_locality
+from lcs_utils.evaluation.locality.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.evaluation.sentences import listed
 from lcs_utils.live.nets import NETS, Net, counter_version

@@ -13,7 +13,9 @@ import torch
 from lcs_utils import nets, paths
 from lcs_utils.checks import check_count
 from lcs_utils.clevr.card import parse_counts, parse_part
-from lcs_utils.evaluation import changes, color_generalization, length_generalization, net_locality
+from lcs_utils.evaluation import changes, length_generalization
+from lcs_utils.evaluation.colors import color_generalization
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.experiments import EXPERIMENTS, Experiment, experiment, scene_counts
 from lcs_utils.own import data_of
 from lcs_utils.presets import Preset, preset

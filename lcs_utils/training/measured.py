@@ -6,17 +6,10 @@ import torch
 
 from lcs_utils import checkpoints, nets, paths
 from lcs_utils.architectures import EDM2
-from lcs_utils.evaluation import (
-    changes,
-    color,
-    color_generalization,
-    counting,
-    feature_causal,
-    feature_matrices,
-    length_generalization,
-    net_features,
-    net_locality,
-)
+from lcs_utils.evaluation import changes, counting, length_generalization
+from lcs_utils.evaluation.colors import color, color_generalization
+from lcs_utils.evaluation.features import feature_causal, feature_matrices, net_features
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.rows import STANDARD, Row
 from lcs_utils.experiments import Experiment
 from lcs_utils.presets import Preset

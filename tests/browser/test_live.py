@@ -12,7 +12,7 @@ from lcs_utils import notebooks
 COUNTING = (  # pictures of four grays instead of samples; the file is the kernel's own
     """import numpy as np
 from pathlib import Path
-from lcs_utils.evaluation import hand_counts as hc
+from lcs_utils.evaluation.eye import hand_counts as hc
 from lcs_utils.widgets.hand_count import HandCounter
 shown = [hc.Shown("exp1", "0" * 12, k, 0, 0, "heun", 2) for k in range(4)]
 pictures = [np.full((32, 32, 3), 60 + 40 * k, np.uint8) for k in range(4)]

@@ -1,0 +1,1 @@
+"""Single studies beside the tables: more training, more objects, samplers, copies, training-free sums."""
