@@ -52,7 +52,7 @@ def fig02(found: Maps, view: View, noises: Sequence[int]) -> tuple[list, list[st
 
 
 def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[Figure, dict]:
-    """Pixel maps with the 90 % square over noise, nets side by side, and a row for each condition; at the
+    """Pixel maps with the 90% square over noise, nets side by side, and a row for each condition; at the
     right the scene with target and conditions, and the scale. Returns the figure and its numbers (Fig. 10).
     """
     rows, columns, numbers = [[] for _ in range(1 + len(view.cells))], [], {}
@@ -126,7 +126,7 @@ def _boxed(
 def fig12(
     first: Mapping[str, Profile | Look], sides: Mapping[str, Float[np.ndarray, "images sigmas"]]
 ) -> tuple[list, list[str], list[list[str]]]:
-    """Two rows per net, its first image over noise: denoised, and the middle's influence with the 90 %
+    """Two rows per net, its first image over noise: denoised, and the middle's influence with the 90%
     square; row labels; captions: the square's side here, and its mean over all images (Fig. 12).
     """
     rows, labels, captions = [], [], []
@@ -155,5 +155,5 @@ def middle_profiles(
 
 
 def middle_sides(profiles: Sequence[Profile]) -> Float[Tensor, "images sigmas"]:
-    """The sides of the 90 % squares around the middle pixel, in pixels (Fig. 12)."""
+    """The sides of the 90% squares around the middle pixel, in pixels (Fig. 12)."""
     return torch.stack([profile.windows[:, 0] for profile in profiles]).double()

@@ -25,7 +25,7 @@ class Profile(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What Fig. 12 shows of a profile: the denoised image, where its middle looks, the 90 % square."""
+    """What Fig. 12 shows of a profile: the denoised image, where its middle looks, the 90% square."""
 
     x0_hat: Float[Tensor, "sigmas 3 height width"]
     pixels: Float[Tensor, "sigmas 1 height width"]
@@ -42,7 +42,7 @@ def profile(
     targets: Targets,
     chunk: int = CHUNK,
 ) -> Profile:
-    """Eqs. (9), (10) and the 90 % square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may
+    """Eqs. (9), (10) and the 90% square at x_t = x0 + sigma * eps for every sigma (Fig. 10); `without` may
     be empty.
     """
     check_call("denoise", denoise)

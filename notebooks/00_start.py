@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Start here
 #
-# A diffusion model learned to draw scenes with a few objects. Why can one net then draw more objects
-# than it ever saw together, while another, with the same architecture and the same training images,
+# A diffusion model learned to draw scenes with a few objects. Why can one net then draw more objects than it
+# ever saw together, while another, of the same architecture and trained on the same images with fewer labels,
 # cannot? The paper (*Local Mechanisms of Compositional Generalization in Conditional Diffusion*,
 # Bradley, ICML 2026, arXiv 2509.16447) answers that the first net's score is **local**: each pixel
 # depends on the conditions and pixels around it. These notebooks recompute that, from the theorems to
@@ -40,7 +40,7 @@
 # | [A2](A2_training_sets.ipynb) | Do more objects or labels in training help? | Fig. 8, label completeness, longer training, Tables 1, 2 at 32 px |
 # | [A3](A3_counter.ipynb) | Is the counter right? | tests on renders and against blind counts; count some yourself |
 # | [A4](A4_copies.ipynb) | Are samples copies? | the twelve samples most like a single training image |
-# | [A5](A5_our_trainings.ipynb) | Would another training say so too? | other seeds, other samplers, labels of one size, results along training |
+# | [A5](A5_our_trainings.ipynb) | Would another training say so too? | other seeds, other samplers, normalized labels, results along training |
 # | [A6](A6_radius.ipynb) | How far should a local net see? | the radius, from one cell to the whole image |
 # | [A7](A7_more_training.ipynb) | What does more training buy? | results along training, a net for low noise, blind judgments of looks, a second counter |
 #

@@ -19,16 +19,16 @@
 #
 # | asked for | the number? | the colors? | K beyond training? |
 # |---|---|---|---|
-# | different colors | yes, up to about six | no: few more are obeyed of six than of three | no |
+# | different colors | yes, up to about six | no: asked for six, at most one more is obeyed than asked for three | no |
 # | one color | 1-3: up to about four on average; 1-5: yes, with extras | mostly | only the 64 px net of 1-3 |
-# | different colors, the controls | no: ever fewer; from four on hardly one, from five on noise | no | no |
+# | different colors, the controls | no: fewer and fewer; from four on hardly any, from five on noise | no | no |
 #
 # - **Different colors** are often mixed up even at the three that a net saw. Why is open.
 # - **One color**: asked for eight, nets of one to three draw about three. The net of one to five draws extras
 #   at the four and five that it saw. From six to eight it has most of what is asked, and over a quarter of
-#   its pictures are right, but few look plausible to the counter.
+#   its pictures are right, but few look right to the counter.
 # - **The controls' noise** holds no objects. From six on the counter finds several in it (one color told),
-#   but no such picture looks plausible to it (`looks`).
+#   but no such picture looks right to it (`looks`).
 #
 # So the number of different colors carries over to nets that were told all colors and saw several objects.
 # All K, beside the null's and the paper's, are in the table below the last figure.
@@ -76,9 +76,10 @@ sheets = strips.behind(*(sheet_path(sizes.bare(net), nets[net][0].preset) for ne
 path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheets])
 
 # %% [markdown]
-# Beside the samples the paper shows eq. (3) in the encoder: cosines of the colors' mean differences,
-# white where they are orthogonal. Ours are not, and an untrained net's are nearer to it (not reproduced).
-# The two bottom rows are controls, explained in notebook 08b with all layers and what else they say.
+# Beside the samples the paper shows eq. (3) in the encoder: cosines of the colors' mean differences, white
+# where they are orthogonal. Ours are not orthogonal, and an untrained net's are closer to it (not
+# reproduced). The two bottom rows are controls, explained in notebook 08b with all layers and what else they
+# say.
 
 # %%
 cosines = sizes.of_both(feature_matrices.read)
@@ -148,8 +149,8 @@ assert found["color_1-3, 64 px"].k.high < 4 <= same["color_1-3, 64 px"].k.low  #
 one, control = found["color_1, 64 px"], found["color_single_1-3, 64 px"]
 assert one.k == control.k == (1, 1, 1, False) and max(one.at[5].drawn.high, control.at[5].drawn.high) < 1
 print("Colors above their null at K = 3; asked for five, about five are drawn; K is below the paper's.")
-said = f"{control.at[5].looks.value:.0%} of these look plausible to the counter"
-print(f"Of one object, or told one color, asked for five: noise without objects; {said}.")
+said = f"{control.at[5].looks.value:.0%} of these look right to the counter"
+print(f"Nets of one object, or told one color, asked for five, draw noise without objects; {said}.")
 # %%
 few = [of for net, of in same.items() if net.startswith("color_1-3")]
 told = [of for net, of in same.items() if net.startswith("color_1-")]
@@ -165,4 +166,4 @@ print("Asked for 5, 6, 7, 8 of one color, nets of one to three draw:", *parts, s
 more = [same["color_1-5, 64 px"].at[k] for k in (6, 7, 8)]
 assert all(of.success.own.value > 0.25 for of in more) and max(of.looks.value for of in more) < 0.25
 parts = (f"{of.right.own.value:.2f}, {of.success.own.value:.2f}, {of.looks.value:.2f}" for of in more)
-print("Of one to five, asked for 6, 7, 8 of one color: has, right, looks plausible:", *parts, sep="\n  ")
+print("Of one to five, asked for 6, 7, 8 of one color: has, right, looks right:", *parts, sep="\n  ")

@@ -165,7 +165,7 @@ Markdown(report.by_noise(rows, nets + large))
 # nets the sign was taken from what telling the color did, so that effect cannot be negative. For the
 # control told one color, whose interval reaches zero, the true effect could equally be negative. Colors are
 # counted in whole objects: an interval without width means that all 16 images change alike, and leaves open
-# what happens in up to one of six (95 %). The random vectors of all nets and layers come from one seed.
+# what happens in up to one of six (95%). The random vectors of all nets and layers come from one seed.
 
 # %%
 layers = feature_causal.LAYERS

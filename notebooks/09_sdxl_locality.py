@@ -107,7 +107,7 @@ Markdown(figures.null_words(study.scenes, found))
 # At the same states as above, what do four places depend on? They are the middles of the picture's quarters,
 # whatever is drawn there. Each map shows the influence of all latents on its place, at one noise level. A
 # latent is what the VAE makes of some pixels, and the maps are of the net, without the VAE. The white square
-# around a place holds 90 % of the squared influence; it may reach over the border. How large is it beside one
+# around a place holds 90% of the squared influence; it may reach over the border. How large is it beside one
 # that looks at all latents alike, and beside an untrained net at the same states? That shows what is due to
 # the architecture. Of the untrained net we take what it computes, the noise: its denoiser
 # $x_t-\sigma\epsilon$ would look at its own place because of the $x_t$, which an untrained $\epsilon$ does

@@ -14,7 +14,7 @@
 #
 # The null of a net is the net itself: its own pictures that were asked for something else, judged at
 # these cells. A net that does not listen scores the same on both, wherever it crowds its objects. Objects
-# are assigned to asked cells one to one, within one cell or in the very cell. The paper's 12 locations
+# are assigned to asked cells one to one, within one cell or in the exact cell. The paper's 12 locations
 # lie close together in the middle. So in a second family (`spread`) every sample is asked for K random
 # cells of its own, at least three apart, where training scenes have objects. Intervals cover noise and
 # conditions.
@@ -48,18 +48,18 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 # share of samples that look right to the counter, which rejects strong faults (speckle, confetti, rings,
 # fading) but not objects grown together (A3); the eye passes none of Exp. 1's (A7). Third row: cells filled
 # minus the null's. Thin: how much room there is above the null, since at large K a net that was asked for
-# something else also fills many cells. Last row: objects in those samples at the paper's cells that a
-# vision-language model counted blind (fewer than above), by its count and by the counter's.
+# something else also fills many cells. Last row: mean number of objects in the samples (fewer, at the
+# paper's cells) that a vision-language model also counted blind: its count and the counter's.
 
 # %%
 files = strips.behind(rows_path("small"), hand_counts.COUNTS)
 path = plotting.save_figure(plot(real, colors), "is_it_real_64", preset, real.numbers(), seed, files)
 # %% [markdown]
 # ## The numbers
-# The null is in parentheses. Behind it, at the paper's cells, is the share that the net fills of those
-# it was not asked for. *Objects that obey* stand where they do because they were asked for there. They
-# are estimated as objects near asked cells, minus those near cells that other samples were asked for,
-# divided by the share of cells that conditions do not have in common. A dash: objects stand near asked
+# The null is in parentheses. After the semicolon, at the paper's cells, is the share of the cells it was *not*
+# asked for that it fills. *Conditions obeyed* are objects that stand where they do because they were asked
+# for there, estimated as objects near asked cells, minus those near cells that other samples were asked for,
+# divided by the share of asked cells that two conditions do not share. A dash: objects stand near asked
 # cells so often anyway that nothing can be said. K is looked at up to nine (≥ 9: all of these succeed);
 # the tables in 05 go on to twelve.
 

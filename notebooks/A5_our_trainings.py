@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown]
-# # A5 · Our trainings: labels of one size, other seeds, other samplers, along the way
+# # A5 · Our trainings: normalized labels, other seeds, other samplers, along the way
 #
 # **Question**: does the difference between Exp. 1 and Exp. 2 depend on how we trained and sampled them?
 #
@@ -45,9 +45,9 @@ counts = strips.behind(told_path(preset))
 # %%
 pairs = {
     "exp1": "Exp. 1",
-    "exp1_normalized": "Exp. 1, labels of one size",
+    "exp1_normalized": "Exp. 1, normalized labels",
     "exp2": "Exp. 2",
-    "exp2/unit": "Exp. 2, labels of one size",
+    "exp2/unit": "Exp. 2, labels / √k",
 }
 shades = colors | {"exp1_normalized": plotting.PALETTE["black"]}
 normalized = tables.net_rates(stored, pairs)
@@ -122,7 +122,7 @@ Markdown(
 
 # %% [markdown]
 # ## Checked
-# From every seed Exp. 1 fills more cells than Exp. 2 does from any. With labels of one size it still does. At
+# From every seed Exp. 1 fills more cells than Exp. 2 does from any. With normalized labels it still does. At
 # the end of training it is more local and it composes more.
 
 # %%

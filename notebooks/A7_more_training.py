@@ -95,27 +95,27 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # local. So one more net, told nothing, was trained on crops of renders, only at noise up to .5. It works at
 # full resolution, where the others fold 2x2 pixels into one (`python -m lcs_utils.training low_noise --preset
 # small --images 208000 --again`). Below a noise of .3 it denoises in place of Exp. 1's net (`exp1/low_noise`,
-# "low noise apart" in figures). Any net could share it; no other was tried. Noise, places and counter stay
+# "low-noise net" in figures). Any net could share it; no other was tried. Noise, places and counter stay
 # the same. What does it mend, and what does it leave (a cube of two colors at K = 3)?
 #
-# Those objects are decided at higher noise, where a small net is a little wrong at each step, and the
-# probability-flow ODE keeps every step's error. The reverse SDE (Karras et al. 2022, eq. 6) puts fresh noise
-# in place of old at each step, and so forgets them: `exp1/stochastic`, the same two nets in 80 steps. How
+# Such faulty objects are decided at higher noise, where a small net is a little wrong at each step, and the
+# probability-flow ODE keeps every step's error. The reverse SDE (Karras et al. 2022, eq. 6) replaces old noise
+# with fresh at each step, and so forgets these errors: `exp1/stochastic`, the same two nets in 80 steps. How
 # much noise was chosen by looks at K = 1 to 3, at last with other seeds than those below (first trials shared
 # them). Does either change what composes?
 #
-# Then the optimizer. EDM2's Adam takes 6,250 steps of 64 images here; preset `medium` steps of 16 by Muon
-# (Jordan et al. 2024), with settings chosen by denoising errors before a picture of such a net was seen
-# (LOG). Its Exps. 1 and 2 had as many steps, were measured (`exp1@100000`), trained on at the full learning
-# rate to 240,000 images (`exp1@240000`) and once more to 400,000, as many as Adam's. Does it draw shapes
-# where Adam does not? Which composes farther (above)? The pictures are at the paper's cells, as in the
-# figure above; the tables are at random cells.
+# Then the optimizer. Here Adam (EDM2's) takes 6,250 steps of 64 images each; preset `medium` takes steps of
+# 16 images by Muon (Jordan et al. 2024), with settings chosen by denoising errors before a picture of such a
+# net was seen (LOG). Its Exps. 1 and 2 took as many steps and were measured (`exp1@100000`); training then
+# went on at the full learning rate to 240,000 images (`exp1@240000`) and once more to 400,000, as many as
+# Adam's. Does Muon draw shapes where Adam does not? Which composes farther (above)? The pictures are at the
+# paper's cells, as in the figure above; the tables are at random cells.
 
 # %%
 large = read_rows(rows_path("small"))
-ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low\nnoise apart", "exp1/stochastic": "Exp. 1,\nSDE"}
-by_muon = {"exp1": "Exp. 1\nby Muon", "exp1/stochastic": "Exp. 1, Muon\nand SDE"}
-by_muon |= {"exp2/stochastic": "Exp. 2, Muon\nand SDE", "exp3_r2/stochastic": "Exp. 3, Muon\nand SDE"}
+ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low-\nnoise net", "exp1/stochastic": "Exp. 1,\nSDE"}
+by_muon = {"exp1": "Exp. 1\nby Muon", "exp1/stochastic": "Exp. 1 by\nMuon, SDE"}
+by_muon |= {"exp2/stochastic": "Exp. 2 by\nMuon, SDE", "exp3_r2/stochastic": "Exp. 3 by\nMuon, SDE"}
 trained = {"small": (large, ends), "medium": (muon, by_muon)}
 
 # %%
@@ -130,11 +130,11 @@ path = plotting.save_figure(figure, "low_noise_samples", preset, said, seed, str
 # %%
 words = {" ".join(of[net].split()): (rows, net) for rows, of in trained.values() for net in of}
 words |= {
-    f"{words_} by Muon and the SDE, 240,000 images": (muon, f"{net}@240000/stochastic")
+    f"{words_} by Muon, SDE, 240,000 images": (muon, f"{net}@240000/stochastic")
     for net, words_ in {"exp1": "Exp. 1", "exp2": "Exp. 2"}.items()
 }
 words |= {
-    f"Exp. 1 by Muon and the SDE, 100,000 images, seed {i}": (muon, f"{net}@100000/stochastic")
+    f"Exp. 1 by Muon, SDE, 100,000 images, seed {i}": (muon, f"{net}@100000/stochastic")
     for i, net in enumerate(("exp1", "exp1_seed1"))
 }
 # %%
@@ -146,11 +146,12 @@ Markdown(more_training.ends(words) + null_figures.markdown(along))
 # %% [markdown]
 # ## Flow and SDE: do all noise levels agree?
 # If a net's denoisers at all noise levels were those of one distribution, flow and SDE would draw the same.
-# The flow keeps what high noise decided, the SDE lets lower noise decide again. One might expect it to take
-# objects from a net that sees the whole image, which may count, and none from a local one. So it looks by the
-# number drawn; the cells that were asked for say otherwise. Both nets lose some of these, and, asked for up
-# to three, most of what nobody asked for (of more, less). Exp. 3 is drawn by the SDE with the net for low
-# noise, too; Exp. 1 by the flow with it is above. Last: Exp. 3 by Exp. 1's rule, no extra up to three.
+# The flow keeps what high noise decided, the SDE lets lower noise decide again. One might expect the
+# SDE to take objects from a net that sees the whole image, which may count, and none from a local one. The
+# number drawn suggests so (Exp. 3 still draws as many as it is asked for), but the cells asked for do not:
+# both nets fill fewer of them. Both lose most of their extras when asked for up to three, and a smaller part
+# when asked for more. Exp. 3 is drawn by the SDE with the net for low noise, too; Exp. 1 by the flow with it
+# is above. Last: Exp. 3 by Exp. 1's rule, no extra up to three.
 #
 # The SDE also takes more steps than the flow. What is it, steps or noise? The second table, by Muon, has the
 # flow in as many steps with the SDE's two nets (`exp1/flow`). It leaves as much that nobody asked for as the
@@ -170,10 +171,10 @@ Markdown("\n".join(tables))
 
 # %% [markdown]
 # ## Fig. 1 again, by Muon and the SDE
-# Muon's Exps. 1 and 2 saw 400,000 images, as many as Adam's, and Exp. 3 as many patches, a quarter of
-# Adam's; one training each, but of Exp. 3 two in the table. Of their pictures by the SDE the eye accepts
-# more (below). Exp. 2 is the control that the SDE lacked: does the SDE make a net compose that by the flow
-# does not? A dot marks a cell asked for that holds an object, a cross one that does not. All is at random
+# Muon's Exps. 1 and 2 saw 400,000 images, as many as Adam's; Exp. 3 saw 400,000 patches, a quarter of what
+# Adam's saw. One training each; the table has two of Exp. 3. Drawn by the SDE, more of their pictures pass
+# the eye than of Adam's (below). Exp. 2 is the control: does the SDE make a net compose that does not compose
+# by the flow? A dot marks a cell asked for that holds an object, a cross one that does not. All is at random
 # cells, the first sample of each K; at the right the cells filled, with the null dotted.
 
 # %%
@@ -203,7 +204,7 @@ Markdown(null_figures.markdown(against_null.along_k(muon, both, "spread") | alon
 # %% [markdown]
 # No: Exp. 2 obeys one label or so, both ways. **At the paper's cells**, which lie close together, Exp. 1 by
 # Muon draws fewer than it is asked for, and neighbors of Exp. 3 grow together (pictures above); Adam's
-# Exp. 1 goes farther there (05). Exp. 3 by the flow was not counted:
+# Exp. 1 goes farther there (05). The table has all three nets, by both ways:
 
 # %%
 both |= {f"Exp. 1, flow, 100,000, seed {i}": [f"exp1{s}@100000"] for i, s in enumerate(("", "_seed1"))}
@@ -228,11 +229,11 @@ path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, be
 Markdown(by_eye_figures.markdown(looked, by_eye.twice(read_counts(), looked), second))
 
 # %% [markdown]
-# Lookers differ: one group was stricter than others, also to renders. So nets are compared by the same
-# lookers on the same sheets, a table for each group, all at random cells.
+# Judges (separate runs of the eye) differ: one group was stricter than the others, even on renders. So nets
+# are compared by the same judges on the same sheets, one table for each group, all at random cells.
 
 # %%
-Markdown(by_eye_figures.by_lookers(read_counts()))
+Markdown(by_eye_figures.by_judges(read_counts()))
 
 # %% [markdown]
 # K by the paper's rule on exactly these pictures, few for each K, at the paper's cells and at random ones.
@@ -277,4 +278,6 @@ for net in flow_and_sde.NETS:
     assert noise < min(few, many) / 2 and many > 0.9 * few  # not the steps
 k6 = {words: of.at[6].filled for words, of in by_sde.items()}
 assert min(k6[words].above.low for words in ("Exp. 1", "Exp. 3")) > k6["Exp. 2"].above.high
-print("Longer, at 64 px: more that the counter takes for CLEVR; places far above their null.")
+print(
+    "With longer training at 64 px more pictures look right to the counter; places are far above their null."
+)

@@ -62,20 +62,20 @@ def test_colors_do_not_tell_a_net_from_a_control(monkeypatch):
 def test_those_who_judged_the_last_net_are_compared_with_themselves():
     """What others said of the same pictures does not count."""
     nets = by_eye.JUDGED[by_eye.MUON_1]
-    found = by_eye.by_same_lookers(hc.read_counts(), by_eye.MUON_1).seen
+    found = by_eye.by_same_judges(hc.read_counts(), by_eye.MUON_1).seen
     names = {*nets, "render, 64 px", "spoiled, 64 px", "exp1/stochastic, 64 px"}
     assert {by_eye.LABELS[name] for name in names} < set(found) and by_eye.LABELS["exp2, 64 px"] not in found
-    others = [hand for hand in hc.read_counts() if hand.counted_by == by_eye.LOOKER]
-    elsewhere = by_eye.by_same_lookers(others, by_eye.MUON_1).seen
+    others = [hand for hand in hc.read_counts() if hand.counted_by == by_eye.EYE]
+    elsewhere = by_eye.by_same_judges(others, by_eye.MUON_1).seen
     assert set(elsewhere) == {by_eye.LABELS[name] for name in nets}
-    again = by_eye.LABELS[by_eye.JUDGED[by_eye.MUON_1][1]]  # judged by the next lookers, too, each told apart
-    every = [by_eye.by_same_lookers(hc.read_counts(), of).seen for of in by_eye.JUDGED]
+    again = by_eye.LABELS[by_eye.JUDGED[by_eye.MUON_1][1]]  # judged by the next judges, too, each told apart
+    every = [by_eye.by_same_judges(hc.read_counts(), of).seen for of in by_eye.JUDGED]
     own, *later = (seen[again] for seen in every if again in seen)  # the last judged another training's end
     assert len(later) == 2 and len(every) == 4 and all(own.keys() > of.keys() == {"K = 1–3"} for of in later)
     each = [of["K = 1–3"] for of in (own, *later)]
     assert {of.samples for of in each} == {48} and len({of.eye.value for of in each}) == 3
-    with pytest.raises(ValueError, match="unknown lookers .others.; allowed"):
-        by_eye.by_same_lookers(others, "others")
+    with pytest.raises(ValueError, match="unknown judges .others.; allowed"):
+        by_eye.by_same_judges(others, "others")
     (renders, spoiled) = (found[by_eye.LABELS[f"{name}, 64 px"]]["K = 1–3"] for name in ("render", "spoiled"))
     assert renders.eye.low > spoiled.eye.high and renders.samples == spoiled.samples == 18
 
@@ -84,7 +84,7 @@ def planted(bias=0, looks=1.0, eye=1):
     shown = [
         hc.Shown(net, "0" * 12, k, i, 0, "heun", 2) for net in by_eye.LABELS for k in (2, 5) for i in (0, 1)
     ]
-    hands = [hc.HandCount(s, s.k, eye, by_eye.LOOKER) for s in shown]
+    hands = [hc.HandCount(s, s.k, eye, by_eye.EYE) for s in shown]
     told = [Row(s.net, s.weights, "c", 0, "heun", 2, s.k, s.sample, s.k + bias, s.k, looks) for s in shown]
     return by_eye.compare(hands, stored=told)
 
@@ -113,9 +113,9 @@ def test_hands_of_one_size_go_by_the_nets_bare_names():
     shown = [
         hc.Shown(net, "0" * 12, 2, 0, 0, "dpmpp_2m", 14) for net in ("exp1, 64 px", "exp1, 32 px", "exp1")
     ]
-    hands = [hc.HandCount(s, 2, 1, who) for s in shown for who in (by_eye.LOOKER, "somebody else")]
+    hands = [hc.HandCount(s, 2, 1, who) for s in shown for who in (by_eye.EYE, "somebody else")]
     (mine,) = by_eye.of_size(hands, "64 px")
-    assert mine.shown == shown[0]._replace(net="exp1") and mine.counted_by == by_eye.LOOKER
+    assert mine.shown == shown[0]._replace(net="exp1") and mine.counted_by == by_eye.EYE
     assert by_eye.of_size(hands, "128 px") == []
 
 
@@ -162,7 +162,7 @@ def test_controls_that_cannot_be_counted_are_refused_in_a_line(tmp_path, monkeyp
 
 def test_the_eye_with_itself_and_k_by_eye():
     shown = [hc.Shown("exp1, 64 px", "0" * 12, k, i, 0, "dpmpp_2m", 14) for k in (1, 2) for i in range(8)]
-    first = [hc.HandCount(s, s.k, s.sample % 2, by_eye.LOOKER) for s in shown]
+    first = [hc.HandCount(s, s.k, s.sample % 2, by_eye.EYE) for s in shown]
     second = [
         hand._replace(counted_by=by_eye.AGAIN, count=hand.count + (hand.shown.k == 2)) for hand in first
     ]
@@ -180,8 +180,8 @@ def test_the_eye_with_itself_and_k_by_eye():
 def test_k_by_eye_keeps_families_apart():
     shown = [hc.Shown("exp1, 64 px", "0" * 12, k, i, 0, "dpmpp_2m", 14) for k in (1, 2, 3) for i in range(8)]
     spread = [s._replace(family="spread") for s in shown]
-    hands = [hc.HandCount(s, 1, 1, by_eye.LOOKER) for s in shown]  # one object, whatever is asked for
-    hands += [hc.HandCount(s, s.k, 1, by_eye.LOOKER) for s in spread]
+    hands = [hc.HandCount(s, 1, 1, by_eye.EYE) for s in shown]  # one object, whatever is asked for
+    hands += [hc.HandCount(s, s.k, 1, by_eye.EYE) for s in spread]
     told = [
         Row(s.net, s.weights, "c", 0, "dpmpp_2m", 14, s.k, s.sample, s.k, s.k, 1.0, family=s.family)
         for s in shown + spread
@@ -203,7 +203,7 @@ def test_what_was_seen_at_random_cells_stands_beside_the_papers_list_and_not_in_
     assert not any(label.endswith(by_eye.RANDOM) for label in by_eye.compare_everywhere(of_the_list).seen)
 
 
-def test_each_group_of_lookers_is_counted_apart():
+def test_each_group_of_judges_is_counted_apart():
     def hand(k, sample, plausible, who, family="spread"):
         return hc.HandCount(
             Shown("exp1, 64 px", "0" * 12, k, sample, 0, "heun", 8, family), k, plausible, who

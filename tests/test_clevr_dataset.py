@@ -131,13 +131,13 @@ def test_the_card_names_the_command_that_makes_the_folder(folder, tmp_path):
 
 def test_the_card_says_of_crops_and_worlds_only_what_holds(folder):
     settings = read_manifest(folder)["settings"]
-    assert "in 1 % of scenes" in card.card(settings) and "the central 240x240" in card.card(settings)
+    assert "in 1% of scenes" in card.card(settings) and "the central 240x240" in card.card(settings)
     wide = settings | {"crop": "v1", "resolution": [480, 320]}
     assert "squeezed into a square" in card.card(wide | {"resolution": 32})
     said = "the crop v1, with a focal length of 1.094 times its width and 1.641 times its height."
     assert said in card.card(wide) and "square" not in card.card(wide)
     own = settings | {"world": {"camera": [8.2, -4.6, 4.2], "crops": [["center", [1.2, 1.8]]]}}
-    assert "in 1 % of scenes" not in card.card(own) and "320x240 frame." not in card.card(own)
+    assert "in 1% of scenes" not in card.card(own) and "320x240 frame." not in card.card(own)
     assert "the crop center, with a focal length of 1.2 times its width and 1.8 times" in card.card(own)
 
 

@@ -81,7 +81,7 @@ def test_centers_inside_when_required():
     inside = [project(sample_scene(0, i, 6, require_centers_inside=True)) for i in range(100)]
     assert all((p > 0).all() and (p < 1).all() for p in inside)
     free = [project(sample_scene(0, i, 6)) for i in range(100)]
-    assert 0.02 < np.mean([((p < 0) | (p > 1)).any() for p in free]) < 0.25  # 11 % in a larger count
+    assert 0.02 < np.mean([((p < 0) | (p > 1)).any() for p in free]) < 0.25  # 11% in a larger count
 
 
 def test_scene_at_puts_centers_where_asked():

@@ -43,7 +43,7 @@ def test_lines_get_a_palette_and_photographs_keep_every_pixel_to_one_level():
 
 def test_a_small_photograph_on_white_keeps_its_colors():
     page = np.full((400, 600, 3), 255, np.uint8)
-    page[20:60, 20:60] = np.random.default_rng(0).integers(0, 256, (40, 40, 3))  # 0.7 % of the page
+    page[20:60, 20:60] = np.random.default_rng(0).integers(0, 256, (40, 40, 3))  # 0.7% of the page
     few = np.asarray(Image.fromarray(page).quantize(256, Image.Quantize.MEDIANCUT, dither=0).convert("RGB"))
     assert (
         np.abs(few.astype(int) - page).mean() < 0.3 and change(few, page) > UNSEEN

@@ -94,7 +94,7 @@ def test_more_objects_than_a_kind_of_scene_has_are_refused_at_once(kind, most):
 
 
 def test_melted_scenes_are_pruned_by_the_share_asked_for():
-    """Pruned to 2 % of the image they hold fewer objects than pruned to none, and no smaller one."""
+    """Pruned to 2% of the image they hold fewer objects than pruned to none, and no smaller one."""
     few, many = ([counter_scenes.scene(0, i, "melted", 6, share) for i in range(8)] for share in (0.02, 0.0))
     assert [scene == counter_scenes.prune(scene, 0.02) for scene in few] == [True] * 8
     assert sum(len(scene.objects) for scene in few) < sum(len(scene.objects) for scene in many) - 8

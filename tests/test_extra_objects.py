@@ -60,9 +60,10 @@ def test_the_table_has_both_halves_of_every_trained_net():
     assert random == "| 1-3 | random_1-3 | 0–3 | – | – | untested | – | – | – | – | – |"
     said = extra_objects.sentence(found)
     assert said.startswith("5 checks: 1 reproduced, 1 not, 2 undecided, 1 untested. ")
-    assert "without their intervals, 2 are at most 5%." in said
+    assert "without intervals, 2 are at most 5%." in said
     assert said.endswith(
-        " 2 checks cannot be reproduced: of 40 samples or fewer none outside still allows 8.8%."
+        " Whatever they find, 2 have too few samples to be reproduced: with 40 or fewer, even none outside "
+        "leaves up to 8.8%."
     )
     many = extra_objects.checks(made("exp1", 9, n=80), [cell("exp1")])
     assert extra_objects.sentence(many).endswith("2 are at most 5%.")

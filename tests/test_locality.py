@@ -111,7 +111,7 @@ def test_gaussian_jacobian_in_closed_form(sigma):
 
 
 def test_the_denoiser_widens_with_noise_and_the_score_hides_it():
-    """Why D and not the score: at high noise the score's own diagonal holds over 90 % for any
+    """Why D and not the score: at high noise the score's own diagonal holds over 90% for any
     distribution.
     """
     p, target = field(), [(0, 7)]
@@ -296,7 +296,7 @@ def test_a_net_in_training_mode_is_refused_where_its_answer_would_not_be_its_own
 
 def test_the_rows_of_a_net_are_its_known_windows_and_shares(monkeypatch):
     """A denoiser whose influences are known. In the asked cells a pixel hears itself and, faintly, the 32 at
-    distance 4 (8 % of the squares, 60 % of the absolute values); elsewhere itself alone. A label is heard
+    distance 4 (8% of the squares, 60% of the absolute values); elsewhere itself alone. A label is heard
     within one cell, and half as much at a distance of two.
     """
     monkeypatch.setattr(net_locality, "SIGMAS", (0.5, 5.0))

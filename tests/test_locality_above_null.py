@@ -9,7 +9,7 @@ import pytest
 from test_placement import crowd, planted
 
 from lcs_utils import paths
-from lcs_utils.evaluation import alt_texts
+from lcs_utils.evaluation import against_null, alt_texts
 from lcs_utils.evaluation.locality import locality_above_null, locality_figures, locality_rates
 from lcs_utils.evaluation.locality.net_locality import LocalityRow
 from lcs_utils.stats import Interval
@@ -40,6 +40,17 @@ def test_a_deaf_net_lies_on_the_null_and_others_as_far_above_as_they_obey(found)
     values = [of.value for of in found.above.values()]
     assert values == sorted(values, reverse=True) and values[0] > 0.4 > 0.05 > abs(values[-1])
     assert found.above["exp2"].low <= 0 < found.above["drop_one_1-3"].low and found.null["exp2"] > 0.1
+
+
+def test_a_net_that_draws_just_what_it_is_asked_for_is_the_ceiling():
+    """Whatever the net itself draws: of a deaf one's rows only what was asked is read."""
+    rows = {obeyed: planted("spread", 6, lambda rng: obeyed, 0, crowd, 64, net="exp1") for obeyed in (6, 0)}
+    own = {obeyed: against_null.of_nets(of, ["exp1"], "spread").at[6].filled for obeyed, of in rows.items()}
+    assert own[6].own.value == 1 and abs(own[0].above.value) < 0.1
+    for of in rows.values():
+        assert abs(against_null.perfect(of, 6) - own[6].above.value) < 1e-9 and own[6].above.value < 0.8
+    with pytest.raises(ValueError, match="exp3"):
+        against_null.perfect(rows[6], 6, "exp3")
 
 
 def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
@@ -80,7 +91,7 @@ def test_nets_of_one_s_own_are_not_taken_up(monkeypatch):
 
 def test_the_thesis_is_drawn_and_said(found):
     ranks = locality_above_null.ranked(found)
-    axes = locality_figures.plot_above_null(found, ranks["all"]).axes[0]
+    axes = locality_figures.plot_above_null(found, ranks["all"], 0.49).axes[0]
     drawn = {
         (line.get_xdata()[0], line.get_ydata()[0])
         for line in axes.lines
@@ -88,7 +99,9 @@ def test_the_thesis_is_drawn_and_said(found):
     }
     assert drawn == {(found.locality[net].value, found.above[net].value) for net in OBEYED}
     words = [text.get_text() for text in axes.texts]
-    assert {"null", "hears all alike"} <= set(words) and words.count("1-3") == 4
+    assert {"null", "hears all alike", "draws just what it is asked for"} <= set(words) and words.count(
+        "1-3"
+    ) == 4
     axes.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text() == "1-3"]
     bars = [
@@ -111,7 +124,7 @@ def test_the_thesis_is_drawn_and_said(found):
         for of in (ranks, many)
     ]
     assert len(ranks) > 1 and "[" not in of_groups[0] and of_groups[1].count("[") == len(ranks) - 1
-    assert alt_texts.thesis(found, ranks["all"]).startswith("4 trainings at 64 px by how locally")
+    assert alt_texts.thesis(found, ranks["all"], 0.49).startswith("4 trainings at 64 px by how locally")
 
 
 def test_names_stand_off_every_error_bar_and_point_of_the_stored_figure():
@@ -119,7 +132,8 @@ def test_names_stand_off_every_error_bar_and_point_of_the_stored_figure():
     stored = json.loads((paths.FIGURES / "tiny" / "locality_above_null.json").read_text())["values"]
     of = {key: {net: Interval(*at) for net, at in stored[key].items()} for key in ("locality", "above")}
     found = locality_above_null.AboveNull(of["locality"], of["above"], stored["null"])
-    axes = locality_figures.plot_above_null(found, locality_above_null.ranked(found)["all"]).axes[0]
+    rank = locality_above_null.ranked(found)["all"]
+    axes = locality_figures.plot_above_null(found, rank, stored.get("perfect", 0.49)).axes[0]
     axes.figure.canvas.draw()
     points = {net: locality_figures.point_style(net).words for net in of["above"]}
     texts = [text for text in axes.texts if text.get_text() in points.values()]

@@ -39,8 +39,8 @@ def code_cells(notebook):
 
 # What markdown may say with a decimal, a percent or brackets, since no measurement of ours could change it.
 GIVEN = {
-    "90 %": "the square of App. F",
-    "95 %": "the level of intervals",
+    "90%": "the square of App. F",
+    "95%": "the level of intervals",
     "$\\ln\\sigma\\sim\\mathcal N(-0.8, 1.6^2)$": "EDM2's noise levels",
     "Python 3.11": "a version",
     "(1,1.5,2.2)": "settings of arXiv 2410.08309",
@@ -82,11 +82,11 @@ def test_markdown_states_no_measured_number(name):
     ("text", "found"),
     [
         ("Exp. 1 fills 0.84 of the cells", ["0.84"]),
-        ("At K = 3 already 19 % are plausible, 38% there", ["19 %", "38%"]),
+        ("At K = 3 already 19% are plausible, 38% there", ["19%", "38%"]),
         ("K is 5 [4, 6], not 9", ["[4, 6]"]),
         ("right in 22 of 30 images", ["22 of 30"]),
-        ("**Claim** (Table 1): K = 9 in 12.5 % of cases\n\nours 7.5", ["7.5"]),
-        ("the 90 % square (App. F), section 3.1 and 3.2, App. E.3, arXiv 2410.08309, `x = 0.5`", []),
+        ("**Claim** (Table 1): K = 9 in 12.5% of cases\n\nours 7.5", ["7.5"]),
+        ("the 90% square (App. F), section 3.1 and 3.2, App. E.3, arXiv 2410.08309, `x = 0.5`", []),
         ("Claim 2 holds for K = 4 to 6 at 32 px with r = 3 (exp. 1-3), EDM2 and σ of 10", []),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_known_path_has_the_average_of_edm2s_formula(steps):
 
 
 def test_each_step_is_taken_at_the_rate_that_the_log_says():
-    """Ramp over 3 % of the run, 1/sqrt from a quarter on, linearly to 0 in the last quarter."""
+    """Ramp over 3% of the run, 1/sqrt from a quarter on, linearly to 0 in the last quarter."""
     steps, accelerator = 200, Accelerator(mixed_precision="no", cpu=True)
     size = lasting(steps)
     state, used = training.start(EXP1, size, 0, CPU), []

@@ -45,7 +45,7 @@ class Outside(NamedTuple):
 
 
 def exact(outside: float, samples: int) -> Interval:
-    """A share of samples with its exact 95 % interval (Clopper-Pearson)."""
+    """A share of samples with its exact 95% interval (Clopper-Pearson)."""
     low, high = beta.ppf([0.025, 0.975], [outside, outside + 1], [samples - outside + 1, samples - outside])
     bounds = (0.0 if outside == 0 else float(low), 1.0 if outside == samples else float(high))
     return Interval(outside / samples, *bounds)
@@ -148,7 +148,7 @@ def markdown(found: Sequence[Check]) -> str:
     """A line per net: asked for nothing, then for one object or more, each with the paper's range, our mean,
     the share of samples outside the range (in parentheses its null) and the verdict.
     """
-    beside = f"ours | outside, at most {OUTSIDE:.0%}"
+    beside = f"ours, mean | share outside, at most {OUTSIDE:.0%}"
     lines = [
         f"| trained on | labels | none asked: the paper | {beside} (null) | verdict "
         f"| K asked | extras: the paper | {beside} | verdict |",
@@ -171,12 +171,12 @@ def sentence(found: Sequence[Check]) -> str:
     few = [n for of in there if exact(0, n := of.samples // of.trainings).high > OUTSIDE]
     low = sum(of.draws and of.share.value <= OUTSIDE for of in there)
     said = (
-        f"{len(found)} checks: {counted([check.verdict for check in found])}. By the shares alone, without "
-        f"their intervals, {low} are at most {OUTSIDE:.0%}."
+        f"{len(found)} checks: {counted([check.verdict for check in found])}. By their shares alone, without "
+        f"intervals, {low} are at most {OUTSIDE:.0%}."
     )
     if few:
         said += (
-            f" {len(few)} checks cannot be reproduced: of {max(few)} samples or fewer none outside still "
-            f"allows {exact(0, max(few)).high:.1%}."
+            f" Whatever they find, {len(few)} have too few samples to be reproduced: with {max(few)} or "
+            f"fewer, even none outside leaves up to {exact(0, max(few)).high:.1%}."
         )
     return said

@@ -87,7 +87,7 @@ def _looks(rows: Located) -> Judged:
         for exp in ("exp1", "exp2")
     ]
     said = (
-        "90 % squares by energy of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of {}, where at most half "
+        "90% squares by energy of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of {}, where at most half "
         "counts as local; by absolute values {:.0f} and {:.0f} px; a denoiser that changes nothing has 1 px"
     ).format(*widest[:2], side, *widest[2:])
     within = [max(pair) <= side / 2 for pair in (widest[:2], widest[2:])]
@@ -108,7 +108,7 @@ def _fades(rows: Located) -> Judged:
 def _centered(sides: Mapping[str, Float[np.ndarray, "images sigmas"]]) -> tuple[str, str]:
     at_last = {name: interval(of[:, -1]) for name, of in sides.items()}
     said = ", ".join(f"{name} {say_interval(side)} px" for name, side in at_last.items())
-    words = "CIFAR-10 was not run; 90 % square of two small nets trained on one object, at sigma = "
+    words = "CIFAR-10 was not run; 90% square of two small nets trained on one object, at sigma = "
     return f"{words}{middle.SIGMAS[-1]:g}: {said}", OPEN
 
 

@@ -223,7 +223,7 @@ def acceptable(found: Compared) -> tuple[str, str]:
     said = ", ".join(f"{words} {say_interval(of)}" for words, of in each.items())
     own, spoiled = each["Exp. 1"], each["spoiled renders"]
     verdict = YES if own.value >= RIGHT else PARTLY if own.low > spoiled.high else NO
-    who = "a vision-language model, blind; intervals over pictures, not lookers, who differ by more (A7)"
+    who = "a vision-language model, blind; intervals over pictures, not judges, who differ by more (A7)"
     return f"share that looks right to {who}: {said}", verdict
 
 

@@ -60,22 +60,15 @@ def _apart(doses: Falling) -> str:
     return f"{', '.join(close)} overlap" if close else "none overlap"
 
 
-def _perfect(rows: Sequence[Row], k: int) -> float:
-    """Cells filled above the null by a net that draws just what Exp. 1 was asked for at `k` random cells."""
-    right = [row._replace(centers=row.asked, count=k) for row in rows if row.net == "exp1" and row.k == k]
-    above = against_null.of_nets(right, ["exp1"], "spread", ks=[k]).at[k].filled.above
-    assert above is not None
-    return above.value
-
-
 def _along_muon() -> str:
     """Locality and cells filled above the null of Muon's Exp. 1, from `medium`'s images on."""
     rows, heard = read_rows(rows_path("medium")), net_locality.read("medium")
     every = along_training(rows, "exp1", "medium", heard=heard)
-    stages = [of for images, of in every.items() if images >= PRESETS["medium"].images and of.local]
-    local = ", ".join(f"{of.local.value:.2f}" for of in stages if of.local)
-    filled = ", ".join(f"{of.at[SIX].filled.above.value:.2f}" for of in stages)
-    return f"locality {local}, filled {filled}"
+    least = PRESETS["medium"].images
+    stages = {images: of for images, of in every.items() if images >= least and of.local}
+    local = ", ".join(f"{of.local.value:.2f}" for of in stages.values())
+    filled = ", ".join(f"{of.at[SIX].filled.above.value:.2f}" for of in stages.values())
+    return f"Muon, {min(stages) // 1000}-{max(stages) // 1000} k images: locality {local}, filled {filled}"
 
 
 def _k_over_none(rows: Sequence[Row], net: str) -> str:
@@ -94,13 +87,13 @@ def _six_objects(large: Sequence[Row]) -> Finding:
         against_null.ks_of_nets(large, seeds_of(large, net), "test", ks=range(1, MOST + 1)) for net in nets
     ]
     held = [six.low > three.high, near(listed[0].placed, listed[0].placed_null, paper)]
-    alike, perfect = by_rule_of_three(large), _perfect(large, NINE)
+    alike, perfect = by_rule_of_three(large), against_null.perfect(large, NINE)
     return Finding(
         "holds" if all(held) else "partly" if any(held) else "does not",
-        f"Training on up to six objects, not three: of {NINE} random cells {six.value:.2f}, not "
-        f"{three.value:.2f}, filled above the null (at most {perfect:.2f}); at the paper's cells K is "
-        f"{listed[0].placed.value}, by three's rule {say(alike)}, not {listed[1].placed.value} (paper: "
-        f"{paper}).",
+        f"Nets of up to six objects fill {six.value:.2f} of {NINE} random cells above the null (at most "
+        f"{perfect:.2f}), of three {three.value:.2f}; at the paper's cells their K is "
+        f"{listed[0].placed.value} (by the rule for three {say(alike)}; paper {paper}), of three "
+        f"{listed[1].placed.value}.",
         "05 A2",
     )
 
@@ -138,7 +131,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     looked = by_eye.compare(hands).looks
-    together = by_eye.by_same_lookers(hands, by_eye.MUON_123).seen
+    together = by_eye.by_same_judges(hands, by_eye.MUON_123).seen
 
     def passed(name: str) -> str:
         seen = together[by_eye.LABELS[name]]["K = 1–3"]
@@ -148,7 +141,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         return (
             f"{right}"
             + f" of {number}" * (name != f"{sde} by Muon")
-            + f" (others: {', '.join(others)})" * bool(others)
+            + f" ({'other judges: ' * (name == sde)}{', '.join(others)})" * bool(others)
         )
 
     sde = "exp1/stochastic, 64 px"
@@ -193,20 +186,20 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         Finding(
             held["exp1"],
             f"Exp. 1 (all labels) composes: {k['exp1']}. By Muon K is {cells[0]} "
-            f"(SDE: {cells[1]}); at the paper's closer cells {cells[2]} (Adam's {cells[3]}).",
+            f"(SDE: {cells[1]}), at the paper's closer cells {cells[2]} (Adam: {cells[3]}).",
             "05 A7",
         ),
-        Finding(held["exp2"], f"Exp. 2 (one label) does not: {k['exp2']}.", "05 A7"),
+        Finding(held["exp2"], f"Exp. 2 (one label) does not compose: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"In the paper's order of labels, of {SIX} cells the share filled above the null (at most "
-            f"{_perfect(large, SIX):.2f}) falls: {above[0]} all, {above[1]} a random number, {above[2]} one "
-            f"dropped, {above[3]} one; {_apart(doses)}.",
+            f"In the paper's order of labels (all, random number, one dropped, one) the share of {SIX} cells "
+            f"filled above the null (at most {against_null.perfect(large, SIX):.2f}) falls: "
+            f"{', '.join(above)}; {_apart(doses)}.",
             "05",
         ),
         Finding(
             held["exp3"],
-            f"Exp. 3 (one label, a net that sees r = 2 cells around each) does: {k['exp3']}.",
+            f"Exp. 3 (one label, a net that sees r = 2 cells around each) composes: {k['exp3']}.",
             "06 A7",
         ),
         Finding(
@@ -217,33 +210,33 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "holds" if told.k.low > 3 else "does not",
-            f"Colors as labels, 1-3 objects: K is {say(told.k)} (the paper's: {COLOR_PAPER['color_1-3']}); "
-            f"of one color {say(same.k)}; in the encoder their mean differences have |cosines| of "
-            f"{encoder.net.value:.2f} (orthogonal: 0), an untrained net's {encoder.untrained.value:.2f}.",
+            f"Colors as labels, 1-3 objects: K is {say(told.k)} (paper: {COLOR_PAPER['color_1-3']}), with "
+            f"all of one color {say(same.k)}; in the encoder the mean |cosine| of their mean differences is "
+            f"{encoder.net.value:.2f} (orthogonal: 0), untrained {encoder.untrained.value:.2f}.",
             "08 08b",
         ),
         Finding(
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Image quality, K = 1-3: the eye passes {by_looking('exp1, 64 px')} of Exp. 1, "
-            f"{by_looking(sde)} by an SDE, {by_looking('render, 64 px')} renders; at random cells, by it, "
+            f"{by_looking(sde)} by SDE, {by_looking('render, 64 px')} renders. At random cells, by SDE, "
             f"{adams}, Muon's {muons}, renders {renders}.",
             "A7",
         ),
         _six_objects(large),
         Finding(
             "new",
-            f"Over {ranks['all'].nets} trainings the more local fill more of {BEYOND} random cells above the "
-            f"null: Spearman {say_interval(ranks['all'])} (never shown {BEYOND}: {few.value:.2f}). As Muon "
-            f"trains: {_along_muon()}.",
+            f"The more local of {ranks['all'].nets} nets fill more of {BEYOND} random cells above the null: "
+            f"Spearman {say_interval(ranks['all'])} (not shown {BEYOND}: {few.value:.2f}). "
+            f"{_along_muon()}.",
             "07 A7",
         ),
         Finding(
             "new",
-            f"By an SDE and a net for low noise Exp. 3 draws {ways['SDE']:.2f} objects nobody asked for, up "
-            f"to three (flow {ways['flow']:.2f}); by Muon {by_sde:.2f} (flow {of_14:.2f}, with that net and "
-            f"in as many steps {of_80:.2f}). K by Exp. 1's rule, which allows none: by the flow "
-            f"{say(strict.k.placed)}, by the SDE {', by Muon '.join(strictly_by_sde)}, "
-            f"its Exp. 2 {_k_over_none(without_extras(by_muon, 'exp2/stochastic'), 'exp1')}, nulls 0.",
+            f"Up to K = 3 Exp. 3 draws {ways['flow']:.2f} objects nobody asked for by the ODE (flow), "
+            f"{ways['SDE']:.2f} by an SDE with a net for low noise; by Muon {of_14:.2f} and {by_sde:.2f} "
+            f"(flow, same nets and steps: {of_80:.2f}). K by Exp. 1's rule, which allows none: flow "
+            f"{say(strict.k.placed)}, SDE {'; by Muon and SDE '.join(strictly_by_sde)}, Exp. 2 "
+            f"{_k_over_none(without_extras(by_muon, 'exp2/stochastic'), 'exp1')}; nulls 0.",
             "A7",
         ),
         Finding(
@@ -264,7 +257,7 @@ def verdict_of(of_nets: Sequence[Verdict], on_extras: Collection[str], without_n
     extra = [v.verdict for v in of_nets if v.claim in on_extras]
     words = (
         f"{judged.total()} checks on nets: **{lines}**. {len(extra)} more, on objects that nobody asked for: "
-        f"{extra_objects.counted(extra)} (05). Another {without_null} have no null."
+        f"{extra_objects.counted(extra)} (05). Another {without_null}, by an earlier counter, lack a null."
     )
     return textwrap.fill(words, WIDTH, break_on_hyphens=False)
 

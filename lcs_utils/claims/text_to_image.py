@@ -55,7 +55,7 @@ def _heard(rows: Sequence[Row]) -> tuple[str, str]:
 
 
 def _near(rows: Sequence[Row]) -> tuple[str, str]:
-    # Choice: places look near if, at every noise level, the 90 % square is at most half as wide as the
+    # Choice: places look near if, at every noise level, the 90% square is at most half as wide as the
     # picture (16 latents), as in Figs. 2 and 10, and narrower than what an untrained net computes (its eps:
     # an eps that learned nothing does not cancel the x_t in D, which looks at its own place)
     said, near, sides = [], [], [row for row in rows if row.measure == "side"]
@@ -73,7 +73,7 @@ def _near(rows: Sequence[Row]) -> tuple[str, str]:
     verdict, held = judged(near, "regions")
     n = pairs[0][0].n
     few = " (intervals of so few are too narrow)" if n < truth.ENOUGH else ""
-    words = "side of the 90 % square of eq. (9) in latents, of 16, widest over noise levels"
+    words = "side of the 90% square of eq. (9) in latents, of 16, widest over noise levels"
     return f"{words}, {n} pictures{few}, {'; '.join(said)}{held}", verdict
 
 

@@ -115,11 +115,11 @@ def page(rows: Sequence[Row], preset: str = "tiny") -> str:
             "*undecided* if neither set decides, *not reproduced* if one says no and none yes); for "
             "colors, which have no cells, that each net's K is; for numbers of objects, that at most "
             f"{OUTSIDE:.0%} of the samples lie outside the paper's range, at its own locations: *undecided* "
-            "where the exact 95 % interval of their share allows more and less, untested if a "
+            "where the exact 95% interval of their share allows more and less, untested if a "
             "net draws hardly anything. We read its ranges in parentheses as objects that nobody asked "
             "for, and those of Table 2's second half, whose caption is lost, as objects drawn when none "
             "is asked for. *Partly* means, for the tables, at one of the two sets of cells. "
-            "Numbers in brackets are 95 % bootstrap intervals over noise, at random cells also over "
+            "Numbers in brackets are 95% bootstrap intervals over noise, at random cells also over "
             "conditions, and, unless stated otherwise, over a net's trainings.",
             CLAIM_HEAD,
             claim_lines(beside, preset),

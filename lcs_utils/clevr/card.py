@@ -115,7 +115,7 @@ def visible_threshold(resolution: int | list[int], crop: str, world: World = CLE
 def _rules(settings):
     """The rules that placements obey, one sentence each."""
     measured = settings["crop"] == "center" and "world" not in settings
-    outside = " (in 1 % of scenes with one object, 11 % with six)" if measured else ""
+    outside = " (in 1% of scenes with one object, 11% with six)" if measured else ""
     world = World.from_json(settings.get("world", {}))
     threshold = visible_threshold(settings["resolution"], settings["crop"], world)
     return [

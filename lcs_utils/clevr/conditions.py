@@ -58,7 +58,7 @@ def location_grid(
 
     `locations` are in [0, 1] of the image (x right, y down); absent objects may be NaN. Raises ValueError if
     grid_size < 1.
-    Choice: a center outside the image (1-5 % of scenes) is not counted.
+    Choice: a center outside the image (1-5% of scenes) is not counted.
     """
     check_count("grid_size", grid_size, 1, LARGEST_GRID)
     check_tensor("locations", locations, ("batch", "max_objects", 2), False, "float")

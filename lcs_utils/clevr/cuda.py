@@ -5,8 +5,8 @@ thread of its own, pixels of one kind together, so that neighboring threads do t
 samples are added in the CPU's order.
 
 Choice: float64, as on the CPU, so that images differ at most by the last bits of sin, exp and pow. Counted,
-not timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70 % of a warp's
-threads busy, 255 registers a thread; 30,000 images a second would take 8 % of an H200's float64 rate
+not timed on a GPU: 10 million float operations an image (64 px, 2x2 samples), at most 70% of a warp's
+threads busy, 255 registers a thread; 30,000 images a second would take 8% of an H200's float64 rate
 (`benchmarks/renderer.py cuda`).
 """
 

@@ -200,7 +200,7 @@ def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes
     f_outer = 0.0 if metal else _fresnel(cos_v, 1.2)
     rough, sharp, blocked, mirrored = BLACK, BLACK, FAR, 2 if metal else 1
     if not metal and f_outer <= 0.02:
-        # Choice: where the coat reflects 2 % or less, a constant gray stands for what a ray would meet.
+        # Choice: where the coat reflects 2% or less, a constant gray stands for what a ray would meet.
         rough, mirrored = (0.12, 0.12, 0.12), 0
     # a ray for the rough lobe, then one for metal's mirror; a single call keeps the CUDA kernel small
     for mirror in range(mirrored):

@@ -52,7 +52,7 @@ def share(yes: Tensor) -> float:
 
 
 def wilson(successes: float, n: int) -> list[float]:
-    """95 % interval of a rate of `successes` in `n` (Wilson 1927)."""
+    """95% interval of a rate of `successes` in `n` (Wilson 1927)."""
     p, scale = successes / n, 1 + Z * Z / n
     half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
     return [round((p + Z * Z / (2 * n) - half) / scale, 4), round((p + Z * Z / (2 * n) + half) / scale, 4)]

@@ -14,7 +14,7 @@ from lcs_utils.counter.scenes import VISIBLE_SHARE
 
 def percent(x: float) -> str:
     """A share in percent with one decimal."""
-    return f"{100 * x:.1f} %"
+    return f"{100 * x:.1f}%"
 
 
 def melted(of: dict) -> str:
@@ -79,7 +79,7 @@ def model_card(row: dict, folder=None) -> str:
         "It learned from renders and spoiled renders alone, never from a net's picture. "
         f"{said}\n\n{''.join(parts)}"
         "An object counts when its center lies in the image and at least "
-        f"{100 * row.get('visible_share', 0.0025):.2f} % of the image shows it. "
+        f"{100 * row.get('visible_share', 0.0025):.2f}% of the image shows it. "
         "Every fault by strength, wrong "
         f"images, and each target: `row.json`.\n\nMade by `{row['command']}` ({row['images']:,} training "
         "images, "

@@ -34,7 +34,7 @@ WORDS = {
 def by_count(
     rows: Sequence[Compared], resolution: int, where: Path | None = None
 ) -> dict[str, dict[int, Interval]]:
-    """{kind of images: {objects: share counted exactly, with Wilson's 95 % interval}} on images of
+    """{kind of images: {objects: share counted exactly, with Wilson's 95% interval}} on images of
     `resolution` px, for the shipped counter or the one in the folder `where`.
 
     Shares on renders are from its row.json, those on Cycles from the `rows` of its own weights;

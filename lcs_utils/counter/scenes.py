@@ -60,7 +60,7 @@ def folder(resolution: int) -> Path:
 def prune(scene: Scene, share: float = VISIBLE_SHARE) -> Scene:
     """The scene without hardly visible objects, so that each remaining center in the image can be counted.
 
-    Choice: an object counts when at least 0.35 % of the image shows it, as CLEVR's own test asks.
+    Choice: an object counts when at least 0.35% of the image shows it, as CLEVR's own test asks.
     """
     seen = np.bincount(object_ids(scene, VISIBILITY_SIDE).ravel() + 1, minlength=len(scene.objects) + 1)[1:]
     inside = ((project(scene) >= 0) & (project(scene) < 1)).all(1)

@@ -275,6 +275,16 @@ def steps(
     return [bounded(float(of[0]), of[1:], 1) for of in (a - b for a, b in pairwise(each))]  # no share
 
 
+def perfect(rows: Sequence[Row], k: int, net: str = "exp1") -> float:
+    """Cells filled above the null by a net that draws just what `net` was asked for at `k` random cells: not
+    one, since others' cells are filled by chance. Raises ValueError as `of_nets`.
+    """
+    right = [row._replace(centers=row.asked, count=k) for row in rows if row.net == net and row.k == k]
+    above = of_nets(right, [net], "spread", ks=[k]).at[k].filled.above
+    assert above is not None  # random cells differ between samples
+    return above.value
+
+
 def along_k(
     rows: Sequence[Row],
     nets: Mapping[str, Sequence[str]],

@@ -38,12 +38,13 @@ def shares(found: Sequence[Measured]) -> str:
     return f"K, ours and the paper's, and shares of {len(found)} trainings. Cells filled: {'; '.join(said)}."
 
 
-def thesis(found: AboveNull, rank: Correlation) -> str:
+def thesis(found: AboveNull, rank: Correlation, perfect: float) -> str:
     """Locality against composition in words."""
     most = max(found.above, key=lambda net: found.above[net].value)
     return (
         f"{rank.nets} trainings at 64 px by how locally they hear conditions at high noise and by the share "
-        f"of {BEYOND} random cells that they fill above the null, at most {found.above[most].value:.2f}; the "
+        f"of {BEYOND} random cells that they fill above the null, at most {found.above[most].value:.2f} "
+        f"({perfect:.2f} if a net draws just what it is asked for); the "
         f"rank correlation is {rank.value:.2f} [{rank.low:.2f}, {rank.high:.2f}]."
     )
 

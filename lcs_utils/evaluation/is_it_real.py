@@ -223,7 +223,7 @@ def markdown(real: Real, ks: Sequence[int] = (3, 4, 6, 8)) -> str:
         f"number and places right, K = {' / '.join(map(str, ks))} (null)",
         "looks right",
         "cells filled (null; others of the list)",
-        "objects that obey",
+        "conditions obeyed",
         "K by number and places (null)",
         "K of what also looks right",
     ]

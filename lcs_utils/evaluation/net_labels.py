@@ -10,7 +10,7 @@ UNTRAINED = "untrained"  # a net's twin with random weights, as a net's name
 NAMES = {  # {net without size: label}
     "exp1": "Exp. 1",
     "exp2": "Exp. 2",
-    "exp2/unit": "Exp. 2, labels of one size",
+    "exp2/unit": "Exp. 2, labels / √k",
     "exp1_1": "Exp. 1, one object",
     "random_1-3": "random number of labels",
     "drop_one_1-3": "one label dropped",

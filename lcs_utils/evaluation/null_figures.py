@@ -37,7 +37,7 @@ def lines(
     named: bool = True,
     trained: int = 0,
 ) -> None:
-    """Plot values against K, one line per label with its 95 % band and its name at the end; no line leads
+    """Plot values against K, one line per label with its 95% band and its name at the end; no line leads
     from K = `trained` to one more, where the criterion changes.
     """
     ends = []

@@ -19,7 +19,7 @@ def plot_rates(
     along_training: bool = False,
     said: dict[str, str] | None = None,
 ) -> Figure:
-    """One panel per measure, one line per net against K, its 95 % interval as a band (Fig. 1, App. E.2).
+    """One panel per measure, one line per net against K, its 95% interval as a band (Fig. 1, App. E.2).
 
     `found` is {net: rates(rows, net)}, or {net: rates.along_training(...)}; `labels` and `colors` by net;
     `said` is appended to a measure's title. Raises KeyError for an unknown measure.

@@ -81,7 +81,7 @@ PAPER_RULE = Rule(
     paper_success,
     8,
     0.25,
-    "the paper's: more than 25 % of 8 samples are plausible, with all requested cells filled and no other "
+    "the paper's: more than 25% of 8 samples are plausible, with all requested cells filled and no other "
     "object (beyond training: K-1 to K+1 objects, at most one cell empty, more cells filled than a training "
     "image has objects), except for the extra objects that its tables allow (one label dropped: one; one "
     "label: all but one of a training image)",

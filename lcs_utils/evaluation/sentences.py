@@ -131,7 +131,7 @@ def blind(hands: Sequence[HandCount], rows: Sequence[Row], nets: Mapping[str, st
 
 def exact(found: Mapping[int, Mapping[str, Mapping[int, Interval]]]) -> str:
     """A table of shares counted exactly, {pixels: {kind of images: {objects: share}}}, for few and many
-    objects, with half of their 95 % interval: half-widths of independent shares add in quadrature.
+    objects, with half of their 95% interval: half-widths of independent shares add in quadrature.
     """
     head = ["pixels", "images", "counted exactly, 1 to 6 objects", "7 to 12"]
     lines = []

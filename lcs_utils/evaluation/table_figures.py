@@ -14,7 +14,7 @@ from lcs_utils.plotting import PALETTE
 
 OURS, PAPERS = PALETTE["blue"], PALETTE["black"]
 KEYS = (
-    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours (32 px, earlier counter), 95 %"),
+    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label="ours (32 px, earlier counter), 95%"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, 8 samples by eye"),
 )
 

@@ -29,8 +29,8 @@ RANDOM, PAPERS_CELLS = wording.CELLS.values()
 NULL = PALETTE["orange"]
 MOST = 12  # locations of the paper's list
 KEYS = (
-    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label=f"ours, {RANDOM}, 95 % (▶: at least)"),
-    Line2D([], [], marker="o", ms=6, lw=1, color=OURS, mfc="white", label=f"ours, {PAPERS_CELLS}, 95 %"),
+    Line2D([], [], marker="o", ms=7, lw=2.4, color=OURS, label=f"ours, {RANDOM}, 95% (▶: at least)"),
+    Line2D([], [], marker="o", ms=6, lw=1, color=OURS, mfc="white", label=f"ours, {PAPERS_CELLS}, 95%"),
     Line2D([], [], marker="x", ms=7, lw=0, mew=2, color=NULL, label="its null"),
     Line2D([], [], marker="D", ms=8, lw=0, mfc="white", mec=PAPERS, label="the paper, its cells, by eye"),
 )
@@ -201,7 +201,8 @@ def sentence(found: Sequence[Cell]) -> str:
     within = "one" if NEAR == 1 else NEAR
     return (
         f"{own.count(True)} of {len(there)} nets agree with the paper's K within {within} at random cells, "
-        f"{listed.count(True)} at the paper's cells; {own.count(None)} and {listed.count(None)} are open. "
+        f"{listed.count(True)} at the paper's cells; {own.count(None)} and {listed.count(None)} are "
+        "open or not asked. "
         f"(A net agrees above its null and with all of its interval. {of_entries} of the tables' {every} "
         "entries have a net trained at 64 px.)"
     )

@@ -24,11 +24,11 @@ LABELS = {
     "single": "Exp. 2",
 }
 CHANGES = {
-    "unit": "labels of one size",
+    "unit": "labels / √k",
     "near": "near labels",
     "nearest": "nearest label",
     "swapped": "another label",
-    "low_noise": "low noise apart",
+    "low_noise": "low-noise net",
     "stochastic": "SDE",
     "flow": "flow in 80 steps",
 }
@@ -47,6 +47,6 @@ def net(name: str) -> str:
     said = LABELS[exp.labels] if exp.radius is None else f"Exp. 3, r = {exp.radius}"
     if (low, high) != (1, 3):
         said += "," * (exp.radius is not None) + (f" on {low}-{high}" if low < high else " on one object")
-    said += ", labels of one size" * exp.normalize_label + ", trained longer" * (exp.times > 1)
+    said += ", normalized labels" * exp.normalize_label + ", trained longer" * (exp.times > 1)
     said += f", seed {seed}" * bool(seed) + (f", {images:,} images" if images is not None else "")
     return said + (f", {CHANGES.get(change, change)}" if change else "") + comma + size

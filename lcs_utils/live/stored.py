@@ -63,7 +63,7 @@ def drawn(pipeline, cells: Sequence[int], seed: int) -> Float[Tensor, "3 height 
 
 def looked(pipeline, seed: int) -> dict:
     """Where the pixels at the centers of `K` asked cells look, at each of SIGMAS: eq. (9) as bytes, the side
-    of its 90 % square, and eq. (10) for each condition.
+    of its 90% square, and eq. (10) for each condition.
 
     A map is stored in 255 steps, as the square root of its share of its maximum.
     """

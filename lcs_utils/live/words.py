@@ -70,10 +70,10 @@ def local() -> str:
     for net in NETS:
         shares = [row.within_2 for row in rows[net.name] if row.sigma == NOISE]
         radius = nets.verified_row(net.name, preset)["radius"]
-        null = f"{100 * chance_locality(radius):.0f} %" + (
+        null = f"{100 * chance_locality(radius):.0f}%" + (
             ", its window's doing" if radius is not None else ""
         )
-        said.append(f"{100 * sum(shares) / len(shares):.0f} % in {net.title} (alike: {null})")
+        said.append(f"{100 * sum(shares) / len(shares):.0f}% in {net.title} (alike: {null})")
     return (
         f"Over {net_locality.IMAGES} such scenes, at noise {NOISE:g}, the pixels around the objects take "
         f"from conditions within two cells {listed(said)} ([notebook 07](notebooks/07_locality.ipynb))."

@@ -102,7 +102,7 @@ class Block(nn.Module):
         # Residual branch: the embedding of noise and condition scales its features.
         y = self.conv_in(F.silu(x))
         y = self.conv_out(F.silu(self.scale(y, emb)))
-        # Main branch, of which the residual is 30 %.
+        # Main branch, of which the residual is 30%.
         if self.decoder and self.skip is not None:
             x = self.skip(x)
         x = torch.add(y, x, alpha=MAIN)

@@ -69,7 +69,7 @@ class Disks:
     def images(
         self, concepts: Float[Tensor, "batch 2"], generator: torch.Generator
     ) -> Float[Tensor, "batch 3 px px"]:
-        """One disk per (size, color), at a random place (+-12 % of the side), in [-1, 1].
+        """One disk per (size, color), at a random place (+-12% of the side), in [-1, 1].
 
         Raises ValueError unless `concepts` is finite and [batch 2].
         """

@@ -21,7 +21,7 @@ ALT = {
     ),
     "fig06_pixels": (
         "A picture with four targets, and the influence of all latents on each of them at four noise levels, "
-        "with its 90 % square. All maps are brightest at their target; squares on the empty floor are wide, "
+        "with its 90% square. All maps are brightest at their target; squares on the empty floor are wide, "
         "up to the width of the picture, those at objects smaller, down to one latent at low noise."
     ),
     "word_to_mask": (

@@ -96,7 +96,7 @@ def styled(
 ) -> Float[Tensor, "batch 3 height width"]:
     """Renders in [-1, 1] in one of STYLES: a fixed change of every pixel that keeps colors apart.
 
-    night: a third as bright, bluish; fog: 55 % of the way to a light gray; drawing: colors
+    night: a third as bright, bluish; fog: 55% of the way to a light gray; drawing: colors
     without light and shade on white paper, dark edges. Raises ValueError for another style or another shape.
     """
     check_tensor("images", images, ("batch", 3, "height", "width"), False, "float")

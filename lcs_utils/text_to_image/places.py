@@ -30,14 +30,14 @@ RED = "#FF3030"  # targets
 NAMES = "abcdefghi"  # of targets
 KEY = (
     "red: a target, one for each column\n"
-    "white square: holds 90 % of the\nsquared influence on the target\n"
+    "white square: holds 90% of the\nsquared influence on the target\n"
     "above each map: its side in latents"
 )
 BARE = "\n(in brackets: before any training)"
 
 
 class Looked(NamedTuple):
-    """eq. (9) of some targets at one noise level, the sides of their 90 % squares in latents, and the sides
+    """eq. (9) of some targets at one noise level, the sides of their 90% squares in latents, and the sides
     at the same state of what a net that learned nothing computes, its `noise` (none if it was not asked).
     """
 
@@ -149,7 +149,7 @@ def words(said: dict[str, Any]) -> str:
         for what in ("side", "untrained")
     )
     number = len(sides[sigmas[0]])
-    lines = ["| side of the 90 % square, latents | " + " | ".join(f"σ = {sigma}" for sigma in sigmas) + " |"]
+    lines = ["| side of the 90% square, latents | " + " | ".join(f"σ = {sigma}" for sigma in sigmas) + " |"]
     lines += ["|---" * (len(sigmas) + 1) + "|"]
     lines += [f"| this model, mean (least to most) of {number} | {_row(sides)} |"]
     lines += [f"| before any training, the same states | {_row(null)} |"] if null[sigmas[0]] else []
@@ -170,7 +170,7 @@ def _row(of: dict[str, list[int]]) -> str:
 
 def plot_looks(denoiser: PromptDenoiser, text: str, latents: Tensor, found: Sequence[Looked]) -> Figure:
     """The pixel half of Fig. 6: a prompt's picture with its targets, and eq. (9) of each by noise level, as a
-    share of its largest value, with the 90 % square and its side, in brackets before any training.
+    share of its largest value, with the 90% square and its side, in brackets before any training.
     """
     height, width = found[0].maps.shape[1:]
     targets = grid_targets(height, width, isqrt(len(found[0].maps)))

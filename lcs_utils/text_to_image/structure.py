@@ -100,7 +100,7 @@ def jacobian_rows(
     net: str, denoiser: PromptDenoiser, chosen: Sequence[Case], seed: int = 0, of_noise: bool = False
 ) -> Iterator[truth.Row]:
     """The full Jacobian of D, or of the `noise` that it takes away, at noised renders (eq. (9)): the side in
-    latents of the square with 90 % of a place's energy, inside objects and outside; and the AUC of an
+    latents of the square with 90% of a place's energy, inside objects and outside; and the AUC of an
     object's places for its own mask."""
     height, width = denoiser.latent_shape[1:]
     targets = [(row, column) for row in range(height) for column in range(width)]

@@ -22,10 +22,10 @@ COMMAND = "python -m lcs_utils.text_to_image.study"
 
 class Row(NamedTuple):
     """One number of one net: a measure of a case at a noise level and guidance (0: none), or its control
-    ("": the number itself), over n scenes or captions, with its 95 % interval.
+    ("": the number itself), over n scenes or captions, with its 95% interval.
 
     The bootstrap's interval of a mean is too narrow for few values: of 4 normal ones it holds the mean in
-    80 % of all draws, of 16 in 93 %.
+    80% of all draws, of 16 in 93%.
     """
 
     net: str

@@ -213,7 +213,7 @@ def plot_gaps(gaps: Mapping[str, Tensor], found: Breaks) -> Figure:
 
 
 class Windows(NamedTuple):
-    """The smallest radius of N_i that keeps 99 % of the score, and of the denoiser, by noise level; what the
+    """The smallest radius of N_i that keeps 99% of the score, and of the denoiser, by noise level; what the
     denoiser's windows miss.
     """
 

@@ -149,7 +149,7 @@ def concept_falls(found: Study) -> ConceptFalls:
     """Falls of each concept alone, which arXiv 2410.08309 speaks of, in all runs of all diversities.
 
     A fall is sure where flat runs, at the share right that makes most of them fall, are so unlikely to fall
-    as far that both concepts and all runs together leave a chance of 5 %.
+    as far that both concepts and all runs together leave a chance of 5%.
     """
     null, steps, of = flat_p(len(found.steps)), len(found.steps), {}
     flat = float(_falls(null, steps).double().mean(1).max())

@@ -182,7 +182,7 @@ class LocalityExplorer:
         for net in self.maps.nets:
             panels.append(self.maps.panel(net, view, self.samples.get(net)))
             self.watch.beat()
-        near = [f"near conditions {100 * maps.nearby_share(p, view):.0f} %" for p in panels]
+        near = [f"near conditions {100 * maps.nearby_share(p, view):.0f}%" for p in panels]
         said = "; ".join(f"{p.title} square {p.window} px, {share}" for p, share in zip(panels, near))
         self.text = f"noise level {sigma:g}, target row {view.target[0]}, column {view.target[1]}. {said}"
         left = 2 * (self.size + drawn.GAP)

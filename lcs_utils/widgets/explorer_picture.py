@@ -52,11 +52,11 @@ def grid_marks(cells: Sequence[int]) -> list[tuple[float, float, str]]:
 
 def says(panel: Panel, view: View) -> list[tuple[str, bool]]:
     """The words beside a net's row: lines, and whether each is bold."""
-    share = f"{100 * nearby_share(panel, view):.0f} %" if view.cells else "nothing"
+    share = f"{100 * nearby_share(panel, view):.0f}%" if view.cells else "nothing"
     return [
         (panel.title, True),
         (panel.subtitle, False),
-        (f"90 % in {panel.window} px", True),
+        (f"90% in {panel.window} px", True),
         (f"{share} from near", True),
     ]
 
@@ -65,7 +65,7 @@ def render(panels: Sequence[Panel], view: View, sigma: float) -> UInt8[np.ndarra
     """The explorer's panels (Fig. 2), a row per net: noisy image, denoised image, both maps, and a sample
     (gray if none).
 
-    White square: 90 % of the target's pixel influence. Discs: the conditions, filled by their share of the
+    White square: 90% of the target's pixel influence. Discs: the conditions, filled by their share of the
     target's condition influence. A pixel of the condition map has the colors of the conditions it listens to.
     """
     size = panels[0].x_t.shape[-1]

@@ -37,7 +37,7 @@ class View(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One net in one state: images [3 h w], eq. (9) [h w] with its 90 % square, eq. (10) [k h w], and a
+    """One net in one state: images [3 h w], eq. (9) [h w] with its 90% square, eq. (10) [k h w], and a
     sample if one was drawn.
     """
 
@@ -168,7 +168,7 @@ def over(image: Tensor, color: np.ndarray) -> np.ndarray:
 def pixel_map(
     panel: Panel, view: View, scale: int = 5, on_image: bool = False
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Eq. (9) for the target, with the square that holds 90 % of it (Fig. 2)."""
+    """Eq. (9) for the target, with the square that holds 90% of it (Fig. 2)."""
     size, (row, column) = panel.x_t.shape[-1], view.target
     color, r = heat(panel.pixels.numpy()), panel.window // 2
     sheet = Sheet(size, size, scale)

@@ -57,13 +57,13 @@ SIZE = "64 px unless said"  # what LABELS leave out
 NETS = {name: wording.net(name).replace(", 64 px by", ", by").removesuffix(", 64 px") for name in JUDGED_NETS}
 LABELS = {"render, 64 px": "clean renders", "spoiled, 64 px": "spoiled renders"} | NETS
 RANDOM = wording.CELLS["spread"]  # said at the end of a label; without it the paper's cells are meant
-LOOKER = "a vision-language model, blind, among controls"
-AGAIN = f"{LOOKER}, another time"  # second judgment of some of the same sheets
+EYE = "a vision-language model, blind, among controls"
+AGAIN = f"{EYE}, another time"  # second judgment of some of the same sheets
 # those who judged these nets first, and on the same sheets others and controls, as which counts are recorded
-MUON_1 = f"{LOOKER}, on the sheets of Exp. 1 by Muon"
-MUON_23 = f"{LOOKER}, on the sheets of Exps. 2 and 3 by Muon"
-MUON_400 = f"{LOOKER}, on the sheets of Exp. 1 by Muon on 400,000 images"
-MUON_123 = f"{LOOKER}, on the sheets of Exps. 1, 2 and 3 by Muon on 400,000 images"
+MUON_1 = f"{EYE}, on the sheets of Exp. 1 by Muon"
+MUON_23 = f"{EYE}, on the sheets of Exps. 2 and 3 by Muon"
+MUON_400 = f"{EYE}, on the sheets of Exp. 1 by Muon on 400,000 images"
+MUON_123 = f"{EYE}, on the sheets of Exps. 1, 2 and 3 by Muon on 400,000 images"
 JUDGED = {
     MUON_1: ("exp1@240000, 64 px by Muon", "exp1@240000/stochastic, 64 px by Muon"),
     MUON_23: ("exp2@240000/stochastic, 64 px by Muon", "exp3_r2/stochastic, 64 px by Muon"),
@@ -132,7 +132,7 @@ def compare(
 
     Raises ValueError if none was judged.
     """
-    mine = [hand for hand in hands if hand.shown.net in labels and hand.counted_by == LOOKER]
+    mine = [hand for hand in hands if hand.shown.net in labels and hand.counted_by == EYE]
     found = agreement(mine, rows() if stored is None else list(stored))
     seen: dict[str, dict[str, Seen]] = {}
     for name, label in labels.items():
@@ -169,25 +169,25 @@ def compare_everywhere(hands: Sequence[HandCount]) -> Compared:
     """
     found, random = compare(hands), rows("spread")
     for name, label in NETS.items():
-        at = (name, "spread", LOOKER)
+        at = (name, "spread", EYE)
         mine = [hand for hand in hands if (hand.shown.net, hand.shown.family, hand.counted_by) == at]
         if mine:
             found = found._replace(seen=found.seen | compare(mine, {name: f"{label}, {RANDOM}"}, random).seen)
     return found
 
 
-def by_same_lookers(hands: Sequence[HandCount], lookers: str) -> Compared:
-    """As `compare`, at random cells: the nets that `lookers`, a key of JUDGED, judged, and the others on the
-    same sheets. Raises ValueError for other lookers.
+def by_same_judges(hands: Sequence[HandCount], judges: str) -> Compared:
+    """As `compare`, at random cells: the nets that `judges`, a key of JUDGED, judged, and the others on the
+    same sheets. Raises ValueError for other judges.
     """
-    check_choice("lookers", lookers, JUDGED)
-    first = [hand for hand in hands if hand.counted_by == LOOKER and hand.shown.net in JUDGED[lookers]]
-    same = [hand._replace(counted_by=LOOKER) for hand in hands if hand.counted_by == lookers]
+    check_choice("judges", judges, JUDGED)
+    first = [hand for hand in hands if hand.counted_by == EYE and hand.shown.net in JUDGED[judges]]
+    same = [hand._replace(counted_by=EYE) for hand in hands if hand.counted_by == judges]
     return compare(first + same, stored=rows("spread"))
 
 
 def passed(hands: Sequence[HandCount], name: str, family: str, most: int) -> dict[str, tuple[int, int]]:
-    """{who looked: (images that look right, images)} of a net at K = 1 to `most`: groups of lookers differ by
+    """{who looked: (images that look right, images)} of a net at K = 1 to `most`: groups of judges differ by
     more than an interval over images.
     """
     found: dict[str, list[int]] = {}
@@ -198,11 +198,11 @@ def passed(hands: Sequence[HandCount], name: str, family: str, most: int) -> dic
 
 
 def of_size(hands: Sequence[HandCount], size: str) -> list[HandCount]:
-    """LOOKER's counts for the nets of one size, such as "64 px", with the size dropped from their names."""
+    """EYE's counts for the nets of one size, such as "64 px", with the size dropped from their names."""
     return [
         hand._replace(shown=hand.shown._replace(net=bare(hand.shown.net)))
         for hand in hands
-        if hand.counted_by == LOOKER and hand.shown.net.endswith(f", {size}")
+        if hand.counted_by == EYE and hand.shown.net.endswith(f", {size}")
     ]
 
 
@@ -258,7 +258,7 @@ def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, fam
     mine = [
         hand._replace(shown=hand.shown._replace(net=net, family="test"))  # what rules read
         for hand in hands
-        if (hand.shown.net, hand.shown.family, hand.counted_by) == (name, family, LOOKER)
+        if (hand.shown.net, hand.shown.family, hand.counted_by) == (name, family, EYE)
     ]
     own = [row._replace(net=net, family="test") for row in stored if (row.net, row.family) == (name, family)]
     looks, number = (counted_blind(mine, own, net, looks=looks) for looks in (True, False))

@@ -6,14 +6,14 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from lcs_utils.evaluation.eye.by_eye import (
+    EYE,
     JUDGED,
-    LOOKER,
     RANDOM,
     SIZE,
     SPANS,
     Compared,
     Twice,
-    by_same_lookers,
+    by_same_judges,
 )
 from lcs_utils.evaluation.eye.hand_count_rows import HandCount
 from lcs_utils.evaluation.wording import CELLS
@@ -24,7 +24,7 @@ def plot(found: Compared, second: Compared | None = None) -> Figure:
     """Left: share that looks right, by eye (filled) and counter (hollow). Middle and right: mean number of
     objects, counter minus eye and eye minus asked.
 
-    One row per net or control, by the cells asked for, one mark per span of K; bars: 95 % over images.
+    One row per net or control, by the cells asked for, one mark per span of K; bars: 95% over images.
     Diamonds: the second counter.
     """
     groups: dict[str, list[str]] = {}
@@ -75,8 +75,8 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
     second counter's numbers after a slash.
     """
     lines = [
-        f"| {SIZE} | pictures | look right to the eye | to the counter | counter minus eye "
-        "| eye minus asked |",
+        f"| {SIZE} | pictures | look right to the eye | to the counter | objects, counter "
+        "minus eye | objects, eye minus asked |",
         "|---|---|---|---|---|---|",
     ]
     for label, spans in found.seen.items():
@@ -91,8 +91,8 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
                 f"| {of.extras.value:+.2f} |"
             )
     n = len(found.all.pairs)
-    said = f"{n} pictures. Cohen's kappa of looks wrong or not: {found.kappa_looks:.2f}; of the count: "
-    said += f"{found.kappa_counts:.2f}."
+    said = f"{n} pictures. Cohen's kappa between eye and counter, of looks: {found.kappa_looks:.2f}; of the "
+    said += f"count: {found.kappa_counts:.2f}." + " After a slash: the second counter." * (second is not None)
     if again:
         said += (
             f" Of these {again.pictures} were looked at twice. Kappa of looks and of counts on them, the eye "
@@ -102,7 +102,7 @@ def markdown(found: Compared, again: Twice | None = None, second: Compared | Non
     return "\n".join(lines) + f"\n\n{said}\n"
 
 
-def by_lookers(hands: Sequence[HandCount]) -> str:
-    """A table for each group of lookers (`by_eye.JUDGED`) that judged something, under what they judged."""
-    titles = {lookers: f"**Judged {lookers.removeprefix(f'{LOOKER}, ')}**" for lookers in JUDGED}
-    return "\n".join(f"{title}\n\n{markdown(by_same_lookers(hands, of))}" for of, title in titles.items())
+def by_judges(hands: Sequence[HandCount]) -> str:
+    """A table for each group of judges (`by_eye.JUDGED`) that judged something, under what they judged."""
+    titles = {judges: f"**Judged {judges.removeprefix(f'{EYE}, ')}**" for judges in JUDGED}
+    return "\n".join(f"{title}\n\n{markdown(by_same_judges(hands, of))}" for of, title in titles.items())

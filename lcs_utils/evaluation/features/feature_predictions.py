@@ -143,7 +143,7 @@ def of_ranks(found: Mapping[str, Mapping[str, Correlation]]) -> list[Prediction]
 
 def markdown(found: Sequence[Prediction]) -> str:
     """All predictions as a Markdown table."""
-    lines = ["| prediction | asked for | found | |", "|---|---|---|---|"]
+    lines = ["| prediction | predicted | found | |", "|---|---|---|---|"]
     said = {True: "reached", False: "**missed**", None: "open"}
     for p in found:
         net, of, what = p.name.partition(": ")

@@ -18,7 +18,7 @@ TRAINED, ALL = False, True  # whether untrained nets are among those that are ra
 
 
 class Correlation(NamedTuple):
-    """Spearman's rank correlation over `nets` nets, or a difference of two, and its 95 % bootstrap interval,
+    """Spearman's rank correlation over `nets` nets, or a difference of two, and its 95% bootstrap interval,
     their `kinds` drawn with replacement.
     """
 

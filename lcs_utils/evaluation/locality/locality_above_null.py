@@ -26,7 +26,7 @@ GROUPS: dict[str, Callable[[Experiment], bool]] = {
     "all": lambda exp: True,
     f"never shown {BEYOND} objects": lambda exp: exp.objects[1] < BEYOND,
     "told all labels": lambda exp: exp.labels == "all",
-    "told one": lambda exp: exp.labels == "single",
+    "told one label": lambda exp: exp.labels == "single",
 }
 
 
@@ -105,5 +105,5 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
     head = ["64 px", "locality", f"share of {BEYOND} random cells filled, above the null", "null"]
     return (
         f"Rank correlation {say_interval(every)} over {every.nets} trainings of {every.kinds} kinds of nets, "
-        f"{alike} (an interval from {LEAST} kinds on).\n\n{table(head, lines)}"
+        f"{alike} (intervals only for groups of at least {LEAST} kinds).\n\n{table(head, lines)}"
     )

@@ -56,7 +56,7 @@ def point_style(net: str) -> Point:
         return Point(kind, SEED, MARKERS[COLOR_OF[kind]], "")
     low, high = exp.objects
     words = f"{low}" if low == high else f"{low}-{high}"
-    words += ", longer" * (exp.times > 1) + ", labels of one size" * exp.normalize_label
+    words += ", longer" * (exp.times > 1) + ", normalized labels" * exp.normalize_label
     words += f", r = {exp.radius}" if exp.radius not in (None, RADIUS) else ""
     return Point(kind, COLOR_OF[kind], MARKERS[COLOR_OF[kind]], words)
 
@@ -142,17 +142,21 @@ def _chance(axes: Axes, chance: float, low: float) -> None:
     axes.text(chance + 0.006, low, words, rotation=90, va="bottom", fontsize=8, color=shade)
 
 
-def plot_above_null(found: AboveNull, rank: Correlation) -> Figure:
+def plot_above_null(found: AboveNull, rank: Correlation, perfect: float) -> Figure:
     """Cells filled above the null at six random cells against conditional locality at high noise, one point
-    per training at 64 px: the thesis. `rank`, its correlation, is in the title.
+    per training at 64 px: the thesis. `rank`, its correlation, is in the title; `perfect`: what a net that
+    draws just what it is asked for has (`against_null.perfect`).
     """
     figure, axes = plt.subplots(figsize=SIZE)
     shares = [share.high for share in found.locality.values()]
     highest = max(share.high for share in found.above.values())
-    limits = ((0.19, max(0.76, max(shares) + 0.03)), (-0.06, max(0.52, highest + 0.04)))
+    limits = ((0.19, max(0.76, max(shares) + 0.03)), (-0.06, max(0.54, highest + 0.04)))
     _chance(axes, chance_locality(None), 0.2)
-    axes.axhline(0, color="0.5", lw=1, ls="--", zorder=0)
-    axes.text(limits[0][1] - 0.005, 0.006, "null", ha="right", va="bottom", fontsize=8, color="0.5")
+    for height, words in ((0, "null"), (perfect, "draws just what it is asked for")):
+        axes.axhline(height, color="0.5", lw=1, ls="--", zorder=0)
+        axes.text(
+            limits[0][1] - 0.005, height + 0.006, words, ha="right", va="bottom", fontsize=8, color="0.5"
+        )
     _draw(axes, found.locality, found.above, limits, (0.56, 0.19))
     axes.set_ylabel(f"composition: share of {BEYOND} random cells filled, above the null")
     axes.set_title(

@@ -72,7 +72,7 @@ def training_like(count: int, resolution: int = 32, seed: int = 1) -> Float[Tens
 
 
 class GaussianSides(NamedTuple):
-    """Mean sides (px) of the 90 % square of a Gaussian field's denoiser and score at SIGMAS, and its
+    """Mean sides (px) of the 90% square of a Gaussian field's denoiser and score at SIGMAS, and its
     correlation length (px).
     """
 
@@ -268,7 +268,7 @@ def plot_against_noise(
     references: dict[str, Sequence[float]] | None = None,
     preset: str = "tiny",
 ) -> Figure:
-    """Side of the 90 % square (of energy) and conditional locality against noise (Figs. 2, 10).
+    """Side of the 90% square (of energy) and conditional locality against noise (Figs. 2, 10).
 
     `curves` is {net: {field: against_noise}}, `references` {label: sides in closed form, at SIGMAS}. Dotted:
     a net that responds equally to all conditions, in the whole image or in its window.
@@ -294,7 +294,7 @@ def plot_against_noise(
         panels[0].plot(SIGMAS, sides, color="black", ls=ls, lw=1.2, label=label)
     most = 0.875 * presets.preset(preset).resolution
     panels[0].set(
-        xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90 % square", ylim=(0, most)
+        xscale="log", xlabel="noise σ", ylabel="pixels", title="side of the 90% square", ylim=(0, most)
     )
     panels[1].set(
         xscale="log",

@@ -1,4 +1,4 @@
-"""How local each trained net is: 90 % squares and conditional locality against noise (Figs. 2, 10).
+"""How local each trained net is: 90% squares and conditional locality against noise (Figs. 2, 10).
 
     python -m lcs_utils.evaluation.locality.net_locality exp1 exp2 exp3 exp1_1 exp3_1
 
@@ -36,7 +36,7 @@ COMMAND = "python -m lcs_utils.evaluation.locality.net_locality NET ..."
 
 
 class LocalityRow(NamedTuple):
-    """One image at one noise level: mean side of the 90 % squares (px; `window` of energy, `window_1` of
+    """One image at one noise level: mean side of the 90% squares (px; `window` of energy, `window_1` of
     absolute values), conditional locality within 1 and 2 cells, and `response`, the mean over pixels of the
     summed condition influence.
     """

@@ -23,12 +23,12 @@ Curves = Mapping[str, Mapping[str, Mapping[float, Interval]]]  # {net: {field: {
 
 
 def gaussian(found: GaussianSides) -> str:
-    """A table of the 90 % square's sides for the Gaussian's denoiser and score, by noise."""
+    """A table of the 90% square's sides for the Gaussian's denoiser and score, by noise."""
     lines = [
         ["denoiser", *(f"{side:.0f}" for side in found.denoiser)],
         ["score", *(f"{side:.0f}" for side in found.score)],
     ]
-    head = ["side of the 90 % square, px", *(f"σ = {sigma:g}" for sigma in SIGMAS)]
+    head = ["side of the 90% square, px", *(f"σ = {sigma:g}" for sigma in SIGMAS)]
     return table(head, lines) + f"\nThe field's correlation length is {found.length:.1f} px.\n"
 
 
@@ -56,8 +56,8 @@ def hears(curves: Curves, titles: Mapping[str, str], chance: Mapping[str, float]
 
 
 def looks(curves: Curves, titles: Mapping[str, str], beside: GaussianSides, at=(0.05, 0.2, 5.0, 40.0)) -> str:
-    """A table of the 90 % squares' sides by energy (by absolute values) at some noise levels."""
-    head = ["90 % square by energy (by absolute values), px", *(f"σ = {sigma:g}" for sigma in at)]
+    """A table of the 90% squares' sides by energy (by absolute values) at some noise levels."""
+    head = ["90% square by energy (by absolute values), px", *(f"σ = {sigma:g}" for sigma in at)]
     lines = []
     for net, of in curves.items():
         pairs = [(of["window"][sigma].value, of["window_1"][sigma].value) for sigma in at]
@@ -124,6 +124,8 @@ def every_net(found: AgainstK, nets: Sequence[str]) -> str:
 
 
 def centered(sides: Mapping[str, Float[Tensor, "images sigmas"]], sigmas: Sequence[float]) -> str:
-    """A table of the mean sides of the 90 % squares around the middle, by noise (Fig. 12)."""
+    """A table of the mean sides of the 90% squares around the middle, by noise (Fig. 12)."""
     lines = [[name, *(f"{value:.1f}" for value in of.mean(0).tolist())] for name, of in sides.items()]
-    return table(["trained on one object", *(f"σ = {sigma:g}" for sigma in sigmas)], lines)
+    return table(
+        ["side of the 90% square, px; trained on one object", *(f"σ = {sigma:g}" for sigma in sigmas)], lines
+    )

@@ -81,7 +81,7 @@ def numbers(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> dict[str, A
 
 
 def plot(found: Mapping[tuple[str, str], Mapping[int, Drawn]]) -> Figure:
-    """Each quantity of Drawn against K; solid by the flow, dashed by the SDE; bars: 95 %."""
+    """Each quantity of Drawn against K; solid by the flow, dashed by the SDE; bars: 95%."""
     figure, panels = plt.subplots(1, 3, figsize=(9.6, 3.2))
     heads = {
         "more": "objects drawn minus asked for",

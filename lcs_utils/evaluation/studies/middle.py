@@ -19,7 +19,7 @@ COMMAND = "python -m lcs_utils.centered sides"
 
 
 class MiddleRow(NamedTuple):
-    """One image at one noise level: the side (px) of the 90 % square around the middle pixel."""
+    """One image at one noise level: the side (px) of the 90% square around the middle pixel."""
 
     net: str
     weights: str

@@ -92,7 +92,7 @@ def _ks(axes: Axes, of: Mapping[int, LargestK | None], beside: float, **look) ->
 
 
 def _shares(axes: Axes, of: Mapping[int, Beside | None], k: int = FAR) -> None:
-    """A share by objects in training, its 95 % band, and its null dotted; a gap where no net was trained."""
+    """A share by objects in training, its 95% band, and its null dotted; a gap where no net was trained."""
     line, face, dots = LINES[k]
     xs, own = list(of), [at.own if at else NOTHING for at in of.values()]
     axes.plot(xs, [at.value for at in own], "o", ls=line, color=OURS, mfc=face, ms=6)

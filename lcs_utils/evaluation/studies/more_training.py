@@ -145,7 +145,7 @@ def plot(found: Mapping[str, Mapping[int, Stage]]) -> Figure:
     """Number and places at three K over their null (dotted), and K; at K = SEEN objects drawn, looks and
     cleanness; locality.
 
-    `found` is {size: along_training(...)}; a single net is a point. Bars: 95 % over noise and conditions.
+    `found` is {size: along_training(...)}; a single net is a point. Bars: 95% over noise and conditions.
     """
     figure, panels = plt.subplots(2, len(LOOKED) + 1, figsize=(9.6, 5.6))
     (*placed, largest), (drawn, looks, clean, local) = panels

@@ -90,7 +90,7 @@ def rates(scenes: int = 1500) -> dict[str, dict[str, Found]]:
 def show_rates(found: dict[str, dict[str, Found]]) -> Figure:
     """Plot labeled cells filled, minus what pictures of other labels fill, against the number of labels.
 
-    One panel per family, one line per reach with its 95 % band; hollow squares: four times the scenes.
+    One panel per family, one line per reach with its 95% band; hollow squares: four times the scenes.
     """
     figure, panels = plt.subplots(1, 2, figsize=(9.6, 3.6), sharey=True)
     for axes, (family, of) in zip(panels, found.items(), strict=True):
