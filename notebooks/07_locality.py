@@ -255,7 +255,7 @@ assert at["exp1"].low > max(at["exp2"].high, at["exp1_1"].high, found.chance["ex
 assert all(at[net].low > found.chance[net] - 0.05 for net in titles) and min(rho.values()) > 0
 assert all(locality_in_training.contrast(within, k) for k in locality_in_training.KS)
 assert ranks["all"].low > 0 and ranks["told all labels"].low > 0
-assert max(of.high for of in thesis.of("told one").above.values()) < 0.1  # of those told one
+assert max(of.high for of in thesis.of("told one label").above.values()) < 0.1  # of those told one
 widest = max(side.high for net in ("exp1", "exp2") for side in curves[net]["window"].values())
 assert widest < side / 2  # pixels, half of the image
 assert abs(float(sides["centered"].mean(0)[-1] - sides["scattered"].mean(0)[-1])) < 3  # Fig. 12

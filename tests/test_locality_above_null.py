@@ -75,9 +75,9 @@ def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
     differ = more._replace(above=more.above | {"exp1_seed2": found.above["exp2"]})
     assert locality_above_null.ranked(differ)["told all labels"].kinds == 1
     assert (ranks["all"].nets, ranks["all"].kinds) == (6, 4)
-    assert len(more.of("told all labels").above) == 3 and set(more.of("told one").locality) == {"exp2"}
+    assert len(more.of("told all labels").above) == 3 and set(more.of("told one label").locality) == {"exp2"}
     with pytest.raises(ValueError, match="3 or more"):
-        found.of("told one").correlation()
+        found.of("told one label").correlation()
 
 
 def test_nets_of_one_s_own_are_not_taken_up(monkeypatch):
@@ -120,7 +120,7 @@ def test_the_thesis_is_drawn_and_said(found):
     assert said.index("| Exp. 1 |") < said.index("| Exp. 2 |")
     many = {words: of._replace(kinds=locality_above_null.LEAST) for words, of in ranks.items()}
     of_groups = [
-        locality_above_null.sentence(found, of).partition("kinds of nets, ")[2].partition(" (an interval")[0]
+        locality_above_null.sentence(found, of).partition("kinds of nets, ")[2].partition(" (intervals only")[0]
         for of in (ranks, many)
     ]
     assert len(ranks) > 1 and "[" not in of_groups[0] and of_groups[1].count("[") == len(ranks) - 1
