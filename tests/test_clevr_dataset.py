@@ -1,6 +1,7 @@
 """Shards: deterministic, resumable, verified; and a folder is one setting."""
 
 import errno
+import importlib
 import json
 import os
 import shutil
@@ -9,16 +10,16 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
 from numba import cuda
 from tqdm.auto import tqdm
 
-from lcs_utils import clevr, paths, store
-from lcs_utils.clevr import blender, card, dataset, manifest, shards
+from lcs_utils import paths, store
+from lcs_utils.clevr import blender, card, dataset, kernels, manifest, shards
 from lcs_utils.clevr.annotations import trace, visible_pixels
 from lcs_utils.clevr.dataset import (
     INDEX_STRIDE,
@@ -591,11 +592,39 @@ def test_a_whole_folder_needs_no_right_to_write(folder, tmp_path, monkeypatch):
 
 
 def test_kernels_are_kept_somewhere_where_nothing_may_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(clevr.os, "access", lambda place, mode: str(place).startswith(str(tmp_path)))
+    monkeypatch.setattr(kernels.os, "access", lambda place, mode: str(place).startswith(str(tmp_path)))
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")
-    clevr._choose_kernel_cache(["/", tmp_path / "cache"])
+    assert kernels.place_of_caches([Path("/"), tmp_path / "cache"]) == tmp_path / "cache"
     assert not os.environ["NUMBA_CACHE_DIR"]
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")  # set back afterwards
     with pytest.warns(UserWarning, match="neither / nor /proc can be written.*NUMBA_CACHE_DIR"):
-        clevr._choose_kernel_cache(["/", "/proc"])
-    assert os.path.isdir(os.environ["NUMBA_CACHE_DIR"])
+        place = kernels.place_of_caches([Path("/"), Path("/proc")])
+    assert place.is_dir() and str(place) == os.environ["NUMBA_CACHE_DIR"]
+    assert kernels.place_of_caches([tmp_path]) == place  # where children of this process look, too
+
+
+def test_an_edit_of_any_file_takes_another_cache_of_kernels(tmp_path):
+    """numba alone looks at a kernel's own file: after an edit of `shading`, `render` drew the old look."""
+    code, place = tmp_path / "clevr", tmp_path / "kept"
+    shutil.copytree(kernels.HERE, code, ignore=shutil.ignore_patterns("__pycache__"))
+    assert kernels.cache_folder(place, code) == kernels.cache_folder(place, kernels.HERE)
+    now = kernels.cache_folder(place, code)
+    for folder, age in ((now, 0.0), (place / "lcs_kernels_old", 2 * kernels.DAY), (place / "mine", 9e6)):
+        folder.mkdir(parents=True)
+        os.utime(folder, (time.time() - age,) * 2)
+    shading = code / "shading.py"
+    shading.write_text(shading.read_text() + "SUN_IRRADIANCE = 4.5\n")
+    assert kernels.cache_folder(place, code) != now
+    assert {path.name for path in place.iterdir()} == {now.name, "mine"}  # others, and recent ones, stay
+
+
+def test_every_kernel_is_cached_there():
+    files = [path.stem for path in kernels.HERE.glob("*.py") if "@compiled" in path.read_text()]
+    found = [
+        value
+        for module in (importlib.import_module(f"lcs_utils.clevr.{name}") for name in files)
+        for value in vars(module).values()
+        if hasattr(value, "py_func") and value.py_func.__module__ == module.__name__
+    ]
+    assert len(found) > 40
+    assert {Path(kernel.stats.cache_path).parent for kernel in found} == {kernels.CACHE}
+    assert not [path for path in kernels.HERE.glob("*.py") if "@njit" in path.read_text()]

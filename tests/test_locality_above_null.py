@@ -119,10 +119,8 @@ def test_the_thesis_is_drawn_and_said(found):
     assert said.startswith("Rank correlation 1.00 [") and said.count("\n| Exp.") == 2
     assert said.index("| Exp. 1 |") < said.index("| Exp. 2 |")
     many = {words: of._replace(kinds=locality_above_null.LEAST) for words, of in ranks.items()}
-    of_groups = [
-        locality_above_null.sentence(found, of).partition("kinds of nets, ")[2].partition(" (intervals only")[0]
-        for of in (ranks, many)
-    ]
+    sentences = [locality_above_null.sentence(found, of) for of in (ranks, many)]
+    of_groups = [of.partition("kinds of nets, ")[2].partition(" (intervals only")[0] for of in sentences]
     assert len(ranks) > 1 and "[" not in of_groups[0] and of_groups[1].count("[") == len(ranks) - 1
     assert alt_texts.thesis(found, ranks["all"], 0.49).startswith("4 trainings at 64 px by how locally")
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from numba import njit
 
 from lcs_utils.checks import check_array, check_count, check_items
+from lcs_utils.clevr.kernels import compiled
 from lcs_utils.clevr.scenes import check_scene, check_scenes, pack, project
 from lcs_utils.clevr.tracer import FAR, fill_view, hit_floor, trace_ids
 
@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     depth: Float[np.ndarray, "height width"]
 
 
-@njit(cache=True)
+@compiled()
 def _to_depth(ids, depths, camera):
     """Turn distances along the rays into depths along the view axis, and fill in the floor's."""
     axes, fx, fy = np.empty((3, 3)), camera[3], camera[4]

@@ -6,8 +6,7 @@ lobes, alpha 0.2 and 0.01, with anisotropy 0.25 around the object's vertical axi
 
 import math
 
-from numba import njit
-
+from lcs_utils.clevr.kernels import compiled
 from lcs_utils.clevr.shading import (
     BLACK,
     EDGE,
@@ -33,7 +32,7 @@ from lcs_utils.clevr.tracer import FAR, MATERIAL, ROUGH, X, Y, normal_change
 ALPHA_X, ALPHA_Y = 0.75, 1 / 0.75  # anisotropy 0.25: roughness around the axis and across it
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def _fresnel(cosine, ior):
     """Reflectance of a dielectric for unpolarized light."""
     g = math.sqrt(ior * ior - 1.0 + cosine * cosine)
@@ -42,19 +41,19 @@ def _fresnel(cosine, ior):
     return 0.5 * a * a * (1.0 + b * b)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _masking(x, y, z, alpha_x, alpha_y):
     """Smith's masking of GGX for a direction (x, y, z) in the tangent frame, z > 0."""
     return 2.0 * z / (z + math.sqrt(z * z + alpha_x * alpha_x * x * x + alpha_y * alpha_y * y * y))
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _edge(x, a2):
     """Marginal of GGX's distribution of slopes: its integral from 0 to x, times 2."""
     return x / math.sqrt(x * x + a2)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _mirrored(ax, ay, az, v, n, cos_v):
     """Change of the mirrored view direction when the normal changes by a."""
     along = v[0] * ax + v[1] * ay + v[2] * az
@@ -65,7 +64,7 @@ def _mirrored(ax, ay, az, v, n, cos_v):
     )
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _over_footprint(p, v, n, cos_v, f, width, o):
     """`_mirrored` for the offset f * width across the view, projected onto the surface of `o`."""
     slide = dot(f, n) * width / max(cos_v, 0.05)
@@ -74,14 +73,14 @@ def _over_footprint(p, v, n, cos_v, f, width, o):
     return _mirrored(ax, ay, az, v, n, cos_v)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _shift(turn, m, facing, distance, normal, edge_u, edge_v, scale):
     """How far a change of the mirrored direction m moves its intersection with a lamp, in its half edges."""
     r = add(turn, -dot(turn, normal) / facing, m)
     return distance * scale * dot(r, edge_u), distance * scale * dot(r, edge_v)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
     """Radiance of the lamps as the sharp lobe reflects them: squares blurred by it, averaged over the
     sample's footprint.
@@ -145,7 +144,7 @@ def _glints(p, v, n, tangent, across, o, axes, width, blocked, frames):
     return light
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def shade_object(px, py, pz, vx, vy, vz, nx, ny, nz, objects, n, k, frames, axes, width, h, i, rays):
     """Radiance toward the eye (unit vector v) of object `k` at a point with normal n, for a sample `width`
     wide.

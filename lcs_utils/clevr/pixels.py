@@ -7,10 +7,10 @@ silhouettes and metal. No kernel used here allocates memory, so that the same so
 import math
 
 import numpy as np
-from numba import njit
 
 from lcs_utils.checks import check_count
 from lcs_utils.clevr.annotations import picture_size
+from lcs_utils.clevr.kernels import compiled
 from lcs_utils.clevr.materials import shade_object
 from lcs_utils.clevr.shading import BLACK, FLOOR, INV_PI, blockers, filtered, matte, pixel_hash
 from lcs_utils.clevr.tracer import FAR, MATERIAL, hit_floor, hit_object, object_normal
@@ -52,7 +52,7 @@ def patterns(antialias):
     return np.zeros(1), _filter_offsets(antialias), _filter_offsets(2 * antialias)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _direction(column, row, size, camera, axes):
     u, v = (column / size[0] - 0.5) / camera[3], (0.5 - row / size[1]) / camera[4]
     dx = u * axes[0, 0] + v * axes[1, 0] - axes[2, 0]
@@ -62,7 +62,7 @@ def _direction(column, row, size, camera, axes):
     return dx * scale, dy * scale, dz * scale
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _first(camera, dx, dy, dz, objects, n, candidates):
     best, seen = FAR, -1
     for k in range(n):
@@ -73,7 +73,7 @@ def _first(camera, dx, dy, dz, objects, n, candidates):
     return best, seen
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def _radiance(column, row, size, camera, axes, frames, objects, n, candidates, spread, h, i, rays):
     """Radiance of one primary ray."""
     dx, dy, dz = _direction(column, row, size, camera, axes)
@@ -93,7 +93,7 @@ def _radiance(column, row, size, camera, axes, frames, objects, n, candidates, s
     return filtered(light, INV_PI, FLOOR)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def pixel_kind(column, row, size, camera, axes, frames, objects, n, candidates, offsets):
     """Kind of a pixel: 0 one sample (unshadowed floor), 1 the coarse pattern, 2 the fine one (a silhouette or
     metal).
@@ -119,7 +119,7 @@ def pixel_kind(column, row, size, camera, axes, frames, objects, n, candidates, 
     return 0
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def candidate_objects(column, row, boxes, n):
     """Bit set of the objects whose rectangle contains a pixel."""
     found = 0
@@ -129,7 +129,7 @@ def candidate_objects(column, row, boxes, n):
     return found
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def pixel_sample(column, row, i, offsets, shadows, size, camera, axes, frames, objects, n, candidates):
     """Clamped radiance of sample i of a pixel's len(offsets)^2; `shadows` False: no lamp is hidden."""
     aa = len(offsets)
@@ -140,7 +140,7 @@ def pixel_sample(column, row, i, offsets, shadows, size, camera, axes, frames, o
     return min(r, CLAMP), min(g, CLAMP), min(b, CLAMP)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def to_byte(x):
     """Linear light, clipped at 1, as 8-bit sRGB."""
     x = min(x, 1.0)

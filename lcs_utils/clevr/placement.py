@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from lcs_utils.clevr import tracer
+from lcs_utils.clevr.kernels import compiled
 
 RIGHT = (0.6563112735748291, 0.7544902563095093)
 BEHIND = (-0.754490315914154, 0.6563112735748291)
@@ -15,7 +15,7 @@ HOPELESS = 20_000  # restarts that never reach the last object, or fail only the
 MIN_VISIBLE_PIXELS = 200  # of a 320x240 frame
 
 
-@njit(cache=True)
+@compiled()
 def _free(rows, reach, n, x, y, r, min_distance, margin):
     for k in range(n):
         dx, dy = x - rows[k, 2], y - rows[k, 3]
@@ -26,7 +26,7 @@ def _free(rows, reach, n, x, y, r, min_distance, margin):
     return True
 
 
-@njit(cache=True)
+@compiled()
 def place(rng, n, camera, rules, radii, shapes, colors, materials, limit, rows, drawn):
     """Fill `rows` (tracer's geometry) and `drawn` (size, shape, color, degrees, material); return False after
     `limit` restarts, or earlier if there is no hope.

@@ -8,12 +8,13 @@ import sys
 
 import numpy as np
 from jaxtyping import Int, UInt8
-from numba import njit, prange
+from numba import prange
 
 from lcs_utils.checks import check_choice
 from lcs_utils.clevr import scenes as clevr_scenes
 from lcs_utils.clevr.annotations import trace
 from lcs_utils.clevr.blender import render_cycles
+from lcs_utils.clevr.kernels import compiled
 from lcs_utils.clevr.pixels import candidate_objects, check, patterns, pixel_kind, pixel_sample, to_byte
 from lcs_utils.clevr.shading import BLACK, add, fill_lamps
 from lcs_utils.clevr.tracer import fill_boxes, fill_view
@@ -22,7 +23,7 @@ LOOK = 2  # version of the rendered look; nets are tested on the look they were 
 BACKENDS = ("fast", "cuda", "cycles")
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def _render_scene(objects, n, camera, lamps, size, center, coarse, fine, image):
     axes, frames, boxes = np.empty((3, 3)), np.empty((3, 12)), np.empty((n, 4), np.int64)
     fill_lamps(lamps, axes, frames)
@@ -57,7 +58,7 @@ def _render_scene(objects, n, camera, lamps, size, center, coarse, fine, image):
                 image[row, column, c] = to_byte(total[c] / samples)
 
 
-@njit(cache=True, parallel=True)
+@compiled(parallel=True)
 def _render_all(rows, counts, cameras, lamps, size, center, coarse, fine, images):
     for i in prange(len(counts)):
         _render_scene(rows[i], counts[i], cameras[i], lamps[i], size, center, coarse, fine, images[i])

@@ -8,8 +8,8 @@ hash.
 import math
 
 import numpy as np
-from numba import njit
 
+from lcs_utils.clevr.kernels import compiled
 from lcs_utils.clevr.tracer import (
     FAR,
     MATERIAL,
@@ -49,7 +49,7 @@ INV_PI = 1.0 / math.pi
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@compiled(error_model="numpy", inline="always")
 def pixel_hash(a, b):
     """A well-mixed 32-bit number for a pixel."""
     h = np.uint32(a * 73856093) ^ np.uint32(b * 19349663)
@@ -58,7 +58,7 @@ def pixel_hash(a, b):
     return np.uint32(h ^ (h >> np.uint32(16)))
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@compiled(error_model="numpy", inline="always")
 def point(h, stream, i):
     """Point i of the R2 sequence, shifted by the pixel's hash; streams (lamps, lobes) have shifts of their
     own.
@@ -68,7 +68,7 @@ def point(h, stream, i):
     return u - math.floor(u), v - math.floor(v)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def fill_lamps(lamps, axes, frames):
     """Fill a row of `frames` [3, 12] per area lamp: position, normal to the origin, two half edges; `axes` is
     scratch.
@@ -80,37 +80,37 @@ def fill_lamps(lamps, axes, frames):
             frames[l, 6 + i], frames[l, 9 + i] = 0.5 * EDGE[l] * axes[0, i], 0.5 * EDGE[l] * axes[1, i]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def dot(a, b):
     """Dot product of two vectors, tuples of three."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def add(a, share, b):
     """a + share b, channel by channel."""
     return a[0] + share * b[0], a[1] + share * b[1], a[2] + share * b[2]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def filtered(a, share, b):
     """share a b, channel by channel."""
     return share * a[0] * b[0], share * a[1] * b[1], share * a[2] * b[2]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def paint(o):
     """Color of object row `o`."""
     return o[RED], o[RED + 1], o[RED + 2]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def entry(table, i):
     """Row `i` of a table of colors."""
     return table[i, 0], table[i, 1], table[i, 2]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def lamp(l, px, py, pz, frames):
     """Direction to lamp `l`, its distance, and its irradiance (area lamps: per unit radiance) on a facing
     surface.
@@ -125,7 +125,7 @@ def lamp(l, px, py, pz, frames):
     return dx / d, dy / d, dz / d, d, max(cosine, 0.0) * EDGE[l] * EDGE[l] / d2
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def blockers(l, px, py, pz, frames, objects, n, skip):
     """Bit set of the objects whose bounding spheres touch the cone from a point to lamp `l`; 0 if none do."""
     wx, wy, wz, distance, _ = lamp(l, px, py, pz, frames)
@@ -146,7 +146,7 @@ def blockers(l, px, py, pz, frames, objects, n, skip):
     return found
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
     """Share of lamp `l` that a point sees, by `rays` shadow rays; none are traced if `blockers` is 0."""
     found = blockers(l, px, py, pz, frames, objects, n, skip)
@@ -183,7 +183,7 @@ def visible(l, px, py, pz, frames, objects, n, skip, h, i, rays):
     return seen / rays
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def indirect(px, py, pz, nx, ny, nz, objects, n, skip):
     """Irradiance from the floor's bounce, the ambient term and the neighbors as glowing spheres."""
     light, free = BLACK, 1.0
@@ -202,7 +202,7 @@ def indirect(px, py, pz, nx, ny, nz, objects, n, skip):
     return add(add(light, free * (1.0 - nz), entry(BOUNCE, kind)), free, entry(AMBIENT, kind))
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays):
     """Irradiance at a point: the lamps, with shadows if rays > 0, and the indirect terms."""
     light = BLACK
@@ -216,7 +216,7 @@ def matte(px, py, pz, nx, ny, nz, objects, n, skip, frames, h, i, rays):
     return add(light, 1.0, indirect(px, py, pz, nx, ny, nz, objects, n, skip))
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def environment(px, py, pz, dx, dy, dz, objects, n, skip, frames, h, i, depth):
     """Radiance along a reflected ray, and the first hit's distance; metal is followed `depth` more times."""
     tint, first = WHITE, FAR

@@ -11,7 +11,8 @@ Python's checks for zero.
 import math
 
 import numpy as np
-from numba import njit
+
+from lcs_utils.clevr.kernels import compiled
 
 SHAPES = ("sphere", "cube", "cylinder")
 MATERIALS = ("rubber", "metal")
@@ -22,7 +23,7 @@ BOUND = np.array([1.0, 1.6, 1.395])
 FAR = 1e9
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _cube(px, py, pz, dx, dy, dz):
     t0, t1 = 0.0, FAR
     for axis in range(3):
@@ -52,7 +53,7 @@ def _cube(px, py, pz, dx, dy, dz):
     return t
 
 
-@njit(cache=True, fastmath=True, error_model="numpy", inline="always")
+@compiled(fastmath=True, error_model="numpy", inline="always")
 def _cylinder(px, py, pz, dx, dy, dz):
     t0, t1 = 0.0, FAR
     if abs(dz) < 1e-12:
@@ -94,14 +95,14 @@ def _cylinder(px, py, pz, dx, dy, dz):
     return t
 
 
-@njit(cache=True, error_model="numpy", inline="always")
+@compiled(error_model="numpy", inline="always")
 def bound(o):
     """Radius of a sphere around object row `o`."""
     r = BOUND[int(o[SHAPE])] * o[RADIUS]
     return r * max(o[STRETCH], max(o[STRETCH + 1], o[STRETCH + 2])) if o[STRETCHED] == 1.0 else r
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def fill_solid(o, shape, x, y, r, degrees):
     """Set the geometry of object row `o`, standing on the floor; `shape` holds its solid and stretch."""
     o[SHAPE], o[X], o[Y], o[Z], o[RADIUS] = shape[0], x, y, r * shape[3], r
@@ -110,7 +111,7 @@ def fill_solid(o, shape, x, y, r, degrees):
     o[STRETCHED] = 0.0 if shape[1] == 1.0 and shape[2] == 1.0 and shape[3] == 1.0 else 1.0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _inside(x, y, z, o):
     """A vector in the coordinates in which the stretched solid is the unit solid."""
     cs, sn, r = o[COS], o[SIN], o[RADIUS]
@@ -121,7 +122,7 @@ def _inside(x, y, z, o):
     )
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _hit_stretched(ox, oy, oz, dx, dy, dz, o):
     px, py, pz = _inside(ox - o[X], oy - o[Y], oz - o[Z], o)
     dx, dy, dz = _inside(dx, dy, dz, o)
@@ -140,7 +141,7 @@ def _hit_stretched(ox, oy, oz, dx, dy, dz, o):
     return t / speed if t < FAR else FAR
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _stretched_normal(x, y, z, o):
     px, py, pz = _inside(x - o[X], y - o[Y], z - o[Z], o)
     if o[SHAPE] == 1.0:
@@ -157,7 +158,7 @@ def _stretched_normal(x, y, z, o):
     return px * n, py * n, pz * n
 
 
-@njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _stretched_normal_change(x, y, z, tx, ty, tz, o):
     """`normal_change` of a stretched solid, by a finite difference: few scenes contain any."""
     size = math.sqrt(tx * tx + ty * ty + tz * tz)
@@ -169,7 +170,7 @@ def _stretched_normal_change(x, y, z, tx, ty, tz, o):
     return (bx - ax) / (2.0 * step), (by - ay) / (2.0 * step), (bz - az) / (2.0 * step)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def hit_object(ox, oy, oz, dx, dy, dz, o):
     """Distance along the unit ray to object row `o`, or FAR."""
     if o[STRETCHED] == 1.0:
@@ -196,7 +197,7 @@ def hit_object(ox, oy, oz, dx, dy, dz, o):
     return t * r if t < FAR else FAR
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def object_normal(x, y, z, o):
     """Outward unit normal of object row `o` at a point on it."""
     if o[STRETCHED] == 1.0:
@@ -218,7 +219,7 @@ def object_normal(x, y, z, o):
     return px * n, py * n, pz * n
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def normal_change(x, y, z, tx, ty, tz, o):
     """How the unit normal of object row `o` changes when its point moves by the tangent (tx, ty, tz)."""
     if o[STRETCHED] == 1.0:

@@ -6,8 +6,8 @@ Objects are rows in the layout of `solids`; a camera is a row too: location, two
 import math
 
 import numpy as np
-from numba import njit
 
+from lcs_utils.clevr.kernels import compiled
 from lcs_utils.clevr.solids import (  # noqa: F401 (the solids are read from here as well)
     BOUND,
     COS,
@@ -71,7 +71,7 @@ _FS, _FZ = np.ascontiguousarray(FLOOR_LINE[:, 0]), np.ascontiguousarray(FLOOR_LI
 _NS, _NZ = np.ascontiguousarray(_NORMAL[:, 0]), np.ascontiguousarray(_NORMAL[:, 1])
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def hit_floor(ox, oy, oz, dx, dy, dz):
     """Distance along the ray to the floor (FAR if it misses) and the floor's unit normal there, as (t, nx,
     ny, nz).
@@ -109,7 +109,7 @@ def hit_floor(ox, oy, oz, dx, dy, dz):
     return t, ns * ax, ns * ay, nz
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def hit_any(ox, oy, oz, dx, dy, dz, objects, n, skip):
     """Nearest object (distance, index) along the ray, index -1 if none; object `skip` is not tested."""
     best, index = FAR, -1
@@ -121,7 +121,7 @@ def hit_any(ox, oy, oz, dx, dy, dz, objects, n, skip):
     return best, index
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def fill_axes(cx, cy, cz, axes):
     """Fill the rows of `axes` with the right, up and backward unit vectors of a camera at (cx, cy, cz) that
     looks at the origin, z up.
@@ -135,13 +135,13 @@ def fill_axes(cx, cy, cz, axes):
     axes[1, 2] = axes[2, 0] * axes[0, 1] - axes[2, 1] * axes[0, 0]
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def fill_view(camera, axes):
     """Fill `axes` for a camera row, which looks at its target; see `fill_axes`."""
     fill_axes(camera[0] - camera[5], camera[1] - camera[6], camera[2] - camera[7], axes)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def camera_axes(cx, cy, cz):
     """A new array of the axes of a camera that looks at the origin, see `fill_axes`."""
     axes = np.empty((3, 3))
@@ -149,7 +149,7 @@ def camera_axes(cx, cy, cz):
     return axes
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def fill_boxes(objects, n, camera, axes, fx, fy, width, height, boxes):
     """Fill `boxes` [>= n, 4] with the pixel rectangles [x0, x1, y0, y1) of the objects' bounding spheres."""
     for k in range(n):
@@ -169,7 +169,7 @@ def fill_boxes(objects, n, camera, axes, fx, fy, width, height, boxes):
         boxes[k, 3] = min(height, int(math.ceil((0.5 - fy * y0) * height)) + 1)
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@compiled(fastmath=True, error_model="numpy")
 def trace_ids(objects, n, camera, width, height, ids, depths):
     """Fill `ids` [height, width] with the object seen at each pixel center (-1: none), `depths` with its
     distance.
