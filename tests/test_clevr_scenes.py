@@ -137,10 +137,32 @@ def test_published_keys_and_relations():
     published = {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}
     scene = scene_from_json(published, 240, 240)  # a file without camera: the jitter is fitted
     assert np.abs(np.subtract(scene.camera.location, data["camera"]["location"])).max() < 0.02
-    with pytest.raises(
-        ValueError, match=r"object \d: no camera near CLEVR's shows .* in an image of 480x320 .* px off"
-    ):
+    with pytest.raises(ValueError, match=r"no camera near CLEVR's shows .* in an image of 480x320.* another"):
         scene_from_json(published)  # the published size, which this image does not have
+
+
+def published_alone(index, n_objects):
+    """A scene with the keys that published files have, and where its camera stood."""
+    data = scene_to_json(sample_scene(1, index, n_objects, crop="v1"), "new", 480, 320)
+    camera = data["camera"]["location"]
+    return {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}, camera
+
+
+def test_a_camera_far_from_clevrs_is_no_fit():
+    """One object fits exactly under some camera at any size: only where that stands tells."""
+    for index in range(12):
+        for n_objects in (1, 2):
+            data, camera = published_alone(index, n_objects)
+            found = scene_from_json(data).camera.location
+            assert np.abs(np.subtract(found, CAMERA_LOCATION)).max() <= 0.51
+            assert n_objects == 1 or np.abs(np.subtract(found, camera)).max() < 0.2
+            for size in ((320, 240), (320, 320), (960, 640)):
+                with pytest.raises(ValueError, match="no camera near CLEVR's .* is the image of another size"):
+                    scene_from_json(data, *size)
+    data, _ = published_alone(0, 4)
+    data["objects"][2]["pixel_coords"][0] += 9
+    with pytest.raises(ValueError, match=r"object 2: no camera near .* px off\)"):
+        scene_from_json(data)
 
 
 def test_bad_input_is_named():
