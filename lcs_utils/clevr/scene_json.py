@@ -128,7 +128,10 @@ def scene_line(scene: Scene, width: int, height: int) -> str:
 
 
 def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _numbers(holder, key, n, where):
