@@ -96,9 +96,7 @@ def failure(n: int, attempts: int, hidden: int, margins: bool, visibility: bool,
     later = {"visibility": visibility, "require_centers_inside": inside} if hidden else {}
     blamed = {"margins": margins and hidden < HOPELESS, **later}
     switches = " or ".join(name for name, on in blamed.items() if on)
-    fell = (
-        f" ({hidden:,} of them failed {' or '.join(k for k, on in later.items() if on)})" if hidden else ""
-    )
+    fell = f" ({hidden:,} of them failed {' or '.join(k for k, on in later.items() if on)})" if hidden else ""
     return ValueError(
         f"no placement of {n} objects with margin {margin:g} and gap {gap:g} was found in {attempts:,} "
         f"attempts{fell}; ask for fewer objects{f' or switch {switches} off' if switches else ''}"
