@@ -107,8 +107,11 @@ def test_parts_fill_one_folder_as_one_run_does(folder, tmp_path):
     kept = {path: path.stat().st_mtime_ns for path in split.iterdir()}
     assert generate(split, **SETTINGS) == read_manifest(folder)
     assert {path: path.stat().st_mtime_ns for path in split.iterdir()} == kept
-    for part in ((0, 2), (3, 2)):
+    for part in ((0, 2), (3, 2), (1,)):
         with pytest.raises(ValueError, match="a part is"):
+            generate(split, **SETTINGS, part=part)
+    for part in (("1", "2"), (1.0, 2.0), 1):
+        with pytest.raises(TypeError, match="part must be a (whole number|sequence)"):
             generate(split, **SETTINGS, part=part)
     with pytest.raises(ValueError, match="other settings"):
         generate(split, **{**SETTINGS, "seed": 9}, part=(1, 2))
@@ -128,6 +131,14 @@ def test_the_card_names_the_command_that_makes_the_folder(folder, tmp_path):
         made = json.loads((tmp_path / f"again{len(changes)}" / MANIFEST).read_text())
         assert made["settings"] == {**settings, **changes}
     assert "| `depth` |" in (tmp_path / "again4" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "resolution, crop, pixels",
+    [(240, "center", 200), (240, "squash", 150), (240, "native", 112.5), ([480, 320], "v1", 450)],
+)
+def test_the_visible_threshold_scales_with_both_focal_lengths(resolution, crop, pixels):
+    assert card.visible_threshold(resolution, crop) == pytest.approx(pixels)
 
 
 def test_the_card_says_of_crops_and_worlds_only_what_holds(folder):
@@ -206,6 +217,18 @@ def test_resumes_after_a_kill(folder, tmp_path):
     assert files(copy) == files(folder)
 
 
+def test_a_part_leaves_what_another_part_may_be_writing(tmp_path):
+    few = {**SETTINGS, "counts": (0,), "per_count": 1}
+    generate(tmp_path / "data", **few)
+    left = tmp_path / "data" / ".0_objects_00000000.tmp9.npz"
+    left.touch()
+    os.utime(left, (0, 0))
+    generate(tmp_path / "data", **few, part=(1, 2))
+    assert left.exists()
+    generate(tmp_path / "data", **few)
+    assert not left.exists()
+
+
 def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -263,7 +286,8 @@ def test_kill_9_leaves_no_half_gap_or_duplicate(tmp_path):
 
 
 def test_other_settings_are_refused(folder):
-    with pytest.raises(ValueError, match="seed: 3 there, 4 here"):
+    again = f"{folder} was made .*seed: 3 there, 4 here.; choose another folder, or delete this one"
+    with pytest.raises(ValueError, match=again):  # training has no other folder to choose
         generate(folder, **{**SETTINGS, "seed": 4})
     with pytest.raises(SystemExit):
         main(["--objects", "1-2", "--per-count", "10", "--resolution", "24", "--out", str(folder)])
@@ -368,7 +392,8 @@ def test_the_command_line_verifies_and_refuses(folder, capsys, tmp_path, monkeyp
         (["--with", "normals"], "invalid choice: 'normals'"),
         (["--part", "2"], "'2' is not a part like 2/8"),
         (["--objects", "1-x"], "neither a number, a range like 1-3"),
-        (["--objects", "3-1"], "'3-1' is neither a number"),
+        (["--objects", "3-1"], "the range 3-1 in '3-1' ends below its start; write 1-3"),
+        (["--objects", "3-1,2"], "the range 3-1 in '3-1,2' ends below its start; write 1-3"),
         (["--objects", "30"], "no placement of 30 objects with margin 0.4"),
         (["--part", "3/2"], "1 <= i <= n"),
     ):

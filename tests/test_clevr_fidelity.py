@@ -37,6 +37,12 @@ def test_other_scenes_fail_the_gate():
     )
 
 
+def test_similarity_by_hand():
+    """Equal means, variances of 4 and a covariance of -4: the second constant, (0.03 x 255)^2, is left."""
+    a = np.broadcast_to(np.array([0, 4], np.uint8)[None, :, None], (2, 2, 3))
+    assert fidelity.ssim(a, a[:, ::-1], 2) == pytest.approx((58.5225 - 8) / (58.5225 + 8))
+
+
 def test_references_are_the_fixed_scenes_and_hold_everything():
     scenes, images, masks = fidelity.load_references()
     stored = [[(o.shape, o.color, o.coords) for o in s.objects] for s in scenes]

@@ -46,8 +46,10 @@ def test_columns_are_read_across_shards_in_the_order_asked_for(folder):
         assert np.array_equal(dataset.column(name, order), array[order], equal_nan=array.dtype.kind == "f")
         assert np.array_equal(dataset.column(name), array, equal_nan=array.dtype.kind == "f")
     assert dataset.column("images", []).shape == (0, 3, 16, 16)
-    with pytest.raises(IndexError, match="indices -1 to 10 are not all in a data set of 10 images"):
-        dataset.column("images", [-1, 10])
+    assert np.array_equal(dataset.column("images", [-1, -10, 3]), arrays["images"][[-1, -10, 3]])
+    for bad in ([-1, 10], [-11, 0]):
+        with pytest.raises(IndexError, match=f"indices {bad[0]} to {bad[1]} are not all in a data set of 10"):
+            dataset.column("images", bad)
 
 
 def test_indices_are_whole_numbers_or_a_mask_of_all_images(folder):
@@ -195,6 +197,25 @@ def test_load_dataset_opens_an_export(folder, tmp_path):
         parquet.export(folder, out, **{**asked, "seed": 4})
     with pytest.raises(ValueError, match="was begun from other shards or with other arguments"):
         parquet.export(folder, out, **{**asked, "splits": dict(reversed(splits.items()))})
+    (out / parquet.EXPORT).unlink()
+    with pytest.raises(ValueError, match="holds Parquet files without export.json, so their contents"):
+        parquet.export(folder, out, **{**asked, "seed": 4})
+    assert not (out / parquet.EXPORT).exists()
+
+
+ORDER = {"train": [9, 6, 0, 2, 1, 4], "test": [7, 5, 3, 8]}
+
+
+def test_the_order_of_an_export_is_its_seeds():
+    first = parquet.order(10, {"train": 0.6, "test": 0.4}, 3)
+    assert {name: found.tolist() for name, found in first.items()} == ORDER
+    assert parquet.order(10, {"train": 1.0}, 4)["train"].tolist() != ORDER["train"] + ORDER["test"]
+
+
+def test_a_number_of_processes_is_a_count(folder):
+    for bad, error, message in (("2", TypeError, "a whole number, got '2'"), (0, ValueError, ">= 1, got 0")):
+        with pytest.raises(error, match=f"processes must be {message}"):
+            to_huggingface(folder, processes=bad)
 
 
 def test_impossible_exports_are_refused(folder, tmp_path, capsys):

@@ -10,7 +10,14 @@ import pytest
 
 from lcs_utils.clevr.conditions import TEST_LOCATIONS
 from lcs_utils.clevr.render import object_ids
-from lcs_utils.clevr.scene_json import fit_camera, read_scenes, scene_from_json, scene_to_json, write_scenes
+from lcs_utils.clevr.scene_json import (
+    fit_camera,
+    read_scenes,
+    relationships,
+    scene_from_json,
+    scene_to_json,
+    write_scenes,
+)
 from lcs_utils.clevr.scenes import (
     BEHIND,
     CAMERA_LOCATION,
@@ -21,6 +28,7 @@ from lcs_utils.clevr.scenes import (
     Camera,
     Scene,
     SceneObject,
+    World,
     check_placement,
     project,
     sample_scene,
@@ -127,20 +135,52 @@ def test_scene_files_give_the_same_scene_back(tmp_path):
     assert read_scenes(tmp_path / "scenes.jsonl") == back
 
 
+def related_behind(offset):
+    """Whether the second of two objects that are `offset` apart counts as behind the first."""
+    coords = (0.0, 0.0, 0.7), (offset * BEHIND[0], offset * BEHIND[1], 0.7)
+    pair = tuple(SceneObject("cube", "large", "metal", "red", place, 0.0) for place in coords)
+    return relationships(Scene(pair))["behind"] == [[1], []]
+
+
 def test_published_keys_and_relations():
     data = scene_to_json(sample_scene(0, 0, 4))
     assert {"split", "image_index", "image_filename", "objects", "directions", "relationships"} <= set(data)
     original = {"shape", "size", "material", "color", "3d_coords", "rotation", "pixel_coords"}
     assert set(data["objects"][0]) == original | {"visible_pixels"}
+    assert related_behind(0.3) and not related_behind(0.1)  # CLEVR's epsilon of 0.2
     related = data["relationships"]
     assert all((j in related["left"][i]) == (i in related["right"][j]) for i in range(4) for j in range(4))
     published = {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}
     scene = scene_from_json(published, 240, 240)  # a file without camera: the jitter is fitted
     assert np.abs(np.subtract(scene.camera.location, data["camera"]["location"])).max() < 0.02
-    with pytest.raises(
-        ValueError, match=r"object \d: no camera near CLEVR's shows .* in an image of 480x320 .* px off"
-    ):
+    with pytest.raises(ValueError, match=r"no camera near CLEVR's shows .* in an image of 480x320.* another"):
         scene_from_json(published)  # the published size, which this image does not have
+
+
+def published_alone(index, n_objects):
+    """A scene with the keys that published files have, and where its camera stood."""
+    data = scene_to_json(sample_scene(1, index, n_objects, crop="v1"), "new", 480, 320)
+    camera = data["camera"]["location"]
+    return {k: v for k, v in data.items() if k not in ("camera", "lamps", "seed")}, camera
+
+
+def test_a_camera_far_from_clevrs_is_no_fit():
+    """One object fits exactly under some camera at any size: only where that stands tells."""
+    for index in range(12):
+        for n_objects in (1, 2):
+            data, camera = published_alone(index, n_objects)
+            found = scene_from_json(data).camera.location
+            assert np.abs(np.subtract(found, CAMERA_LOCATION)).max() <= 0.51
+            assert n_objects == 1 or np.abs(np.subtract(found, camera)).max() < 0.2
+            for size in ((320, 240), (320, 320), (960, 640)):
+                with pytest.raises(
+                    ValueError, match="no camera near CLEVR's .* is the image of another size"
+                ):
+                    scene_from_json(data, *size)
+    data, _ = published_alone(0, 4)
+    data["objects"][2]["pixel_coords"][0] += 9
+    with pytest.raises(ValueError, match=r"object 2: no camera near .* px off\)"):
+        scene_from_json(data)
 
 
 def test_bad_input_is_named():
@@ -149,6 +189,8 @@ def test_bad_input_is_named():
         ({"shape": "pyramid"}, "object 1: 'shape' is 'pyramid'; allowed: sphere, cube, cylinder"),
         ({"3d_coords": [1, 2]}, "object 1: '3d_coords' must be 3 finite numbers"),
         ({"rotation": "x"}, "object 1: 'rotation'"),
+        ({"rotation": 10**400}, "object 1: 'rotation' must be a finite number"),
+        ({"3d_coords": [0, 0, -(10**400)]}, "object 1: '3d_coords' must be 3 finite numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             scene_from_json({**good, "objects": [good["objects"][0], {**good["objects"][1], **change}]})
@@ -203,6 +245,24 @@ def test_impossible_placements_end_with_count_and_margin():
     check_placement(0, range(1, 4), 12)
     with pytest.raises(ValueError, match="no placement of 13 objects"):
         check_placement(0, range(3), 13)
+
+
+def test_a_failed_placement_blames_what_ended_it():
+    with pytest.raises(ValueError, match=r"in 20,000 attempts; ask for fewer objects or switch margins off$"):
+        sample_scene(0, 0, 40)
+    with pytest.raises(
+        ValueError, match=r"margin 0 and gap 0 was found in 20,000 attempts; ask for fewer objects$"
+    ):
+        sample_scene(0, 0, 63, margins=False)
+    tiny, aside = World(sizes={"dot": 0.05}), World(target=(40.0, -20.0, 0.0))
+    said = r"in 20,000 attempts \(20,000 of them failed visibility\); .* or switch visibility off$"
+    with pytest.raises(ValueError, match=said):
+        sample_scene(0, 0, 1, world=tiny)
+    said = r"of them failed require_centers_inside\); .* or switch require_centers_inside off$"
+    with pytest.raises(ValueError, match=said):
+        sample_scene(0, 0, 1, visibility=False, require_centers_inside=True, world=aside)
+    with pytest.raises(ValueError, match="or switch visibility or require_centers_inside off$"):
+        sample_scene(0, 0, 1, require_centers_inside=True, world=aside)
 
 
 def test_no_two_seeds_alias():

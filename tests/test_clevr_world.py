@@ -222,6 +222,8 @@ def test_impossible_worlds_are_refused(tmp_path):
         ({"colours": {}}, "world: unknown colours; allowed: colors, sizes"),
         ({"colors": {}}, "colors must be a dictionary with a name or more"),
         ({"colors": {"pink": [1, 2]}}, "colors: 'pink' must be 3 finite numbers of 0 to 255"),
+        ({"colors": {"pink": [1, 2, 3, "linear"]}}, "colors: 'pink' must be 3 finite numbers of 0 to 255"),
+        ({"colors": {"pink": [1, True, 2, 3]}}, "colors: 'pink' must be 3 finite numbers of 0 to 255"),
         ({"colors": {"pink": [1, 2, 256]}}, "colors: 'pink' must be 3 finite numbers of 0 to 255"),
         ({"sizes": {"tiny": 0}}, "sizes: 'tiny' must be 1 finite numbers of 0.05 to 3"),
         ({"sizes": {"huge": 10**400}}, "sizes: 'huge' must be 1 finite numbers of 0.05 to 3"),

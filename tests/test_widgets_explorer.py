@@ -6,6 +6,7 @@ import asyncio
 import io
 from concurrent.futures import ThreadPoolExecutor
 
+import matplotlib
 import numpy as np
 import pytest
 import torch
@@ -276,6 +277,8 @@ def test_heat_and_mix_at_their_ends():
     colors = drawing.heat(influence)
     assert tuple(colors[0, 0]) == (0, 0, 4) and colors[1, 1].sum() > colors[0, 1].sum() > colors[1, 0].sum()
     assert not drawing.heat(0 * influence)[..., 0].any()
+    middle = np.array(matplotlib.colormaps["inferno"](127)[:3]) * 255
+    assert np.allclose(drawing.heat(np.array([[1.0, 4.0]]))[0, 0], middle, atol=0.6)  # the root of a quarter
     mixed = drawing.mix(np.stack([influence, 0 * influence]))
     assert tuple(mixed[1, 1]) == drawing.CONDITION_COLORS[0] and not mixed[0, 0].any()
     assert not drawing.mix(np.zeros((0, 2, 2))).any()

@@ -47,10 +47,13 @@ def parse_counts(text: str) -> tuple[int, ...]:
         ]
         if max(high for _, high in ranges) > MAX_OBJECTS:
             raise argparse.ArgumentTypeError(f"object counts must lie in 0..{MAX_OBJECTS}, got {text!r}")
-        counts = tuple(n for low, high in ranges for n in range(low, high + 1))
-        if counts:
-            return counts
-        raise ValueError
+        for low, high in ranges:
+            if low > high:
+                raise argparse.ArgumentTypeError(
+                    f"object counts: the range {low}-{high} in {text!r} ends below its start; "
+                    f"write {high}-{low}"
+                )
+        return tuple(n for low, high in ranges for n in range(low, high + 1))
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither a number, a range like 1-3 nor a list like 1,3"

@@ -77,7 +77,7 @@ def color_counts(
     names: Sequence[str] = COLORS,
 ) -> Float[Tensor, "batch colors"]:
     """Counts of labeled objects per color, in the order of `names`: CLEVR's colors (App. E.1) or a world's.
-    Absent objects have color -1.
+    Absent objects have color -1. Raises ValueError for a color that has no name, TypeError for other tensors.
     """
     check_tensor("colors", colors, ("batch", "max_objects"), False, "whole")
     check_tensor("labeled", labeled, colors.shape, False, "bool")

@@ -84,9 +84,11 @@ def generate(
 
     Raises ValueError, before any work, for impossible settings, a folder made with other settings or too
     little disk space; TypeError for a setting of the wrong kind, such as a count that is no whole number;
-    RuntimeError if the GPU or Blender is missing, a worker is killed or the disk fills up.
+    FileExistsError if `folder` is a file; PermissionError if it may not be written; RuntimeError if the GPU
+    or Blender is missing, a worker is killed or the disk fills up.
     """
     check_kind("world", world, World, "a World")
+    part = tuple(check_counts("part", part, None))
     settings = {
         "seed": check_count("seed", seed, 0, MAX_SEED),
         "counts": sorted(set(check_counts("counts", counts, 0, MAX_OBJECTS, least=1))),

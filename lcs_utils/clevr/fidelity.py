@@ -54,7 +54,7 @@ def ssim(
 
 def mask_ious(a: np.ndarray, b: np.ndarray) -> list[float]:
     """IoU of each object in two index images (-1: floor) of the same size; objects that are small in both are
-    left out.
+    left out. Raises TypeError unless both are arrays of whole numbers, ValueError for two sizes.
     """
     for name, ids in (("a", a), ("b", b)):
         check_array(name, ids, ("height", "width"), "whole")

@@ -92,15 +92,16 @@ class ShardDataset(Dataset):
 
     def column(self, name: str, indices: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """One array for many scenes (default: all), in the order of `indices`, or where a mask of all scenes
-        is true. Raises IndexError for an index out of range, ValueError listing the arrays for an unknown
-        one, TypeError for indices of another kind.
+        is true; negative indices count from the end. Raises IndexError for an index out of range, ValueError
+        listing the arrays for an unknown one, TypeError for indices of another kind.
         """
         check_choice("array", name, tuple(self._map(0)))
         indices = np.arange(len(self)) if indices is None else self._indices(indices)
-        if len(indices) and not 0 <= indices.min() <= indices.max() < len(self):
+        if len(indices) and not -len(self) <= indices.min() <= indices.max() < len(self):
             raise IndexError(
                 f"indices {indices.min()} to {indices.max()} are not all in a data set of {len(self)} images"
             )
+        indices = indices % len(self)
         shards = np.searchsorted(self.ends, indices, "right")
         rows = indices - np.concatenate([[0], self.ends])[shards]
         first = self._rows_of(0, name, slice(0, 0))
@@ -153,7 +154,7 @@ class ShardDataset(Dataset):
 
     def scene_lines(self, indices) -> list[str]:
         """The scenes as the shards store them, one line of JSON each, in the order of `indices`, or where a
-        mask of all scenes is true.
+        mask of all scenes is true. Raises as `column` for wrong indices.
         """
         places, found = [self._find(index) for index in self._indices(indices)], {}
         for shard in {shard for shard, _ in places}:
@@ -239,12 +240,12 @@ def to_huggingface(
     Columns: image (Image), locations, colors (ClassLabel) and boxes with one entry per object, n_objects,
     masks and depth (Array2D), scene (JSON text, a shard's line). Rows are written to `cache_dir` as they are
     read, by `processes` processes, so memory stays flat; the default is a temporary folder, removed when
-    Python exits. Raises as `dataset.verify` does, and ValueError for fewer than one process.
+    Python exits. Raises as `dataset.verify` does, and ValueError or TypeError for a number of processes that
+    is no whole number of at least 1.
     """
     import datasets
 
-    if processes < 1:
-        raise ValueError(f"processes must be at least 1, got {processes}")
+    check_count("processes", processes, 1)
     shards = verify(folder, counts, check)
     manifest = read_manifest(folder)
     if cache_dir is None:

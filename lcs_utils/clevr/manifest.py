@@ -56,7 +56,8 @@ def check_same(folder, old, new):
     ]
     if differing:
         raise ValueError(
-            f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder"
+            f"{folder} was made with other settings ({'; '.join(differing)}); choose another folder, or "
+            "delete this one"
         )
 
 

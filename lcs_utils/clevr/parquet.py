@@ -78,8 +78,8 @@ def export(
 
     `splits` are shares that add up to 1 (default: SPLITS); `seed` sets the order. Columns as in
     `loading.to_huggingface`. The files depend on the folder and these arguments, not on `processes`; existing
-    files are kept. Raises ValueError for bad arguments and for an `out` that a different export started,
-    TypeError for a count that is no whole number, and as `dataset.verify` does.
+    files are kept. Raises ValueError for bad arguments and for an `out` that a different export started, or
+    nobody knows which, TypeError for a count that is no whole number, and as `dataset.verify` does.
     """
     splits = SPLITS if splits is None else splits
     _check(folder, out, splits, rows_per_file, processes)
@@ -91,6 +91,11 @@ def export(
         "seed": seed,
         "rows_per_file": rows_per_file,
     }
+    if not (out / EXPORT).exists() and any(out.glob("*.parquet")):
+        raise ValueError(
+            f"{out} holds Parquet files without {EXPORT}, so their contents are unknown; remove them, or "
+            "choose another folder"
+        )
     if (out / EXPORT).exists() and json.loads((out / EXPORT).read_text()) != asked:
         raise ValueError(f"{out} was begun from other shards or with other arguments; choose another folder")
     rows = {name: indices for name, indices in order(len(data), splits, seed).items() if len(indices)}

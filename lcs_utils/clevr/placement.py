@@ -28,8 +28,9 @@ def _free(rows, reach, n, x, y, r, min_distance, margin):
 
 @compiled()
 def place(rng, n, camera, rules, radii, shapes, colors, materials, limit, rows, drawn):
-    """Fill `rows` (tracer's geometry) and `drawn` (size, shape, color, degrees, material); return False after
-    `limit` restarts, or earlier if there is no hope.
+    """Fill `rows` (tracer's geometry) and `drawn` (size, shape, color, degrees, material); return whether it
+    succeeded, the number of attempts and how many of them failed only the later tests. It gives up after
+    `limit` attempts, or earlier if there is no hope.
 
     `camera`: location, focal lengths, target; `rules`: gap, margin, scale of the visibility test (0: none)
     and whether centers must lie inside; `radii`, `shapes` (solid and stretch) and the numbers of `colors` and
@@ -43,7 +44,7 @@ def place(rng, n, camera, rules, radii, shapes, colors, materials, limit, rows, 
     frame[3], frame[4] = 35.0 / 32.0, 35.0 / 24.0
     for restart in range(limit):
         if hidden == HOPELESS or (restart == HOPELESS and reached < n - 1):
-            return False
+            return False, restart, hidden
         complete = True
         for k in range(n):
             reached = max(reached, k)
@@ -84,6 +85,19 @@ def place(rng, n, camera, rules, radii, shapes, colors, materials, limit, rows, 
                         counts[ids[row, column]] += 1
             complete = counts.min() * visible_scale * visible_scale >= MIN_VISIBLE_PIXELS
         if complete:
-            return True
+            return True, restart + 1, hidden
         hidden += 1
-    return False
+    return False, limit, hidden
+
+
+def failure(n: int, attempts: int, hidden: int, margins: bool, visibility: bool, inside: bool) -> ValueError:
+    """The error of a placement that `place` gave up: its count, its margin and the switches to blame."""
+    gap, margin = (MIN_DISTANCE, MARGIN) if margins else (0.0, 0.0)
+    later = {"visibility": visibility, "require_centers_inside": inside} if hidden else {}
+    blamed = {"margins": margins and hidden < HOPELESS, **later}
+    switches = " or ".join(name for name, on in blamed.items() if on)
+    fell = f" ({hidden:,} of them failed {' or '.join(k for k, on in later.items() if on)})" if hidden else ""
+    return ValueError(
+        f"no placement of {n} objects with margin {margin:g} and gap {gap:g} was found in {attempts:,} "
+        f"attempts{fell}; ask for fewer objects{f' or switch {switches} off' if switches else ''}"
+    )

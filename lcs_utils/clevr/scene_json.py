@@ -36,6 +36,7 @@ DIRECTIONS = {
     "below": (-0.0, -0.0, -1.0),
 }
 FIT = 1.5  # px, largest error of a center under a fitted camera; published centers are whole pixels
+NEAR = 0.6  # largest jitter of a fitted camera along each axis; CLEVR's is 0.5
 EPSILON = 0.2  # how far along a direction an object must lie to count as related
 
 
@@ -127,7 +128,10 @@ def scene_line(scene: Scene, width: int, height: int) -> str:
 
 
 def _is_number(value):
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _numbers(holder, key, n, where):
@@ -183,11 +187,7 @@ def scene_from_json(data: dict, width: int = 480, height: int = 320) -> Scene:
         seen = project(Scene(tuple(objects), camera)) * [width, height]
         far = np.abs(seen - np.array([o.pixel_coords[:2] for o in objects])).max(1)
         if far.max() > FIT:
-            raise ValueError(
-                f"object {far.argmax()}: no camera near CLEVR's shows the objects at their 'pixel_coords' "
-                f"in an image of {width}x{height} "
-                f"({far.max():.1f} px off); is the image of another size?"
-            )
+            raise _misfit(width, height, f"object {far.argmax()}: ", f" ({far.max():.1f} px off)")
     else:
         camera = Camera(crop="v1")
     lamps = Lamps()
@@ -209,10 +209,19 @@ def _camera(data):
     return Camera(_numbers(data, "location", 3, "camera"), crop, target, focal)
 
 
+def _misfit(width, height, which="", off=""):
+    return ValueError(
+        f"{which}no camera near CLEVR's shows the objects at their 'pixel_coords' in an image of "
+        f"{width}x{height}{off}; is the image of another size?"
+    )
+
+
 def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") -> Camera:
     """Fit the jittered camera to published pixel_coords (x, y in pixels, depth) by Gauss-Newton steps.
 
+    Raises ValueError if it does not lie within CLEVR's jitter, as for an image of another size.
     Choice: depths are stored exactly and pixels rounded, so a depth unit weighs as much as 200 pixels.
+    Choice: a unit of jitter weighs as much as a pixel: one object near the target says little of the camera.
     """
     target = np.asarray(pixel_coords, dtype=np.float64)
     stand_in = [SceneObject("sphere", "large", "rubber", "gray", tuple(c), 0.0) for c in coords]
@@ -220,16 +229,21 @@ def fit_camera(coords, pixel_coords, width: int, height: int, crop: str = "v1") 
     def residual(location):
         scene = Scene(tuple(stand_in), Camera(tuple(location), crop))
         seen = np.column_stack([project(scene) * [width, height], depths(scene)])
-        return ((seen - target) * [1.0, 1.0, 200.0]).ravel()
+        return np.append((seen - target) * [1.0, 1.0, 200.0], location - CAMERA_LOCATION)
 
     location = np.array(CAMERA_LOCATION)
     for _ in range(20):
-        r = residual(location)
-        jacobian = np.stack([(residual(location + 1e-5 * e) - r) / 1e-5 for e in np.eye(3)], 1)
+        try:
+            r = residual(location)
+            jacobian = np.stack([(residual(location + 1e-5 * e) - r) / 1e-5 for e in np.eye(3)], 1)
+        except ValueError:  # of a camera under the floor or far away
+            raise _misfit(width, height) from None
         step = np.linalg.lstsq(jacobian, -r, rcond=None)[0]
         location = location + step
         if np.abs(step).max() < 1e-9:
             break
+    if not np.abs(location - CAMERA_LOCATION).max() <= NEAR:
+        raise _misfit(width, height)
     return Camera(tuple(location.tolist()), crop)
 
 

@@ -23,7 +23,7 @@ from lcs_utils.checks import (
 )
 from lcs_utils.clevr import tracer
 from lcs_utils.clevr.grid import MAX_OBJECTS
-from lcs_utils.clevr.placement import BEHIND, MARGIN, MIN_DISTANCE, MIN_VISIBLE_PIXELS, RIGHT, place  # noqa: F401 (for others)
+from lcs_utils.clevr.placement import BEHIND, MARGIN, MIN_DISTANCE, MIN_VISIBLE_PIXELS, RIGHT, failure, place  # noqa: F401 (for others)
 from lcs_utils.clevr.world import (  # noqa: F401 (CLEVR's own values, read from here)
     CAMERA_LOCATION,
     CLEVR,
@@ -207,11 +207,9 @@ def sample_scene(
     shapes = np.array([(SHAPES.index(s.solid), *s.stretch) for s in world.shapes.values()])
     kinds = len(world.colors), len(world.materials)
     view = np.array([*camera.location, *camera.focal, *camera.target])
-    if not place(rng, n_objects, view, rules, radii, shapes, *kinds, restarts, rows, drawn):
-        raise ValueError(
-            f"no placement of {n_objects} objects with margin {margin:g} and gap {gap:g} was found in up to "
-            f"{restarts:,} attempts; ask for fewer objects or switch margins off"
-        )
+    placed, *tried = place(rng, n_objects, view, rules, radii, shapes, *kinds, restarts, rows, drawn)
+    if not placed:
+        raise failure(n_objects, *tried, *flags.values())
     names = [tuple(getattr(world, key)) for key in ("sizes", "shapes", "colors", "materials")]
     objects = []
     for row, (size, shape, color, degrees, material) in zip(rows.tolist(), drawn.tolist(), strict=True):
@@ -269,14 +267,14 @@ def _view(scene):
 
 
 def depths(scene: Scene) -> np.ndarray:
-    """Depth [n] of the object centers along the view axis, in scene units."""
+    """Depth [n] of the object centers along the view axis, in scene units. Raises as `check_scene`."""
     check_scene(scene)
     return -_view(scene)[:, 2]
 
 
 def project(scene: Scene) -> np.ndarray:
     """Image locations [n, 2] of the object centers, x right, y down, as shares of the image (inside it: [0,
-    1]).
+    1]). Raises as `check_scene`.
     """
     check_scene(scene)
     (fx, fy), view = scene.camera.focal, _view(scene)
@@ -285,7 +283,7 @@ def project(scene: Scene) -> np.ndarray:
 
 def pack(scenes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Scenes as arrays: objects [n, max, ROW], counts [n], cameras [n, 8] (location, focal lengths,
-    target), lamps [n, 3, 3].
+    target), lamps [n, 3, 3]. Raises as `check_scenes`.
     """
     scenes = check_scenes(scenes)
     largest = max((len(scene.objects) for scene in scenes), default=0)

@@ -57,7 +57,8 @@ MATERIALS = {"rubber": Material("rubber", 0.35), "metal": Material("metal", 0.2)
 def numbers(value, n: int, where: str, low: float = -math.inf, high: float = math.inf) -> tuple:
     """`n` finite numbers within bounds, as a tuple. Raises ValueError for anything else."""
     try:
-        found = tuple(float(v) for v in value if not isinstance(v, bool | str))
+        value = tuple(value)
+        found = () if any(isinstance(v, bool | str) for v in value) else tuple(map(float, value))
     except (TypeError, ValueError, OverflowError):
         found = ()
     if len(found) != n or not all(math.isfinite(v) and low <= v <= high for v in found):
