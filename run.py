@@ -188,14 +188,13 @@ def reproduce(python, options, rest):
     if options.unlock and run(python, [*snakemake, "--unlock", *setting]):
         return 1
     printed = {"LCS_PRINT": options.print} if options.print else {}
+    runs = os.path.join(os.environ.get("LCS_RUNS") or "runs", options.preset)
     status = run(python, [*snakemake, *force, *setting, *rest], **printed)
     if status == 0 and options.print:
-        print(f"Every figure is in runs/{options.preset}/print/ as {options.print}.")
+        print(f"Every figure is in {runs}/print/ as {options.print}.")
     if status == 0:
-        folder = (
-            f"runs/{options.preset}/figures" if options.preset == "paper" else f"figures/{options.preset}"
-        )
-        print(f"The figures are in {folder}/, the executed notebooks in runs/{options.preset}/.")
+        folder = f"{runs}/figures" if options.preset == "paper" else f"figures/{options.preset}"
+        print(f"The figures are in {folder}/, the executed notebooks in {runs}/.")
     return status
 
 

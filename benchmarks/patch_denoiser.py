@@ -6,7 +6,7 @@ import argparse
 import time
 
 import torch
-from timing import peak
+from timing import memory
 
 from lcs_utils.theory.local_denoiser import CHUNK_ELEMENTS, patch_denoiser, patch_denoiser_reference
 
@@ -40,12 +40,11 @@ def main(arguments=None):
     loop = rate(patch_denoiser_reference, min(8, *options.images), 1, 2, options.radius)
     print(f"one patch at a time: {loop:,.0f} patches per core-second")
     for n in options.images:
-        before = peak()
-        fast = rate(patch_denoiser, n, options.batch, 2, options.radius)
+        fast, rise = memory(lambda n=n: rate(patch_denoiser, n, options.batch, 2, options.radius))
         data = n * (3 * 32 * 32 + 256) * 4 / 2**20
         print(
             f"streamed, {n} images: {fast:,.0f} patches per core-second, {fast / loop:.0f} x; "
-            f"peak memory +{peak() - before:.0f} MiB, of which the training set and its copies "
+            f"peak memory +{rise:.0f} MiB, of which the training set and its copies "
             f"{3 * data:.0f}"
         )
     print(f"distances held at once: {CHUNK_ELEMENTS * 4 / 2**20:.0f} MiB for any number of images")

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 
 from lcs_utils.clevr import fidelity
-from lcs_utils.clevr.blender import render_cycles
+from lcs_utils.clevr.blender import check_bpy, render_cycles
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import Scene, pack, sample_scene
 
@@ -117,6 +117,11 @@ def cycles():
         )
 
     quick = {"prefilter": "fast", "masks": False}
+    try:
+        check_bpy()  # asked once, so that the first measurement does not hold the asking
+    except RuntimeError as error:
+        print(f"Cycles not measured: {error}")
+        return
     for side, words, options in (
         (128, "masks too", {}),
         (64, "masks too", {}),

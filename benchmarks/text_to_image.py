@@ -11,7 +11,7 @@ place's channels.
 import argparse
 
 import torch
-from timing import clock, peak
+from timing import clock, memory
 
 from lcs_utils import locality
 from lcs_utils.text_to_image import prompts
@@ -23,13 +23,11 @@ SIGMA = 2.0
 def compared(what: str, together, one_by_one) -> None:
     """Print both times, their ratio, and how far the results are apart."""
     one, seconds = clock(one_by_one)
-    before = peak()
-    all_of, at_once = clock(together)
-    memory = peak() - before
+    (all_of, at_once), rise = memory(lambda: clock(together))
     apart = float((all_of - one).abs().max() / one.abs().max())
     print(
         f"{what}: one by one {seconds:.2f} s, together {at_once:.2f} s, ratio {seconds / at_once:.1f}, "
-        f"+{memory:.0f} MiB, apart {apart:.0e} of the largest"
+        f"+{rise:.0f} MiB, apart {apart:.0e} of the largest"
     )
 
 

@@ -68,6 +68,26 @@ def test_a_benchmark_runs(name, monkeypatch, capsys):
     assert capsys.readouterr().out.count("\n") >= 2
 
 
+def test_the_same_work_takes_the_same_memory_again():
+    timing = load("timing")
+    rises = [timing.memory(lambda: b"1" * 2**26)[1] for _ in range(2)]
+    assert all(60 < rise < 80 for rise in rises)
+
+
+def test_blender_is_asked_for_before_its_time_is_taken(monkeypatch, capsys):
+    module, asked = load("renderer"), []
+    seconds = iter(range(100))
+    monkeypatch.setattr(module, "SCENES", [])
+    monkeypatch.setattr(module, "check_bpy", lambda: asked.append(next(seconds)))
+    used = SimpleNamespace(RUSAGE_CHILDREN=0)
+    used.getrusage = lambda _: SimpleNamespace(ru_utime=next(seconds) ** 2, ru_stime=0)
+    monkeypatch.setattr(module, "resource", used)
+    monkeypatch.setattr(module, "render_cycles", lambda *_, **__: None)
+    monkeypatch.setattr(module, "rate", lambda work, n: (1.0, 1.0))
+    module.cycles()
+    assert asked == [0] and capsys.readouterr().out.count("Cycles (16 samples") == 3
+
+
 def test_a_benchmark_of_a_moved_name_is_seen(tmp_path, monkeypatch):
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "moved.py").write_text("from lcs_utils.training import condition_dims\n")

@@ -1,15 +1,19 @@
 """The fast renderer against Cycles' pictures of the same scenes; Blender is needed only to draw again."""
 
+import math
 import os
 import runpy
 import sys
+from collections import defaultdict
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
-from lcs_utils.clevr import blender, fidelity, tracer
+from lcs_utils.clevr import blender, fidelity, materials, shading, tracer
 from lcs_utils.clevr.render import object_ids, render
 from lcs_utils.clevr.scenes import ALLOWED, Scene, sample_scene
 from lcs_utils.clevr.world import COLOR_RGB
@@ -86,10 +90,93 @@ def test_blender_draws_another_world_as_the_fast_renderer_does():
         assert fidelity.psnr(render([other], size)[0], drawn[0]) < 32
 
 
+def script_with(monkeypatch, bpy, vector=tuple):
+    """The names of Blender's script, which finds `bpy` in place of Blender."""
+    monkeypatch.setitem(sys.modules, "bpy", bpy)
+    monkeypatch.setitem(sys.modules, "mathutils", SimpleNamespace(Vector=vector))
+    return runpy.run_path(str(blender.SCRIPT))
+
+
+class Nodes(list):
+    """The nodes of a material and the links between them, as the script's recipes make them."""
+
+    def new(self, kind):
+        self.append(SimpleNamespace(kind=kind, inputs=defaultdict(SimpleNamespace), outputs=[object()]))
+        return self[-1]
+
+    def of(self, recipe, **options):
+        self.links = []
+        recipe(self, lambda *ends: self.links.append(ends), **options)
+        return self
+
+    def named(self, kind):
+        return [node for node in self if node.kind == f"ShaderNode{kind}"]
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The script after it built an empty scene, the lights and things by name, and the floor's vertices."""
+    bpy, things = MagicMock(), {}
+
+    def new(name, data):
+        things[name] = SimpleNamespace(data=data, material_slots=[SimpleNamespace()])
+        return things[name]
+
+    bpy.data.objects.new = new
+    bpy.data.lights.new = lambda name, kind: SimpleNamespace(kind=kind)
+    script = script_with(monkeypatch, bpy, MagicMock())
+    script["build"](blender.job(Scene(()), 32, 1, 1, "image", None, "fast"))
+    return script, things, np.array(bpy.data.meshes.new.return_value.from_pydata.call_args.args[0])
+
+
+def test_blender_s_lamps_and_sun_shine_as_those_of_the_fast_renderer(built):
+    _, things, _ = built
+    for i, name in enumerate(("key", "fill", "back")):
+        lamp, light = things[name], things[name].data
+        assert (light.kind, light.shape, light.size) == ("AREA", "SQUARE", shading.EDGE[i])
+        power = math.pi * light.size**2 * shading.RADIANCE[i]  # of a square that shines alike to all sides
+        assert light.energy * np.array(light.color) == pytest.approx(power, rel=1e-5)
+        assert lamp.location == getattr(Scene(()).lamps, name)
+    sun = things["sun"]
+    assert (sun.data.kind, sun.data.energy) == ("SUN", shading.SUN_IRRADIANCE)
+    assert math.tan(sun.data.angle / 2) == pytest.approx(shading.SUN_TAN)
+    # Blender turns about x, then y, then z; a sun stands where its own z axis then points
+    toward = Rotation.from_euler("xyz", sun.rotation_euler).apply([0, 0, 1])
+    assert toward == pytest.approx(shading.SUN, abs=1e-6)
+
+
+def test_blender_s_floor_is_that_of_the_fast_renderer(built):
+    script, _, vertices = built
+    ax, ay = tracer.FLOOR_S
+    along, across = vertices[:, :2] @ (ax, ay), vertices[:, :2] @ (-ay, ax)
+    profile = np.stack([along, vertices[:, 2]], 1).reshape(len(tracer.FLOOR_LINE), -1, 2)
+    assert profile == pytest.approx(np.repeat(tracer.FLOOR_LINE[:, None], profile.shape[1], 1), abs=1e-6)
+    assert (across.min(), across.max()) == pytest.approx(tracer.FLOOR_LATERAL)
+    (gray,) = Nodes().of(script["matte"])
+    assert gray.inputs["Color"].default_value == (*shading.FLOOR, 1)
+
+
+def test_blender_s_materials_have_the_roughness_of_the_fast_renderer_s(monkeypatch):
+    script, rgb = script_with(monkeypatch, ModuleType("bpy")), (0.1, 0.2, 0.3, 1)
+    metal = Nodes().of(script["metal"], rgb=rgb, roughness=0.2)
+    lobes, (mix,) = metal.named("BsdfAnisotropic"), metal.named("MixShader")
+    for lobe, alpha in zip(lobes, (0.2, 0.01), strict=True):
+        # Cycles squares a roughness and divides it by 1 - anisotropy one way, multiplies it the other
+        narrow = 1 - lobe.inputs["Anisotropy"].default_value
+        assert (lobe.distribution, lobe.inputs["Color"].default_value) == ("GGX", rgb)
+        assert lobe.inputs["Roughness"].default_value ** 2 == pytest.approx(alpha)
+        assert (narrow, 1 / narrow) == pytest.approx((materials.ALPHA_X, materials.ALPHA_Y))
+    assert mix.inputs[0].default_value == 0.6  # of the second, the sharp one
+    assert metal.links == [(lobes[i].outputs[0], mix.inputs[1 + i]) for i in range(2)]
+    rubber = Nodes().of(script["rubber"], rgb=rgb, roughness=0.35)
+    (gloss,), (velvet,) = rubber.named("BsdfAnisotropic"), rubber.named("BsdfSheen")
+    assert gloss.distribution == "BECKMANN" and velvet.inputs["Roughness"].default_value == 0.6
+    assert gloss.inputs["Roughness"].default_value ** 2 == pytest.approx(0.35)
+    assert [coat.inputs["IOR"].default_value for coat in rubber.named("Fresnel")] == [1.4, 1.2]
+
+
 def test_blender_is_given_a_mesh_and_a_recipe_of_all_that_a_world_may_name(monkeypatch):
-    monkeypatch.setitem(sys.modules, "bpy", ModuleType("bpy"))
-    monkeypatch.setitem(sys.modules, "mathutils", SimpleNamespace(Vector=tuple))
-    script = runpy.run_path(str(blender.SCRIPT))
+    script = script_with(monkeypatch, ModuleType("bpy"))
     for solid in tracer.SHAPES:
         p = np.abs(np.array(script["unit_mesh"](solid)[0]))
         rho = np.hypot(p[:, 0], p[:, 1])

@@ -38,6 +38,8 @@ from lcs_utils.counter.shipped import PLAUSIBLE, SECOND
 from lcs_utils.counter.training import (
     BATCH,
     CLEAN,
+    PEAK,
+    RAMP,
     WORN,
     Data,
     begin_with,
@@ -244,6 +246,27 @@ def test_a_deeper_counter_begins_as_the_one_it_begins_with(counter, renders):
         begin_with(ObjectCounter(64, width, blocks), deeper)
 
 
+def test_the_learning_rate_rises_stays_and_falls_to_zero():
+    steps = 1000  # of which the last 300 fall
+    rate = [counter_training.learning_rate(step, steps) for step in range(steps + 1)]
+    assert (rate[0], rate[RAMP - 2]) == pytest.approx((PEAK / RAMP, PEAK * (RAMP - 1) / RAMP))
+    assert rate[RAMP - 1 : 701] == [PEAK] * (702 - RAMP) and rate[701] < PEAK
+    assert (rate[850], rate[steps - 1], rate[steps]) == pytest.approx((PEAK / 2, PEAK / 300, 0))
+
+
+def test_of_eight_training_scenes_each_kind_has_its_share(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(counter_scenes, "scene", lambda *arguments: drawn.append(arguments))
+    for index in range(800):
+        counter_scenes.training_scene(0, index)
+    kinds = ["crowded"] * 2 + ["melted"] + ["layout"] * 2 + ["clevr"] * 3
+    assert [(seed, i) for seed, i, *_ in drawn] == [(0, i) for i in range(800)]
+    assert [kind for _, _, kind, _ in drawn] == 100 * kinds
+    found = {kind: {n for _, _, of, n in drawn if of == kind} for kind in kinds}
+    numbers = {"crowded": range(15), "melted": range(1, 11), "layout": range(1, 13), "clevr": range(13)}
+    assert found == {kind: set(of) for kind, of in numbers.items()}
+
+
 def test_scenes_are_drawn_by_their_odds():
     few = Data(*map(torch.from_numpy, counter_scenes.held_out("crowded", 2, 3, 64)))
     marked = few._replace(
@@ -287,6 +310,43 @@ def test_training_goes_on_after_a_kill_to_the_same_weights(monkeypatch, tmp_path
     assert not torch.equal(
         made[-1][0].state_dict()["cell_head.weight"], whole.state_dict()["cell_head.weight"]
     )
+
+
+def test_training_begins_with_the_weights_of_a_folder_whatever_its_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    begun, made = [], []
+
+    def kept(state, data, steps, by_count, path):
+        begun.append(path)
+        state.save(path)
+
+    monkeypatch.setattr(counter_command, "training_data", lambda scenes, side: [])
+    monkeypatch.setattr(counter_command, "as_data", list)
+    monkeypatch.setattr(counter_command, "run", kept)
+    monkeypatch.setattr(
+        counter_command, "export", lambda net, folder, row, held_out: made.append(row) or {"targets": []}
+    )
+    command = ["--images", "32", "--width", "4", "--output", str(tmp_path / "new")]
+    for seed, at in enumerate("ab"):  # two folders of one name, of `save_pretrained`
+        torch.manual_seed(seed)
+        ObjectCounter(64, 4).save_pretrained(tmp_path / at / "x")
+        counter_command.main([*command, "--begin-with", str(tmp_path / at / "x")])
+        assert made[-1]["command"].endswith(f"--begin-with {tmp_path}/{at}/x")
+    assert len({path.parent for path in begun}) == 2
+    assert all(path.parent.name.startswith("counter64_width4_seed0_from_x_") for path in begun)
+    counter_command.main(command)
+    assert begun[-1].parent.name == "counter64_width4_seed0"
+    begun[-1].write_bytes(b"something else")
+    with pytest.raises(SystemExit):
+        counter_command.main(command)
+    assert f"{begun[-1]} is no whole saved state" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        counter_command.main([*command, "--begin-with", str(tmp_path / "nothing")])
+    assert "counter: nothing/row.json is missing" in capsys.readouterr().err
+    (tmp_path / "a" / "x" / WEIGHTS).unlink()
+    with pytest.raises(SystemExit):
+        counter_command.main([*command, "--begin-with", str(tmp_path / "a" / "x")])
+    assert "no file named" in capsys.readouterr().err
 
 
 def test_bfloat16_counts_as_float32(counter, renders):
@@ -372,6 +432,10 @@ def test_an_image_at_the_limit_is_plausible_here_and_in_rows():
 
 
 def test_intervals_and_calibration_have_known_values():
+    with pytest.raises(ValueError, match="n must be >= 1, got 0"):
+        wilson(0, 0)
+    with pytest.raises(ValueError, match="successes must be >= 0 and <= 10, got 11"):
+        wilson(11, 10)
     assert wilson(50, 100) == [0.4038, 0.5962]  # Wilson (1927) by hand
     assert wilson(0, 10)[0] == 0 and wilson(0, 10)[1] == pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4)
     confidence = torch.tensor([0.95] * 20 + [0.55] * 20)

@@ -363,6 +363,17 @@ def test_reproduce_makes_the_preset_that_is_named_and_all_of_it_by_force(monkeyp
     assert calls == [["-m", "snakemake", "--profile", "profiles/local", *told]]
 
 
+@pytest.mark.parametrize(("variable", "runs"), [("", "runs"), ("/disk/runs", "/disk/runs")])
+def test_reproduce_says_where_its_files_are(variable, runs, monkeypatch, capsys):
+    monkeypatch.setenv("LCS_RUNS", variable)
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run, "run", lambda *_, **__: 0)
+    monkeypatch.setattr(sys, "argv", ["run.py", "reproduce", "--preset", "paper"])
+    assert run.main() == 0
+    said = f"The figures are in {runs}/paper/figures/, the executed notebooks in {runs}/paper/.\n"
+    assert capsys.readouterr().out == said
+
+
 @pytest.mark.parametrize(
     ("arguments", "some"),
     [

@@ -10,7 +10,8 @@ import pytest
 import torch
 from scipy import stats
 
-from lcs_utils import checkpoints, locality
+from lcs_utils import checkpoints, locality, nets
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.locality.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.live import export, page, runtime, stored, words
@@ -26,8 +27,12 @@ def test_noise_is_standard_normal_and_follows_its_seed():
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.01
     assert abs(np.corrcoef(drawn, normal(4, 100_000).numpy())[0, 1]) < 0.01
     assert torch.equal(normal(3, 2, 5).flatten(), normal(3, 10))
-    with pytest.raises(ValueError, match="seed must be 0"):
+    with pytest.raises(ValueError, match=r"seed must be in 0..2147483647, got -1"):
         normal(-1, 3)
+    with pytest.raises(TypeError, match=r"seed must be a whole number, got 1.5"):
+        normal(1.5, 3)
+    with pytest.raises(ValueError, match="each length of shape must be >= 0, got -3"):
+        normal(1, 2, -3)
 
 
 @pytest.mark.parametrize("place", [0, 2], ids=["whole", "patches"])
@@ -76,6 +81,7 @@ def test_other_bytes_than_the_chosen_version_s_are_refused(tmp_path, monkeypatch
         runtime.archive()
 
 
+LOCAL = r"(\d+)% in (Exp\. \d) \(alike: (\d+)%"  # what the sentence of locality says of a net
 TOLD = {
     "start": {"counts": {net.key: 3 for net in NETS}},
     "scene": {"sigmas": [1.0, 2.0]},
@@ -178,6 +184,33 @@ def test_the_page_says_what_the_rows_say(monkeypatch):
         "The table will stand here when these nets have been counted at random cells.",
     )
     words.measured.cache_clear()
+
+
+def test_a_net_whose_null_reaches_its_k_is_not_said_to_go_beyond_training(monkeypatch):
+    found = words.measured()
+    first = found[NETS[0]]
+    null = first.k.placed_null._replace(high=first.k.placed.low)  # a tie, beyond the objects of training
+    with_null = found | {NETS[0]: first._replace(k=first.k._replace(placed_null=null))}
+    monkeypatch.setattr(words, "measured", lambda: with_null)
+    assert words.verdict().startswith("Exp. 2 does not, few samples of Exp. 1 and Exp. 3 leave it open")
+    below = null._replace(high=null.high - 1)
+    with_null[NETS[0]] = first._replace(k=first.k._replace(placed_null=below))
+    assert words.verdict().startswith("Exp. 1 goes beyond the 3 objects of training")
+
+
+def test_the_sentence_of_locality_has_each_net_s_rows_at_its_noise_and_the_null_of_its_window():
+    said = {title: (own, null) for own, title, null in re.findall(LOCAL, words.local())}
+    assert list(said) == [net.title for net in NETS] and "at noise 10," in words.local()
+    for net in NETS:
+        rows = [r for r in net_locality.read(net.preset) if (r.net, r.weights) == (net.name, net.weights)]
+        at_10, at_all = [r.within_2 for r in rows if r.sigma == 10], [r.within_2 for r in rows]
+        radius = nets.verified_row(net.name, net.preset)["radius"]
+        own, null = said[net.title]
+        assert len(at_10) == net_locality.IMAGES and own == f"{100 * np.mean(at_10):.0f}"
+        assert own != f"{100 * np.mean(at_all):.0f}"  # other noise would be seen
+        assert null == f"{100 * chance_locality(radius):.0f}"
+    assert said["Exp. 1"][1] == said["Exp. 2"][1] != said["Exp. 3"][1]  # only the third has a window
+    assert words.local().count("its window's doing") == 1
 
 
 def test_what_is_kept_rests_on_the_counter(monkeypatch):

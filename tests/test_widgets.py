@@ -43,6 +43,15 @@ def test_frames_and_labels_must_agree():
         widgets.frame_slider(FRAMES, LABELS[:2], "noise level")
 
 
+def test_the_frame_shown_first_must_be_there():
+    for shown, first in ((2, 120), (-1, 120), (-3, 0), (None, 60)):
+        assert pixel(widgets.frame_slider(FRAMES, LABELS, "noise level", shown=shown).png) == first
+    with pytest.raises(ValueError, match=r"shown must be in -3..2, got 9"):
+        widgets.frame_slider(FRAMES, LABELS, "noise level", shown=9)
+    with pytest.raises(TypeError, match=r"shown must be a whole number, got 1.5"):
+        widgets.frame_slider(FRAMES, LABELS, "noise level", shown=1.5)
+
+
 def test_frames_may_be_one_array():
     slider = widgets.frame_slider(np.stack(FRAMES), LABELS, "noise level").widget
     assert [pixel(png) for png in slider.frames] == [0, 60, 120]

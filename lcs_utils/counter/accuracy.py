@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from lcs_utils.checks import check_count, check_number
 from lcs_utils.clevr.conditions import GRID_SIZE
 from lcs_utils.clevr.fidelity import load_references
 from lcs_utils.counter import corruptions, corruptions_graded
@@ -52,7 +53,9 @@ def share(yes: Tensor) -> float:
 
 
 def wilson(successes: float, n: int) -> list[float]:
-    """95% interval of a rate of `successes` in `n` (Wilson 1927)."""
+    """95% interval of a rate of 0 to n `successes` in `n` >= 1 (Wilson 1927), ValueError for others."""
+    check_count("n", n, 1)
+    check_number("successes", successes, 0, n)
     p, scale = successes / n, 1 + Z * Z / n
     half = Z * math.sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
     return [round((p + Z * Z / (2 * n) - half) / scale, 4), round((p + Z * Z / (2 * n) + half) / scale, 4)]

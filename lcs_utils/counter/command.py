@@ -4,6 +4,7 @@ Saves its state every minute, resumes after a kill, and writes the checkpoint wi
 """
 
 import argparse
+import hashlib
 import json
 from pathlib import Path
 
@@ -65,21 +66,30 @@ def main(arguments=None) -> None:
         torch.manual_seed(args.seed)
         net = ObjectCounter(args.resolution, args.width, args.blocks)
         if args.begin_with:
-            begin_with(net, ObjectCounter.from_pretrained(args.begin_with))
+            before, other = Path(args.begin_with), ObjectCounter.from_pretrained(args.begin_with)
+            begin_with(net, other)
+            parts = [part.numpy().tobytes() for part in other.state_dict().values()]
+            weights = hashlib.sha256(b"".join(parts)).hexdigest()[:12]
         state = start(net.to(args.device), args.seed)
-    except (ValueError, RuntimeError, CheckpointError) as error:
+    except (ValueError, RuntimeError, OSError, CheckpointError) as error:
         parser.error(str(error))
     begun = (f"_blocks{args.blocks}" if args.blocks > 1 else "") + ("_by_count" if args.by_count else "")
-    begun += f"_from_{Path(args.begin_with).name}" if args.begin_with else ""
+    if args.begin_with:  # by its weights too: two folders may have one name
+        begun += f"_from_{before.name}_{weights}"
     name = f"counter{args.resolution}_width{args.width}_seed{args.seed}{begun}"
     state_path = paths.RUNS / "training" / name / "state.pt"
     first = state_path.with_name("first.json")  # the command behind the counter that this one may replace
     with store.exclusive(state_path):  # two trainings of the same counter take turns
         if state_path.exists():
-            state.load(state_path)
+            try:
+                state.load(state_path)
+            except ValueError as error:
+                parser.error(str(error))
         elif args.begin_with:
-            before = verify(args.begin_with)
-            store.write_json(first, [before["command"]] if before["resolution"] == args.resolution else [])
+            # a folder of `save_pretrained` has no row that says how it was trained
+            told = verify(before) if (before / "row.json").exists() else {"resolution": None}
+            same = told["resolution"] == args.resolution
+            store.write_json(first, [told["command"]] if same else [])
         steps = args.images // BATCH
         if state.seen[0] < steps:
             run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
@@ -94,8 +104,8 @@ def main(arguments=None) -> None:
     )
     command += f" --output {paths.shown(args.output)}" if args.output else ""
     if args.begin_with:
-        before = json.loads(first.read_text()) if first.exists() else []
-        command = " && ".join([*before, f"{command} --begin-with {args.begin_with}"])
+        commands = json.loads(first.read_text()) if first.exists() else []
+        command = " && ".join([*commands, f"{command} --begin-with {args.begin_with}"])
     row = {
         "command": command,
         "images": images,

@@ -177,9 +177,10 @@ def gross(
 ) -> tuple[Images, Bool[Tensor, "batch"]]:
     """Grossly wrong images, an equal share of each kind, and whether each was really spoiled.
 
-    `empty` are renders without objects. Choice: spoiled means that some 3x3 pixels differ by 0.12 from the
-    scene and from what it was mixed with; for `pasted`, that the seam differs by 0.25; for `noisy`,
-    `miscolored`, `static` and `blurred`, that they differ by 0.08 from the scene.
+    `empty` are renders without objects; an image is mixed with the one before it, and one alone with itself,
+    which `blended` and `pasted` leave as it is (`training.shown`). Choice: spoiled means that some 3x3 pixels
+    differ by 0.12 from the scene and from what it was mixed with; for `pasted`, that the seam differs by
+    0.25; for `noisy`, `miscolored`, `static` and `blurred`, that they differ by 0.08 from the scene.
     """
     others, empty = images.roll(1, 0), empty[torch.randint(len(empty), (len(images),), generator=generator)]
     spoiled, changed = [], []

@@ -5,6 +5,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from lcs_utils.checks import check_count, check_counts
+
 SEEDS = 2**31  # seeds are 0 .. SEEDS - 1
 
 
@@ -21,10 +23,11 @@ def normal(seed: int, *shape: int) -> Float[Tensor, "..."]:
     """float32 noise of `shape`: the i-th number is the Box-Muller cosine of the i-th pair of uniform numbers.
 
     Choice: our own generator, since torch's is not available in the browser: the j-th uniform number is a
-    32-bit hash of j and the seed, never 0. Raises ValueError for a seed outside 0 .. 2^31 - 1.
+    32-bit hash of j and the seed, never 0. Raises ValueError for a seed outside 0 .. 2^31 - 1 or
+    a negative length, TypeError for one that is no whole number.
     """
-    if not 0 <= seed < SEEDS:
-        raise ValueError(f"seed must be 0..{SEEDS - 1}, got {seed}")
+    check_count("seed", seed, 0, SEEDS - 1)
+    check_counts("each length of shape", shape)
     key = mixed(np.array([seed ^ 0x9E3779B9], np.uint32))
     count = int(np.prod(shape))
     bits = mixed(mixed(np.arange(2 * count, dtype=np.uint32) + key) ^ key)

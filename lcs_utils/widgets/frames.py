@@ -12,6 +12,7 @@ import numpy as np
 import traitlets
 from PIL import Image
 
+from lcs_utils.checks import check_count
 from lcs_utils.compact_png import compact
 
 MIME = (
@@ -95,11 +96,12 @@ def frame_slider(
 
     Arrow keys move it; screen readers hear `description` and the label, which the picture carries too.
     `shown` is the frame shown first, by default the middle one. Raises ValueError when frames and labels
-    disagree in number.
+    disagree in number or there is no frame `shown`, TypeError when that is no whole number.
     """
     if not len(frames) or len(frames) != len(labels):  # an array has a truth value of its own
         raise ValueError(f"need one label for each frame, got {len(frames)} frames and {len(labels)} labels")
-    shown = len(frames) // 2 if shown is None else range(len(frames))[shown]
+    shown = len(frames) // 2 if shown is None else check_count("shown", shown, -len(frames), len(frames) - 1)
+    shown %= len(frames)  # from the end if below 0, as an index
     pictures = [compact(png_bytes(frame)) for frame in frames]
     widget = FrameSlider(frames=pictures, labels=list(labels), description=description, shown=shown)
     stored = {"description": description, "labels": list(labels), "shown": shown}
