@@ -25,11 +25,10 @@ training_images: int = 1500
 
 # %%
 from IPython.display import Markdown
-
 from lcs_utils import plotting
 from lcs_utils.evaluation import strips
-from lcs_utils.evaluation.studies import training_free, training_free_report
 from lcs_utils.evaluation.rows import rows_path
+from lcs_utils.evaluation.studies import training_free, training_free_report
 from lcs_utils.notebooks import check_parameters
 from lcs_utils.stats import as_dicts
 

@@ -26,13 +26,12 @@
 preset: str = "tiny"
 
 # %%
-from itertools import pairwise
-
 from IPython.display import Markdown
+from itertools import pairwise
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.claims import extra_objects
-from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips
-from lcs_utils.evaluation import tables_beyond_chance, wording
+from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips, tables_beyond_chance
+from lcs_utils.evaluation import wording
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.stats import as_dicts

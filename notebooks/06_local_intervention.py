@@ -29,15 +29,17 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.clevr.conditions import GRID_SIZE, TEST_LOCATIONS, test_condition
-from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures
-from lcs_utils.evaluation.studies import more_training
-from lcs_utils.evaluation import rates, sentences, sizes, strips, tables, tables_beyond_chance, wording
-from lcs_utils.evaluation.samples import draw_samples
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
-from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.models.local_patch import extract_patches, patch_conditions
 from lcs_utils.nets import trained
 from lcs_utils.stats import as_dicts
+
+# %%
+from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, rates, sentences
+from lcs_utils.evaluation import sizes, strips, tables, tables_beyond_chance, wording
+from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
+from lcs_utils.evaluation.samples import draw_samples
+from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.studies import more_training
 
 # %%
 notebooks.check_parameters(preset=preset)

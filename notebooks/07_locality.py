@@ -32,17 +32,15 @@ cifar: bool = False
 # %%
 import torch
 from IPython.display import Markdown
-from lcs_utils import nets
-from lcs_utils import checkpoints, diffusion, experiments, notebooks, plotting, presets, widgets
-from lcs_utils.evaluation import against_null, alt_texts
-from lcs_utils.evaluation.locality import locality_above_null, locality_figures, locality_rates
-from lcs_utils.evaluation.locality import locality_in_training, net_locality, sentences_locality
-from lcs_utils.evaluation.studies import middle
-from lcs_utils.evaluation import sizes, strips
+from lcs_utils import checkpoints, diffusion, experiments, figures, nets, notebooks, plotting, presets
+from lcs_utils import widgets
+from lcs_utils.evaluation import against_null, alt_texts, sizes, strips
+from lcs_utils.evaluation.locality import locality_above_null, locality_figures, locality_in_training
+from lcs_utils.evaluation.locality import locality_rates, net_locality, sentences_locality
 from lcs_utils.evaluation.rows import read_rows, rows_path, seeds_of, told_path
+from lcs_utils.evaluation.studies import middle
 from lcs_utils.models.ddpm import load_ddpm
 from lcs_utils.stats import as_dicts
-from lcs_utils import figures
 
 # %%
 notebooks.check_parameters(preset=preset)

@@ -47,13 +47,15 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.counter.net import folder as counter_folder
+from lcs_utils.stats import as_dicts
+
+# %%
+from lcs_utils.evaluation import sizes, strips
 from lcs_utils.evaluation.colors import color, color_figures, color_generalization, color_rates
 from lcs_utils.evaluation.features import feature_figures, feature_matrices, feature_predictions
-from lcs_utils.evaluation import sizes, strips
 from lcs_utils.evaluation.features import feature_report
 from lcs_utils.evaluation.rows import STANDARD, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
-from lcs_utils.stats import as_dicts
 
 # %%
 notebooks.check_parameters(preset=preset)

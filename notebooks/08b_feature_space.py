@@ -40,16 +40,17 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.clevr.scenes import COLORS
-from lcs_utils.evaluation.colors import color_generalization
-from lcs_utils.evaluation.features import feature_matrices, feature_predictions
+from lcs_utils.stats import as_dicts, say_interval
+
+# %%
 from lcs_utils.evaluation import sizes, strips
-from lcs_utils.evaluation.features import feature_causal, feature_ranks, net_features
+from lcs_utils.evaluation.colors import color_generalization
+from lcs_utils.evaluation.features import feature_causal, feature_matrices, feature_predictions
 from lcs_utils.evaluation.features import feature_causal_report as causal_report
 from lcs_utils.evaluation.features import feature_figures as figures
+from lcs_utils.evaluation.features import feature_ranks, net_features
 from lcs_utils.evaluation.features import feature_report as report
-from lcs_utils.stats import say_interval
 from lcs_utils.evaluation.rows import read_rows, rows_path
-from lcs_utils.stats import as_dicts
 
 # %%
 notebooks.check_parameters(preset=preset)

@@ -23,12 +23,11 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.claims import fig08, from_rows
-from lcs_utils.evaluation import alt_texts, sentences, strips
+from lcs_utils.evaluation import alt_texts, sentences, strips, table_figures, tables, training_sets
 from lcs_utils.evaluation.eye import hand_counts
-from lcs_utils.evaluation.studies import more_objects
-from lcs_utils.evaluation import table_figures, tables, training_sets
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.studies import more_objects
 from lcs_utils.evaluation.wording import EARLIER
 from lcs_utils.experiments import experiment
 from lcs_utils.stats import as_dicts

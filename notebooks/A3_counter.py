@@ -23,11 +23,11 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, paths, plotting
-from lcs_utils.evaluation import sentences, strips
-from lcs_utils.evaluation.eye import hand_counts
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.counter import report as counter_report
 from lcs_utils.counter import visible
+from lcs_utils.evaluation import sentences, strips
+from lcs_utils.evaluation.eye import hand_counts
 from lcs_utils.evaluation.eye.agreement import agreement
 from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
 from lcs_utils.stats import as_dicts

@@ -27,9 +27,9 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import sentences, strips
-from lcs_utils.evaluation.studies import memorization
 from lcs_utils.evaluation.rows import STANDARD
 from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.studies import memorization
 
 # %%
 notebooks.check_parameters(preset=preset)

@@ -22,10 +22,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import rate_figures, rates, sentences, strips, tables
-from lcs_utils.evaluation.locality import locality_rates, net_locality
-from lcs_utils.evaluation import wording
-from lcs_utils.evaluation.locality import locality_figures
+from lcs_utils.evaluation import rate_figures, rates, sentences, strips, tables, wording
+from lcs_utils.evaluation.locality import locality_figures, locality_rates, net_locality
 from lcs_utils.evaluation.rows import STANDARD, read_rows, seeds_of, told_path
 
 # %%

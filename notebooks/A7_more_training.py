@@ -24,18 +24,17 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import nets, notebooks, plotting
-from lcs_utils.evaluation import against_null, alt_texts
+from lcs_utils.evaluation import against_null, alt_texts, null_figures, strips
 from lcs_utils.evaluation.eye import by_eye, by_eye_figures
-from lcs_utils.evaluation.studies import flow_and_sde
-from lcs_utils.evaluation import null_figures, strips
-from lcs_utils.evaluation.locality import net_locality
-from lcs_utils.evaluation.studies import more_training
 from lcs_utils.evaluation.eye.hand_count_rows import COUNTS, read_counts
+from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.sizes import SIZES
+from lcs_utils.evaluation.studies import flow_and_sde, more_training
 from lcs_utils.stats import as_dicts
 
+# %%
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed = STANDARD.seed  # the stored samples'
