@@ -205,7 +205,8 @@ more, less = few["exp2/linear_cluttered"].value, few["exp2"].value
 print(f"Cells filled at K = 2 to 4: Exp. 2 with added scores {more:.2f}, without {less:.2f} (no null);")
 # %%
 burnt = [rates.mean_over(old, "exp2/linear_cluttered", "plausible", [k]).value for k in (3, 4)]
-print("of these look right to the earlier counter, at K = 3 and 4:", *(f"{share:.2f}" for share in burnt))
+shares = " and ".join(f"{share:.2f}" for share in burnt)
+print(f"of these {shares} look right to the earlier counter, at K = 3 and 4")
 
 # %% [markdown]
 # **What differs from the paper, first**: hardly any picture of these nets looks right to a vision-language

@@ -112,7 +112,7 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 
 # %%
 large = read_rows(rows_path("small"))
-ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1, low-\nnoise net", "exp1/stochastic": "Exp. 1,\nSDE"}
+ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1,\nlow-noise net", "exp1/stochastic": "Exp. 1,\nSDE"}
 by_muon = {"exp1": "Exp. 1\nby Muon", "exp1/stochastic": "Exp. 1 by\nMuon, SDE"}
 by_muon |= {"exp2/stochastic": "Exp. 2 by\nMuon, SDE", "exp3_r2/stochastic": "Exp. 3 by\nMuon, SDE"}
 trained = {"small": (large, ends), "medium": (muon, by_muon)}
