@@ -10,7 +10,7 @@ load hardly matters.
 import argparse
 
 import torch
-from timing import clock, peak
+from timing import clock, memory
 
 from lcs_utils.evaluation.features import feature_nets, net_features
 from lcs_utils.evaluation.features.net_features import KS, REMOVALS, N, Setting
@@ -44,15 +44,15 @@ def main():
     sets, distinct = needed(range(N)), contexts(range(N), REMOVALS)
     _, one = clock(lambda: [respond(draw(0), SIGMA, [J]) for J in sets])
     _, once = clock(lambda: [respond(draw(0), SIGMA, [J]) for J in distinct])
-    before = peak()
-    sums, together = clock(lambda: gather(respond, draw, args.draws, SIGMA, N, REMOVALS, shuffled=True))
-    memory = peak() - before
+    (sums, together), rise = memory(
+        lambda: clock(lambda: gather(respond, draw, args.draws, SIGMA, N, REMOVALS, shuffled=True))
+    )
     together /= args.draws
     print(f"a draw of x_t, {len(sums)} spaces: the loop, {len(sets)} evaluations: {one:.2f} s")
     print(f"  each set once, {len(distinct)} evaluations: {once:.2f} s, ratio {one / once:.1f}")
     print(
         f"  one pass, all inner products too: {together:.2f} s, ratio {one / together:.1f}, memory "
-        f"+{memory:.0f} MiB"
+        f"+{rise:.0f} MiB"
     )
     only = net_features.MEASURES
 

@@ -15,7 +15,7 @@ import shutil
 import time
 
 import torch
-from timing import clock, peak
+from timing import clock, memory
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from lcs_utils import checkpoints, locality
@@ -114,10 +114,9 @@ def main():
             note += f", off by {float((found - exact).abs().max() / exact.max()):.1e} of the maximum"
         print(f"{what}: {1 / fast:.1f} maps/s, ratio {slow / fast:.1f}{note}", flush=True)
 
-    alone = peak()
     for chunk in (1, 4, 16, 64, 256):
-        fast = clock(lambda: influence(chunk=chunk))[1] / len(targets)
-        more = peak() - alone
+        (_, seconds), more = memory(lambda: clock(lambda: influence(chunk=chunk)))
+        fast = seconds / len(targets)
         print(
             f"one forward, chunk {chunk}: {1 / fast:.1f} maps/s, ratio {slow / fast:.1f}, memory "
             f"+{more:.0f} MiB"

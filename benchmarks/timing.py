@@ -1,5 +1,6 @@
 """What benchmarks measure with: processor time, which other load hardly changes, and memory."""
 
+import math
 import re
 import time
 from pathlib import Path
@@ -23,6 +24,9 @@ def rate(step, work, seconds, clock=time.process_time) -> float:
     return done * work / (clock() - start)
 
 
+FORGET = Path("/proc/self/clear_refs")
+
+
 def peak() -> float:
     """Peak memory of this process since its start or the last call of `memory`, MiB (Linux only)."""
     found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
@@ -31,8 +35,12 @@ def peak() -> float:
 
 
 def memory(work):
-    """The result of `work()` and how far memory rose above what was held before, MiB (Linux only)."""
-    Path("/proc/self/clear_refs").write_text("5")  # forget earlier peaks, which would hide this one
+    """The result of `work()` and how far memory rose above what was held before, MiB; nan without Linux'
+    /proc, where a peak is known only since the start of the process.
+    """
+    if not FORGET.exists():
+        return work(), math.nan
+    FORGET.write_text("5")  # earlier peaks, which would hide this one
     before = peak()
     result = work()
     return result, peak() - before

@@ -131,14 +131,15 @@ def test_names_stand_off_every_error_bar_and_point_of_the_stored_figure():
     of = {key: {net: Interval(*at) for net, at in stored[key].items()} for key in ("locality", "above")}
     found = locality_above_null.AboveNull(of["locality"], of["above"], stored["null"])
     rank = locality_above_null.ranked(found)["all"]
-    axes = locality_figures.plot_above_null(found, rank, stored.get("perfect", 0.49)).axes[0]
+    axes = locality_figures.plot_above_null(found, rank, stored["perfect"]).axes[0]
     axes.figure.canvas.draw()
     points = {net: locality_figures.point_style(net).words for net in of["above"]}
     texts = [text for text in axes.texts if text.get_text() in points.values()]
     assert len(texts) == sum(map(bool, points.values())) == 12
     names = [text.get_window_extent() for text in texts]
     assert not [pair for pair in combinations(names, 2) if pair[0].overlaps(pair[1])]
-    ends = [axes.transData.transform([(0, 0), (1, 0)])]  # the line of the null
+    across = (0, stored["perfect"])  # the lines of the null and of a perfect net
+    ends = [axes.transData.transform([(0, height), (1, height)]) for height in across]
     for net, share in of["locality"].items():
         filled = of["above"][net]
         ends.append(axes.transData.transform([(share.low, filled.value), (share.high, filled.value)]))

@@ -1,6 +1,7 @@
 """Locality against composition, a named point per trained net, and both along training."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from matplotlib import pyplot as plt
@@ -61,16 +62,19 @@ def point_style(net: str) -> Point:
     return Point(kind, COLOR_OF[kind], MARKERS[COLOR_OF[kind]], words)
 
 
-def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars, limits) -> None:
+def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars, limits, dashed) -> None:
     """Write each point's words beside it, where they cover no point, no error bar and no other words.
 
-    `bars` are the ends of the error bars along x and along y.
+    `bars` are the ends of the error bars along x and along y, `dashed` the lines across, {height: words}.
     """
     (x0, x1), (y0, y1) = limits
     across, up = 72 * SIZE[0] * 0.88 / (x1 - x0), 72 * SIZE[1] * 0.76 / (y1 - y0)  # points for one unit
     at = [((x - x0) * across, (y - y0) * up) for x, y, _ in points]
     taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in at]
-    taken += [(0, -y0 * up - 1, (x1 - x0) * across, -y0 * up + 1)] * (y0 < 0)  # the line of the null
+    right = (x1 - x0) * across
+    for height, words in dashed.items():  # the line, and its words above its right end
+        line = (height - y0) * up
+        taken += [(0, line - 1, right, line + 1), (right - 0.6 * 8 * len(words), line, right, line + 10)]
     own = []  # ends of a point's own bars: left, right, bottom, top
     for (x, y), (of_x, of_y) in zip(at, bars):
         left, right = (of_x.low - x0) * across, (of_x.high - x0) * across
@@ -104,9 +108,20 @@ def _name_points(axes: Axes, points: Sequence[tuple[float, float, Point]], bars,
 
 
 def _draw(
-    axes: Axes, locality: Mapping[str, Interval], shares: Mapping[str, Interval], limits, legend
+    axes: Axes,
+    locality: Mapping[str, Interval],
+    shares: Mapping[str, Interval],
+    limits,
+    legend,
+    dashed: Mapping[float, str] = MappingProxyType({}),
 ) -> None:
-    """A named point per net, and what colors mean; `legend` is where that begins, in units of the axes."""
+    """A named point per net, lines across {height: words}, and what colors mean; `legend` is where that
+    begins, in units of the axes.
+    """
+    for height, words in dashed.items():
+        axes.axhline(height, color="0.5", lw=1, ls="--", zorder=0)
+        at = (limits[0][1] - 0.005, height + 0.006)
+        axes.text(*at, words, ha="right", va="bottom", fontsize=8, color="0.5")
     points = []
     for net, share in locality.items():
         point, filled = point_style(net), shares[net]
@@ -116,7 +131,7 @@ def _draw(
         style = {"color": point.color, "marker": point.marker, "ms": size, "mec": "white", "mew": 0.6}
         axes.errorbar(share.value, filled.value, up, across, elinewidth=1, **style)
         points.append((share.value, filled.value, point))
-    _name_points(axes, points, [(share, shares[net]) for net, share in locality.items()], limits)
+    _name_points(axes, points, [(share, shares[net]) for net, share in locality.items()], limits, dashed)
     used = {point.kind for *_, point in points}
     lines = [(kind, color) for kind, color in COLOR_OF.items() if kind in used]
     if any(point.color == SEED for *_, point in points):
@@ -152,12 +167,8 @@ def plot_above_null(found: AboveNull, rank: Correlation, perfect: float) -> Figu
     highest = max(share.high for share in found.above.values())
     limits = ((0.19, max(0.76, max(shares) + 0.03)), (-0.06, max(0.54, highest + 0.04)))
     _chance(axes, chance_locality(None), 0.2)
-    for height, words in ((0, "null"), (perfect, "draws just what it is asked for")):
-        axes.axhline(height, color="0.5", lw=1, ls="--", zorder=0)
-        axes.text(
-            limits[0][1] - 0.005, height + 0.006, words, ha="right", va="bottom", fontsize=8, color="0.5"
-        )
-    _draw(axes, found.locality, found.above, limits, (0.56, 0.19))
+    dashed = {0.0: "null", perfect: "draws just what it is asked for"}
+    _draw(axes, found.locality, found.above, limits, (0.56, 0.19), dashed)
     axes.set_ylabel(f"composition: share of {BEYOND} random cells filled, above the null")
     axes.set_title(
         f"Locality and composition at 64 px:\nrank correlation {rank.value:.2f} [{rank.low:.2f}, "
