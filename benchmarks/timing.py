@@ -5,6 +5,8 @@ import re
 import time
 from pathlib import Path
 
+FORGET = Path("/proc/self/clear_refs")
+
 
 def clock(work, runs: int = 1):
     """The result of `work()` and the processor seconds of one of `runs` of it."""
@@ -22,9 +24,6 @@ def rate(step, work, seconds, clock=time.process_time) -> float:
         step()
         done += 1
     return done * work / (clock() - start)
-
-
-FORGET = Path("/proc/self/clear_refs")
 
 
 def peak() -> float:
