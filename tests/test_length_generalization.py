@@ -556,7 +556,7 @@ def test_rows_from_before_there_were_families_are_read(tmp_path):
 def test_bad_input(capsys):
     wrong = {
         "exp1 --k 0-13": "--k within 0-12 of family test; got 64 and 13",
-        "exp1 --k 3-1": "'3-1' is neither a number, a range like 1-3 nor a list like 1,3",
+        "exp1 --k 3-1": "the range 3-1 in '3-1' ends below its start; write 1-3",
         "exp1 --k x": "'x' is neither a number",
         "exp1 --samples 0": "need --samples >= 1 and --k within 0-12 of family test; got 0 and 12",
         "exp1 --family moon": "argument --family: invalid choice: 'moon'",

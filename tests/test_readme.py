@@ -119,7 +119,8 @@ def test_the_verdict_says_how_many_checks_are_on_extra_objects():
     said = readme.verdict_of(found, {"claim 1", "claim 3", "not asked"}, 7)
     assert " ".join(said.split()) == (
         "3 checks on nets: **1 reproduced, 0 partly, 1 not, 0 undecided, 1 untested**. 2 more, on objects "
-        "that nobody asked for: 0 reproduced, 1 not, 1 undecided (05). Another 7 have no null."
+        "that nobody asked for: 0 reproduced, 1 not, 1 undecided (05). Another 7, by an earlier "
+        "counter, lack a null."
     )
     assert max(map(len, said.splitlines())) <= readme.WIDTH
 
@@ -128,7 +129,7 @@ def test_a_changed_row_changes_a_finding():
     large = read_rows(rows_path("small"))
     said = {finding.words for finding in readme.findings(large)}
     (colors,) = (words for words in said if words.startswith("Colors as labels"))
-    own_k_first = r": K is \d \[\d, \d\] \(the paper's: 4\); of one color \d \["
+    own_k_first = r": K is \d \[\d, \d\] \(paper: 4\), with all of one color \d \["
     assert re.search(own_k_first, colors)
     spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in large]
     # a training that was asked for the paper's list alone is no training at random cells
@@ -156,5 +157,5 @@ def test_six_objects_that_add_nothing_do_not_help():
     spoiled = [row for row in large if row.net != "exp1_1-6"]
     spoiled += [row._replace(net="exp1_1-6") for row in spoiled if row.net == "exp1"]  # Exp. 1's own pictures
     said = {name: readme.findings(rows) for name, rows in (("six", large), ("three", spoiled))}
-    six, three = (next(f for f in of if f.words.startswith("Training on up to six")) for of in said.values())
+    six, three = (next(f for f in of if f.words.startswith("Nets of up to six")) for of in said.values())
     assert (six.kind, three.kind) == ("partly", "does not")

@@ -495,7 +495,7 @@ def test_intervals_of_few_values_are_too_narrow_as_a_row_says(values, held):
     found = [stats.interval(random.normal(size=values), seed=i) for i in range(400)]
     inside = np.mean([of.low <= 0 <= of.high for of in found])
     assert inside == pytest.approx(held, abs=0.04)
-    assert f"{held:.0%}".replace("%", " %") in truth.Row.__doc__
+    assert f"{held:.0%}" in truth.Row.__doc__
 
 
 def test_rows_replace_those_of_the_same_net_and_measure(tmp_path):
