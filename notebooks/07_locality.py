@@ -189,10 +189,10 @@ Markdown(locality_above_null.sentence(thesis, ranks))
 # here too. Their window holds few other conditions, so that their locality says little about what they
 # learned: **dashed** is what a net has that hears all in its window alike, and rank correlations are over the
 # nets that see the whole image. Local nets with r ≤ 2 hear nothing beyond two cells and are left out. K
-# depends on the rule. *Our rule*: over half of the samples look right to the counter, with fewer extras than
-# training images had objects. *The paper's*: over a quarter, with its own extras (`rules`). The first K
-# below, the largest up to which three quarters of the cells are filled on average, was chosen after its
-# numbers were known.
+# depends on the rule. *Our rule*: over half of the samples look right to the counter, fill the cells asked
+# for (beyond training all but one) and have fewer extras than training images had objects. *The paper's*:
+# over a quarter, with the extras of its tables (`rules`). The first K below, the largest up to which three
+# quarters of the cells are filled on average, was chosen after its numbers were known.
 
 # %%
 counted = read_rows(told_path(preset))
