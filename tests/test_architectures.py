@@ -1,7 +1,9 @@
 """A net of one's own class is trained, stored, read and measured like ours; ours stay what they were."""
 
+import importlib.util
 import inspect
 import json
+import linecache
 import os
 import shutil
 import subprocess
@@ -292,6 +294,45 @@ def test_a_row_that_names_no_architecture_is_of_edm2s(monkeypatch):
         ValueError, match="unknown architecture 'dit', which the file that LCS_EXPERIMENTS names"
     ):
         of_row(row)
+
+
+def test_a_class_that_was_edited_goes_on_with_no_state_and_no_row(tmp_path, monkeypatch):
+    """Under one name and of the same shapes, another class trained the second half of a net after a kill."""
+    module = tmp_path / "edited.py"
+
+    def after(old="", new=""):
+        module.write_text(CLASS.replace(old, new))
+        spec = importlib.util.spec_from_file_location("edited", module)
+        loaded = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "edited", loaded)
+        linecache.clearcache()
+        spec.loader.exec_module(loaded)
+        monkeypatch.setitem(ARCHITECTURES, "mine", loaded.Transformer)
+        return about(EXP1, WIDE, 0)
+
+    before = after()
+    store.write_json(tmp_path / "run.json", before)
+    row = {"experiment": "exp1", "preset": "mine", **asdict(EXP1), "settings": WIDE.stored()}
+    row["settings"].pop("name")
+    row = json.loads(json.dumps(row)) | {"net_code": before["net_code"]}
+    documented = '    """Patches."""\n\n    @register_to_config'
+    for harmless in (("\n", "  # patches\n"), ("    @register_to_config", documented), ("(x, 1)", "( x,1 )")):
+        check_same(tmp_path, after(*harmless))
+        check_made(row, EXP1, WIDE)
+    now = after("+ self.place +", "- self.place +")
+    with pytest.raises(
+        ValueError, match="state of another training .net_code: '[0-9a-f]{16}' there, '[0-9a-f]"
+    ):
+        check_same(tmp_path, now)
+    with pytest.raises(
+        ValueError, match="another experiment .net_code: '[0-9a-f]{16}' then, '[0-9a-f]{16}' now"
+    ):
+        check_made(row, EXP1, WIDE)
+    for older in (before, now):  # either side may not know its code
+        store.write_json(tmp_path / "run.json", {k: v for k, v in before.items() if k != "net_code"})
+        check_same(tmp_path, older)
+    store.write_json(tmp_path / "run.json", before)
+    check_same(tmp_path, {k: v for k, v in now.items() if k != "net_code"})
 
 
 def test_what_is_stored_of_our_nets_names_no_architecture():

@@ -2,11 +2,15 @@
 rate and average, and what is stored beside its state: its settings and its loss curve.
 """
 
+import ast
 import copy
 import csv
 import ctypes
+import hashlib
+import inspect
 import json
 import math
+import textwrap
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -16,7 +20,7 @@ import torch
 from diffusers import ModelMixin
 from torch import Tensor, nn
 
-from lcs_utils.architectures import EDM2
+from lcs_utils.architectures import EDM2, net_class
 from lcs_utils.clevr.labels import LABEL_POLICIES
 from lcs_utils.experiments import Experiment
 from lcs_utils.models.classes import build, defaults
@@ -129,6 +133,22 @@ def labels_drawn(exp: Experiment) -> list[int]:
     return LABEL_POLICIES[exp.labels].number(n, torch.Generator().manual_seed(0)).flatten().tolist()
 
 
+def net_code(size: Preset) -> dict[str, str]:
+    """{"net_code": a digest of the code of one's own class of nets}, blind to comments, docstrings and layout
+    and to what the class calls; empty for our nets and where Python cannot find the code.
+    """
+    if size.architecture == EDM2:
+        return {}
+    try:
+        code = ast.parse(textwrap.dedent(inspect.getsource(net_class(size.architecture))))
+    except (OSError, TypeError, SyntaxError):  # of a class that was typed at a prompt
+        return {}
+    for node in ast.walk(code):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return {"net_code": hashlib.sha256(ast.unparse(code).encode()).hexdigest()[:16]}
+
+
 def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     """The settings that identify a run (all but its length): a state of other settings is not resumed. `data`
     describes custom data.
@@ -137,7 +157,7 @@ def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     how = {name: value for name, value in size.stored().items() if name not in apart}
     how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
-    what |= {"labels_drawn": labels_drawn(exp)}
+    what |= {"labels_drawn": labels_drawn(exp)} | net_code(size)
     return json.loads(
         json.dumps({**what, **how, "preset": size.name, "seed": seed, "data": data or "rendered scenes"})
     )
@@ -161,7 +181,8 @@ def _completed(described: dict) -> dict:
 
 def check_made(row: dict, exp: Experiment, size: Preset | None = None, data: str = "") -> None:
     """Raise ValueError, naming the differences, if a net's row is of another experiment named as `exp` is, or
-    of another architecture than `size` or custom data than `data` describes, if these are given.
+    of another architecture than `size`, its code edited since, or custom data than `data` describes, if these
+    are given.
     """
     if "experiment" not in row:  # trained by other code: nothing to compare
         return
@@ -173,6 +194,8 @@ def check_made(row: dict, exp: Experiment, size: Preset | None = None, data: str
         made["data"], now["data"] = row.get("data", "rendered scenes"), data
     if "labels_drawn" in row:  # a policy is known by what it does; older rows do not say it
         made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], labels_drawn(exp)
+    if size is not None and "net_code" in row and (code := net_code(size)):
+        made["net_code"], now["net_code"] = row["net_code"], code["net_code"]
     if differing := [f"{k}: {made[k]!r} then, {now[k]!r} now" for k in now if made[k] != now[k]]:
         raise ValueError(
             f"{exp.name} was trained as another experiment ({'; '.join(differing)}); give the new one a name "
@@ -189,8 +212,9 @@ def check_same(folder: Path, now: dict) -> None:
     then = read_json(folder / "run.json")
     if then is not None:
         then.pop("processes", None)
-        for name in ("data", "labels_drawn"):  # older states do not store it
-            then.setdefault(name, now[name])
+        for name in ("data", "labels_drawn", "net_code"):  # one side may not know it
+            if name not in then or name not in now:
+                then, now = ({k: v for k, v in side.items() if k != name} for side in (then, now))
         unused = {
             "net",
             "patch_net",
