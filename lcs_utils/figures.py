@@ -63,7 +63,7 @@ def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[Figure, dict]
         for k in range(len(view.cells)):
             rows[1 + k] += [_image(maps.relative(p.conditions, k, s, 4)) for p, s in zip(panels, states)]
         most = [float(panel.conditions.max()) for panel in panels]  # what is brightest in a column
-        columns += [f"σ = {found.sigmas[i]:g}\n(most {one:.2g})" for i, one in zip(noises, most)]
+        columns += [f"σ = {found.sigmas[i]:g}\nmax {one:.2g}" for i, one in zip(noises, most)]
         heard = [p.conditions[:, view.target[0], view.target[1]] for p in panels]
         numbers[net] = {"window": [p.window for p in panels], "influence_at_target": heard}
     labels = ["pixels", *(f"condition {k + 1}" for k in range(len(view.cells)))]
@@ -80,7 +80,7 @@ def fig10(found: Maps, view: View, noises: Sequence[int]) -> tuple[Figure, dict]
     shades = FuncNorm((np.sqrt, np.square), 0, 1)
     bar = figure.colorbar(ScalarMappable(shades, "inferno"), cax=scale, ticks=(0, 0.1, 0.5, 1))
     bar.set_label(
-        "influence, as a share of the\nstrongest in its column (most)\n(pixels: of its own map)", fontsize=10
+        "influence, as a share of the\nstrongest in its column (max)\n(pixels: of its own map)", fontsize=10
     )
     return figure, numbers
 

@@ -47,7 +47,7 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 
 # %% [markdown]
-# ## Experiments are values that differ in one field
+# ## Experiments are values of a few fields
 
 # %%
 for exp in experiments.FIGURE_1 + experiments.FIGURE_4:
@@ -114,8 +114,8 @@ print("every weight has unit RMS to 3 digits:", largest < 1e-3)
 # ## The trainings of this companion
 # Each checkpoint folder holds its loss curve and a row that says how it was made: command, images seen,
 # seconds. Few come with weights (`data/README.md` lists them); the command makes the others. Each line is
-# one training, named at its end (other seeds are not named), dashed if trained on one object per image. At
-# 64 px: does Exp. 2 end above Exp. 1 in every training?
+# one training; a name stands near the lines of its kind, of all seeds; dashed if trained on one object per
+# image. At 64 px: does Exp. 2 end above Exp. 1 in every training?
 
 # %%
 names = [e.name for e in experiments.FIGURE_1 + experiments.FIGURE_4]

@@ -13,8 +13,8 @@
 # (Exp. 1) draws objects at more locations than it ever saw together. The same net, trained on the same
 # images but told *one* location per image (Exp. 2), does not.
 #
-# The numbers come from stored samples of the 64 px nets, counted by the current counter and set beside a
-# null: the same net's pictures that were asked for something else. How pictures look is judged by eye in
+# The numbers come from stored samples of the 64 px nets (the size of the label: 32 px), counted by the
+# current counter and set beside a null: the same net's pictures that were asked for something else. How pictures look is judged by eye in
 # A7; they look bad. Only the section "Ask for objects yourself" samples, from 32 px nets. Under a minute
 # on two idle cores. Preset `paper` needs nets of that size and says how to get them.
 #
@@ -199,6 +199,6 @@ assert unit.high < whole.low
 print(f"Exp. 1 composes, Exp. 2 does not, nor with its labels / √k: share right at six: {unit.value:.2f}")
 
 # %% [markdown]
-# **What differs from the paper**: it judges Exp. 1 by eye at 128 px, on eight samples. We use a counter,
+# **What differs from the paper**: it judges Exp. 1 by eye at likely 128 px, on eight samples. We use a counter,
 # on 64, and judge number and places alone, since hardly any picture of these nets looks right to a
 # vision-language model that judges blind (A7; by Muon and an SDE more do).

@@ -94,7 +94,7 @@ path = plotting.save_figure(figure, "fig01", preset, said, seed, files, alt_text
 # Number and places again, now at random cells. Exp. 3 may draw two objects more than it is asked for, as
 # in the paper's Table 1: told one of up to three objects, it has learned that a place without a label may
 # still hold one. The last two lines judge it by Exp. 1's rule (none extra up to three, one beyond), and
-# with so few samples they leave its K open. Where the intervals of cells filled
+# with so few samples they leave its K within one cell open. Where the intervals of cells filled
 # overlap, the nets are not told apart (and a net fills more cells just by drawing more objects).
 
 # %%
@@ -161,7 +161,8 @@ Markdown(null_figures.markdown(both, (2, 3, 4, 5)) + f"\n{tables_beyond_chance.o
 # four objects works, and that the unconditional one fails more the more objects are added. We use three:
 # the empty floor; "one object anywhere", the common choice; and "one to three anywhere", less wide than
 # theirs, since it has to fit Exp. 2, whose single label stands among other objects. Look at the middle
-# panel too: where images burn out, what a counter finds there means little. A high value says little as
+# panel too: where images burn out, what a counter finds there means little. (A sample *succeeds* if number
+# and places are right by the paper's rule and it looks right to the counter.) A high value says little as
 # well: this counter passes nearly all pictures that look wrong to the eye (A3). At 32 px, by the earlier
 # counter, without a null.
 
@@ -211,6 +212,6 @@ print(f"of these {shares} look right to the earlier counter, at K = 3 and 4")
 # %% [markdown]
 # **What differs from the paper, first**: hardly any picture of these nets looks right to a vision-language
 # model that judges blind (A7; by Muon and an SDE more do). The paper's Exp. 3 draws up to two objects more
-# than asked, ours more than that in about a fifth of its samples (05). The paper does not state its radius.
+# than asked, ours more than that in a share of its samples that 05 prints. The paper does not state its radius.
 # Our Exp. 3 reaches the paper's K with two cells around each, not with three, which we chose before sweeping
 # (05, A6).

@@ -57,7 +57,7 @@ rows = strips.behind(net_locality.path(preset), told_path(preset))
 # The field has the images' mean, variance and correlation between neighbors. Its denoiser is linear, and
 # its Jacobian is known in closed form. Averaging over correlated pixels removes noise, so the more noise
 # there is, the more reason the denoiser has to look far. The score of the same Gaussian seems to see one
-# pixel only, once the noise is high.
+# pixel only, at every noise level.
 
 # %%
 side = presets.preset(preset).resolution
@@ -127,7 +127,7 @@ path = plotting.save_figure(figure, "locality_against_noise", preset, values, se
 # **Among conditions**: does a net hear nearby conditions more than a net that hears all alike? For Exp. 3
 # chance is that of its window. **Among pixels**: is the square small beside the image, and beside that of
 # the Gaussian, which has no reason to be local? The answer depends on the word "energy". We take
-# squared influence; the numbers in brackets use absolute values, which we used first. The
+# squared influence; the numbers in parentheses use absolute values, which we used first. The
 # maps are bright at the center, and faint but wide around it.
 
 # %%
@@ -159,7 +159,7 @@ Markdown(sentences_locality.fades(local, titles, sigma_data))
 
 # %% [markdown]
 # ## The thesis in one picture: locality against composition
-# One point per training at 64 px that sees the whole image: how locally it hears conditions at high noise,
+# One point per training by Adam at 64 px that sees the whole image (by Muon: A7): how locally it hears conditions at high noise,
 # and what share of six random cells it fills, less what its pictures fill of cells that others were asked
 # for. No rule is needed. Nets on 1-6 objects saw six in training: the correlation without them stands below.
 # **Dashed**: a net that hears all conditions alike, one that ignores them, and one that draws just what it
@@ -211,15 +211,15 @@ Markdown(sentences_locality.ranks(found, rho, by_noise) + "\n" + sentences_local
 
 # %% [markdown]
 # Some are off the line: Exp. 1 with normalized labels (A5) is about as local as Exp. 1
-# and fills fewer cells, so this number alone does not decide. Cells filled have no null here. With K, which
-# also asks for the number of objects, the correlation is lower, and among nets told all labels its sign
-# depends on the rule.
+# and fills fewer cells, so this number alone does not decide. Cells filled have no null here. With K the
+# correlation is lower, most where the rule also asks for the number of objects, and among nets told all
+# labels its sign depends on the rule.
 #
 # ## Fig. 12: does a centered subject make a net look far?
 # The paper's explanation: CIFAR-10 shows one centered subject, CLEVR several objects. Two small nets of
 # ours, of 32 px, test the first half. Both were trained on scenes of ONE object, without labels, for the
 # same number of steps; in one training set the object is always in the middle, in the other anywhere. Both
-# denoised the same images (centered, unseen), and the target is the middle. Shown are stored maps
+# denoised the same six images (centered, unseen), and the target is the middle. Shown are stored maps
 # (`python -m lcs_utils.centered sides`). Below each are the side of the square of this map and the mean
 # over the images. From σ = 1 on the second net sees no object there.
 
@@ -244,8 +244,9 @@ Markdown(sentences_locality.centered(sides, steps))
 # ## The claims, checked
 # Exp. 1 hears nearby conditions, more than Exp. 2 (also within training), than the net of one object and
 # than chance. For Exp. 1 and 2, 90% of the energy of where they look is in a square less than half as wide
-# as the image (of absolute values, at high noise, in most of it). At high noise the Gaussian field's
-# denoiser looks farther. Centering alone does not delocalize.
+# as the image (of absolute values, at high noise, in most of it). By energy, at high noise, the Gaussian
+# field's denoiser looks farther (by absolute values it was not measured). In our one pair of nets, centering
+# does not widen the square.
 
 # %%
 at = found.locality

@@ -9,7 +9,7 @@
 # %% [markdown]
 # # A1 · Is it real? What is measured, against its null and against the eye
 #
-# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 and 06 call success
+# **Question**: objects fill cells wherever they stand. How much of what notebooks 05 and 06 call right
 # would a net get that does not listen, and does the counter see what an eye sees?
 #
 # The null of a net is the net itself: its own pictures that were asked for something else, judged at

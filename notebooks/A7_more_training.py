@@ -94,7 +94,7 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # local. So one more net, told nothing, was trained on crops of renders, only at noise up to .5. It works at
 # full resolution, where the others fold 2x2 pixels into one (`python -m lcs_utils.training low_noise --preset
 # small --images 208000 --again`). Below a noise of .3 it denoises in place of Exp. 1's net (`exp1/low_noise`,
-# "low-noise net" in figures). Any net could share it; no other was tried. Noise, places and counter stay
+# "low-noise net" in figures). All nets drawn by the SDE below share it. Noise, places and counter stay
 # the same. What does it mend, and what does it leave (a cube of two colors at K = 3)?
 #
 # Such faulty objects are decided at higher noise, where a small net is a little wrong at each step, and the
@@ -171,9 +171,9 @@ Markdown("\n".join(tables))
 # %% [markdown]
 # ## Fig. 1 again, by Muon and the SDE
 # Muon's Exps. 1 and 2 saw 400,000 images, as many as Adam's; Exp. 3 saw 400,000 patches, a quarter of what
-# Adam's saw. One training each; the table has two of Exp. 3. Drawn by the SDE, more of their pictures pass
-# the eye than of Adam's (below). Exp. 2 is the control: does the SDE make a net compose that does not compose
-# by the flow? A dot marks a cell asked for that holds an object, a cross one that does not. All is at random
+# Adam's saw. One training each; the table has two of Exp. 3. Drawn by the SDE, more of Exp. 1's pictures pass
+# the eye than of Adam's Exp. 1 (same judges, below). Exp. 2 is the control: does the SDE make a net compose
+# that does not compose by the flow? A dot marks a cell asked for that holds an object, a cross one that does not. All is at random
 # cells, the first sample of each K; at the right the cells filled, with the null dotted.
 
 # %%
@@ -207,7 +207,7 @@ Markdown(null_figures.markdown(against_null.along_k(muon, both, "spread") | alon
 
 # %%
 both |= {f"Exp. 1, flow, 100,000, seed {i}": [f"exp1{s}@100000"] for i, s in enumerate(("", "_seed1"))}
-Markdown(null_figures.markdown(against_null.along_k(muon, both, "test")))
+Markdown(null_figures.markdown(against_null.along_k(muon, both, "test", ks=range(1, 13))))
 
 # %% [markdown]
 # ## What does the eye say?
@@ -217,6 +217,8 @@ Markdown(null_figures.markdown(against_null.along_k(muon, both, "test")))
 # rates all figures show, see more or fewer objects than the eye? Diamonds: a second counter, trained after
 # the rows were counted, also on objects of one color that stand in one another. It mostly counts them as one,
 # and about every second time it says that the picture is not CLEVR (`data/checkpoints/counter64/README.md`).
+# Nets were judged by several groups of judges, who differ: compare nets in the tables by judges below, not
+# here.
 
 # %%
 looked = by_eye.compare_everywhere(read_counts())
@@ -235,7 +237,8 @@ Markdown(by_eye_figures.markdown(looked, by_eye.twice(read_counts(), looked), se
 Markdown(by_eye_figures.by_judges(read_counts()))
 
 # %% [markdown]
-# K by the paper's rule on exactly these pictures, few for each K, at the paper's cells and at random ones.
+# K by the paper's rule on exactly these pictures, few for each K, at the paper's cells and at random ones. The
+# eye counts; places are the counter's. There is no null.
 # The paper's own lie close together: is it crowding that stops Exp. 1? Where the eye passes hardly a
 # sample, K with looks says something about looks and not about composition.
 

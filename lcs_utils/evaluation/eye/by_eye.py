@@ -54,7 +54,16 @@ JUDGED_NETS = (
     "exp1, 32 px",
 )
 SIZE = "64 px unless said"  # what LABELS leave out
-NETS = {name: wording.net(name).replace(", 64 px by", ", by").removesuffix(", 64 px") for name in JUDGED_NETS}
+
+
+def _label(name: str) -> str:
+    """A judged net in words: its size where it is not 64 px, Muon after the experiment."""
+    said, by_muon, _ = wording.net(name).partition(", 64 px by Muon")
+    first, comma, rest = said.removesuffix(", 64 px").partition(",")
+    return first + " by Muon" * bool(by_muon) + comma + rest
+
+
+NETS = {name: _label(name) for name in JUDGED_NETS}
 LABELS = {"render, 64 px": "clean renders", "spoiled, 64 px": "spoiled renders"} | NETS
 RANDOM = wording.CELLS["spread"]  # said at the end of a label; without it the paper's cells are meant
 EYE = "a vision-language model, blind, among controls"
@@ -272,9 +281,7 @@ def largest_of(hands: Sequence[HandCount], stored: Sequence[Row], name: str, fam
 
 def largest(hands: Sequence[HandCount], stored: Sequence[Row] | None = None) -> str:
     """K of every net in NETS that was judged, as a Markdown table."""
-    head = (
-        f"| net, {SIZE} | number and places, counted by eye | by the counter | and looks right to the eye |"
-    )
+    head = f"| net, {SIZE} | number by eye, places by the counter | both by the counter | also looks right |"
     lines = [head, "|---|---|---|---|"]
     told = [*rows(), *rows("spread")] if stored is None else list(stored)
     for name, label in NETS.items():

@@ -138,6 +138,8 @@ def plot(found: Mapping[str, ByObjects]) -> Figure:
         _shares(panels[1], filled, k)
         ends = [of.own.value for of in filled.values() if of] or [0.5]
         panels[1].text(last, ends[-1], f"K = {k}", color=OURS, va="center", fontsize=10)
+        nulls = [of.null.value for of in filled.values() if of and of.null] or [0.3]
+        panels[1].text(last, nulls[-1], f"null, {k}", color=OURS, va="center", fontsize=9)
     _shares(panels[2], {x: _at(of, FAR, "placed") for x, of in xs.items()})
     panels[1].set(title="cells filled", ylim=(0, 1.03), xlabel="objects in a training image")
     panels[2].set(title=f"right in number and\nplaces, K = {FAR}", ylim=(0, 1.03))
