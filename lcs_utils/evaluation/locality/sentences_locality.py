@@ -108,7 +108,8 @@ def ranks(found: AgainstK, rho: Mapping[str, float], by_noise: Mapping[float, fl
         f"{rules}\nFor the {len(few)} nets trained on up to three objects, for which K = 4 to 6 is beyond "
         f"training, the correlation with cells filled is {beyond:.2f}. For all nets, by the noise level at "
         f"which locality is measured: {noise}. Of nets told alike, with cells filled: {told}. For the "
-        f"{len(alike)} nets told all labels, of up to three to six objects, the correlation with K is {among}.\n"
+        f"{len(alike)} nets told all labels, of up to three to six objects, the correlation with K is "
+        f"{among}.\n"
     )
 
 
