@@ -88,8 +88,10 @@ if SIZE.batch % max(GPUS, 1):
 PARTS = number("parts", 32 if PAPER else 1, 1)
 RENDER_THREADS = number("render_threads", 2 if TRIAL else 8, 1)
 MAX_RUNTIME = number("max_runtime", 1440, 10)
-# of one net on one device, with room; how long one of a preset of one's own takes is not known
-HOURS = {"tiny": 1.5, "small": 6, "medium": 2.5, "paper": 90}.get(PRESET, 1 if TRIAL else MAX_RUNTIME / 60)
+# of one net on one device, with room; how long one of a preset of one's own takes is not known: all that it may have
+HOURS = {"tiny": 1.5, "small": 6, "medium": 2.5, "paper": 90}.get(PRESET, 1 if TRIAL else max(GPUS, 1) * MAX_RUNTIME / 60)
+
+ON_A_GPU = " --gpu" if GPUS and (PAPER or "gpus" in config) else ""  # stop rather than take days on a CPU
 
 QUEUED = [experiment(name).net(seed) for name, seed in QUEUE]
 ALONG = ("exp1_seed1", "exp2_seed1")  # nets kept along their training
@@ -266,7 +268,7 @@ rule train_net:
     shell:
         TRAIN + " {params.experiment} --preset " + PRESET + "{params.seed} --missing{params.along}"
         + (" --num-processes {resources.processes}" if GPUS else " --threads {threads}")
-        + (" --gpu" if GPUS and (PAPER or "gpus" in config) else "")
+        + ON_A_GPU
 
 
 # Up to 64 px the counter is in the repository; the next larger size gets its own.
@@ -301,7 +303,7 @@ rule measure_net:
     threads: 4 if not TRIAL else 1
     retries: 2
     resources: gpu=min(GPUS, 1), nodes=1, mem_mb=16000 if PAPER else 4000, runtime=min(720, MAX_RUNTIME)
-    shell: TRAIN + " measure {params.net} --preset " + PRESET + SOME + " --threads {threads}"
+    shell: TRAIN + " measure {params.net} --preset " + PRESET + SOME + " --threads {threads}" + ON_A_GPU
 
 
 # Rows that exist, which may have been measured by hand after the mark. Like nets' rows, they are no inputs of the first run

@@ -218,19 +218,17 @@ def atomic_folder(path):
 def exclusive(path, wait=True):
     """Hold an exclusive lock on `path`, for processes that read, extend and rewrite it; others wait.
 
-    The lock is a file under runs/, or beside a path outside the repository. A thread that holds it may take
-    it again. Raises BlockingIOError, without `wait`, when another process holds it.
+    The lock is a file beside the path; of the repository's own files it is under its runs/, whatever LCS_RUNS
+    says, since processes with two of those may write the same rows. A thread that holds it may take it again.
+    Raises BlockingIOError, without `wait`, when another process holds it.
     """
     path, held = Path(path).resolve(), _HELD.__dict__.setdefault("paths", set())
     if path in held:
         yield
         return
-    inside = path.is_relative_to(paths.ROOT)
-    lock = (
-        paths.RUNS / "locks" / "_".join(path.relative_to(paths.ROOT).parts)
-        if inside
-        else path.with_name(f".{path.name}.lock")
-    )
+    lock = path.with_name(f".{path.name}.lock")
+    if path.is_relative_to(paths.ROOT):
+        lock = paths.ROOT / "runs" / "locks" / "_".join(path.relative_to(paths.ROOT).parts)
     lock.parent.mkdir(parents=True, exist_ok=True)
     with open(lock, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -175,7 +175,7 @@ def test_a_lock_lies_beside_what_it_locks_or_under_runs(tmp_path, monkeypatch, i
         assert is_held(tmp_path / "shards")
     assert not is_held(tmp_path / "shards")
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(paths, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(paths, "RUNS", tmp_path / "scratch")  # of a node's own: rows are shared all the same
     with store.exclusive(tmp_path / "data" / "counts" / "rows.csv"):
         assert (tmp_path / "runs" / "locks" / "data_counts_rows.csv").exists()
 

@@ -68,6 +68,9 @@ def test_the_command_line_and_snakemake_train_on_them(tmp_path, monkeypatch):
     assert row["data"].startswith("16 images, hash ") and row["images"] == 128
     status, said = train("mine", "--missing")
     assert not status and "0 to train" in said
+    status, said = train("mine", "--again", "--num-processes", "2")
+    row = nets.verified_row(str(kept / "checkpoints" / "mine"), "mini")
+    assert not status and (row["processes"], row["images"]) == ([2], 128), said
     file.write_text(FILE.replace("8:16, 8:16", "8:16, 8:20"))
     status, said = train("mine", "--images", "256")
     assert status == 2 and "state of another training (data: '16 images, hash" in said
@@ -76,6 +79,8 @@ def test_the_command_line_and_snakemake_train_on_them(tmp_path, monkeypatch):
     file.write_text(FILE.replace('DATA["mine"] = squares', ""))
     status, said = train("mine", "--images", "256")
     assert status == 2 and "(data: '16 images, hash" in said and "there, 'rendered scenes' here" in said
+    status, said = train("mine", "--missing")
+    assert status == 2 and "(data: '16 images, hash" in said and "then, 'rendered scenes' now" in said
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import yaml
 
 from lcs_utils import notebooks, paths
@@ -19,7 +20,7 @@ from lcs_utils.evaluation.changes import CHANGES, split
 from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.experiments import EXPERIMENTS, experiment
 from lcs_utils.presets import preset
-from lcs_utils.training import jobs
+from lcs_utils.training import command, jobs
 from lcs_utils.training.measured import COLOR_FAMILIES, COUNTED
 from lcs_utils.training.order import QUEUE
 
@@ -109,8 +110,9 @@ def test_a_job_asks_for_the_time_of_its_patches_and_for_no_more_than_it_may(tmp_
         "exp3": 60 * 90 + 15,
         "exp3_r15": math.ceil(60 * 90 * 2 * (248 / 128) ** 2) + 15,
     }
-    ours = runtimes("preset=mini", "nets=exp1", "notebooks=none", "max_runtime=600")
-    assert ("train_net", "exp1", "600") in ours  # not known, so all it may ask for
+    for gpus in (1, 8):  # not known, so all it may ask for
+        ours = runtimes("preset=mini", "nets=exp1", "notebooks=none", "max_runtime=600", f"gpus={gpus}")
+        assert ("train_net", "exp1", "600") in ours
     failed, said = snakemake(tmp_path, "-n", "--config", "preset=tiny", "notebooks=A1", "max_runtime=30")
     asked = re.findall(r"runtime=(\d+)", said)
     assert not failed and asked and max(map(int, asked)) <= 30
@@ -174,6 +176,13 @@ def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
         failed, said = snakemake(tmp_path, "-n", "--cores", "1", "--config", *few)
         assert not failed and planned(said) == follows, (changed, said[-2000:])
         assert changed or "Nothing to be done" in said
+
+
+def test_measuring_on_a_gpu_waits_for_none_to_be_given_up(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit):
+        command.main(["measure", "exp1", "--gpu"])
+    assert "--gpu: torch finds no GPU here" in capsys.readouterr().err
 
 
 def test_measuring_takes_a_thread_at_least(monkeypatch, capsys):

@@ -58,6 +58,10 @@ def test_near_is_one_away(own, paper, near):
     cell = tables_beyond_chance.Cell("exp1", "all labels", "1-3", Paper(paper), own, None, None)
     assert cell.near is near
     assert not own or not cell._replace(null=own).near  # not above its null
+    if near:  # nor decided where its interval begins within the null's
+        null = LargestK(own.low - 1, own.low - 2, own.low, False)
+        assert cell._replace(null=null).near is None
+        assert cell._replace(null=null._replace(high=own.low - 1)).near is True
 
 
 def test_a_k_that_was_not_asked_for_decides_nothing(found):
@@ -70,7 +74,7 @@ def test_a_k_that_was_not_asked_for_decides_nothing(found):
     both = cell._replace(own=LargestK(10, 10, 11, False), at_papers=LargestK(11, 10, 12, False))
     assert nets_64.entry(cell.net)([both])[1] == YES
     line = tables_beyond_chance.markdown([cell]).splitlines()[-1]
-    assert line == "| 1-3 | all labels | 11 | ≥ 9 [9, 9] | 0 [0, 0] | not asked | 5 [5, 5] | no |"
+    assert line == "| 1-3 | all labels | 11 | ≥ 9 [9, 9] | 0 [0, 0] | not asked | 5 [5, 5] | – | no |"
 
 
 def test_agreement_is_counted_as_it_stands_in_the_table(found):
@@ -85,7 +89,7 @@ def test_agreement_is_counted_as_it_stands_in_the_table(found):
         "3 and 0 are open or not asked."
     )
     lines = tables_beyond_chance.markdown([agrees, apart, half, found[3]]).splitlines()[2:]
-    words = [(line.split(" | ")[5], line.split(" | ")[7].rstrip(" |")) for line in lines]
+    words = [(line.split(" | ")[5], line.split(" | ")[8].rstrip(" |")) for line in lines]
     assert words == [("not asked", "yes"), ("not asked", "no"), ("open", "yes")]
     below = agrees._replace(null=LargestK(9, 9, 9, True))
     assert tables_beyond_chance.agrees(below.own, below.near) == "no"  # not above its null

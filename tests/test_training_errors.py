@@ -12,7 +12,7 @@ from lcs_utils.clevr.dataset import INDEX_STRIDE
 from lcs_utils.clevr.render import render
 from lcs_utils.clevr.scenes import sample_scene
 from lcs_utils.diffusion import from_uint8
-from lcs_utils.experiments import EXPERIMENTS
+from lcs_utils.experiments import EXP1, EXPERIMENTS
 from lcs_utils.presets import PRESETS
 from lcs_utils.training import command
 from lcs_utils.training import run as training
@@ -69,7 +69,7 @@ def test_held_out_scenes_are_told_as_in_training_and_are_not_training_scenes():
 @pytest.mark.parametrize("name", ["exp1", "exp3", "color_1-3"])
 def test_a_row_of_the_table(tmp_path, capsys, name):
     place = tmp_path / "net"
-    training.run(EXPERIMENTS[name], TINY, data=tiny_data(), folder=tmp_path, output=place)
+    training.run(EXPERIMENTS[name], TINY, data=tiny_data(), rendered=True, folder=tmp_path, output=place)
     command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
     header, _, row, null = capsys.readouterr().out.splitlines()
     assert header.startswith("| net, tiny | images | images/s | sigma 0.05 |") and row.startswith(
@@ -80,12 +80,23 @@ def test_a_row_of_the_table(tmp_path, capsys, name):
 
 def test_no_error_stands_at_noise_a_net_was_not_trained_at(tmp_path, capsys):
     place = tmp_path / "net"
-    training.run(EXPERIMENTS["low_noise"], TINY, data=tiny_data(), folder=tmp_path, output=place)
+    data = {"data": tiny_data(), "rendered": True}
+    training.run(EXPERIMENTS["low_noise"], TINY, folder=tmp_path, output=place, **data)
     command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
     *_, row, null = capsys.readouterr().out.splitlines()
     for line in (row, null):  # of .05 to 8 the net knows .05 to .4
         told = [cell.strip() != "–" for cell in line.split("|")[4:-1]]
         assert told == [True] * 4 + [False] * 3
+
+
+def test_a_net_of_own_data_is_not_judged_by_renders(tmp_path, capsys):
+    place = tmp_path / "net"
+    training.run(EXP1, replace(TINY, images=16), data=tiny_data(), folder=tmp_path, output=place)
+    with pytest.raises(SystemExit):
+        command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
+    assert (
+        "was trained on data of your own, of which there are no held-out renders" in capsys.readouterr().err
+    )
 
 
 def test_crops_larger_than_the_images_are_refused():

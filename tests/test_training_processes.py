@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 import torch
 from test_training import TINY, tiny_data
+from torch import multiprocessing
 
 from lcs_utils import nets, paths, store
 from lcs_utils.clevr import dataset
 from lcs_utils.diffusion import add_noise, training_sigmas
 from lcs_utils.experiments import EXP1, EXP3, scene_counts
 from lcs_utils.presets import preset
-from lcs_utils.training import ahead, command, loop, rendered
+from lcs_utils.training import ahead, command, launch, loop, rendered
 from lcs_utils.training import data as training_data
 from lcs_utils.training import run as training
 from lcs_utils.training.images import ImagesOnDisk
@@ -235,6 +236,19 @@ def test_one_process_that_refuses_ends_the_others_without_a_traceback(tmp_path):
     )
     assert done.returncode == 1 and "['exp1'] 0 2" in done.stdout
     assert done.stderr.count("refused, in one sentence") == 1 and "Traceback" not in done.stderr
+
+
+def test_a_process_that_the_system_ended_is_named(monkeypatch, capsys):
+    def spawn(*_, **__):
+        raise multiprocessing.ProcessExitedException(
+            "", error_index=1, error_pid=7, exit_code=-9, signal_name="SIGKILL"
+        )
+
+    monkeypatch.setattr(multiprocessing, "spawn", spawn)
+    with pytest.raises(SystemExit) as stop:
+        launch.launch(print, [], 2)
+    assert stop.value.code == 137
+    assert "process 1 was ended by SIGKILL" in capsys.readouterr().err
 
 
 SHARES = """

@@ -262,8 +262,9 @@ def test_time_is_up_inside_work_that_does_not_look_at_the_clock(queue, monkeypat
     )
 
 
-def test_the_command_line(queue, capsys):
-    for words in (["--hours", "0"], ["--images", "3"], ["--preset", "huge"], ["--threads", "-1"]):
+def test_the_command_line(queue, capsys, monkeypatch):
+    wrong = (["--hours", "0"], ["--images", "3"], ["--preset", "huge"], ["--threads", "-1"])
+    for words in (*wrong, ["--images", "0"], ["--patch-images", "0"]):
         with pytest.raises(SystemExit) as stop:
             command.main(["queue", *words])
         assert stop.value.code == 2
@@ -272,14 +273,22 @@ def test_the_command_line(queue, capsys):
         "need --hours > 0 and at least one batch" in said
         and "got 0 hours" in said
         and "--threads must be >= 1, got -1" in said
+        and "small: images must be >= 1, got 0" in said
+        and "small: patch_images must be >= 1, got 0" in said
         and "(" not in said.split("got ")[1]
     )
+    monkeypatch.setenv("WORLD_SIZE", "4")  # a batch script's; under a launcher there is a RANK, too
     command.main(["queue", "--preset", "tiny", "--dry-run"])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["exp1", "exp3", "color_1-3", "exp1_seed1"] and queue == []
     assert "0 of 800,000 images" in lines[1]
     command.main(["queue", "--preset", "tiny", "--hours", "1e-9"])
     assert "left in the queue:\nexp1 " in capsys.readouterr().out
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(SystemExit):
+        command.main(["queue", "--preset", "tiny", "--dry-run"])
+    assert "the queue trains in one process" in capsys.readouterr().err
 
 
 def test_every_experiment_has_its_place_in_the_queue_and_the_first_are_those_of_the_figures():

@@ -224,6 +224,7 @@ def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_pat
     state = training.state_folder("exp1", preset("tiny")) / "state.pt"
     state.parent.mkdir(parents=True)
     torch.save({"seen": torch.tensor([200_000.0, 1.0])}, state)
+    (state.parent / "finished.json").write_text("{}")
 
     def run(*_, **__):
         assert is_held(state)  # to its end
@@ -236,6 +237,40 @@ def test_again_waits_for_the_training_at_work_before_it_removes_anything(tmp_pat
         assert not began.wait(1.0) and state.exists()
     other.join(60)
     assert began.is_set() and not state.exists()
+
+
+def test_again_given_again_exports_what_a_full_disk_left(tmp_path, monkeypatch):
+    """The last state is whole before its net is exported; the same command once more deleted it."""
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    tiny = preset("tiny")
+    state = training.state_folder("exp1", tiny) / "state.pt"
+    state.parent.mkdir(parents=True)
+    for seen, images, finished, stays in (
+        (tiny.images, tiny.images, False, True),
+        (tiny.images + tiny.batch - 1, tiny.images, False, True),  # the last batch may overshoot
+        (tiny.images, 64_000, False, False),  # of a longer run
+        (tiny.images, tiny.images, True, False),
+        (64_000, tiny.images, True, False),
+        (64_000, tiny.images, False, True),
+    ):
+        torch.save({"seen": torch.tensor([float(seen), 1.0])}, state)
+        (state.parent / "finished.json").unlink(missing_ok=True)
+        if finished:
+            (state.parent / "finished.json").write_text("{}")
+        command.begin(EXP1, replace(tiny, images=images), 0, again=True, remove=True)
+        assert state.exists() == stays, (seen, images, finished)
+
+
+def test_a_run_that_went_on_to_another_length_names_both_commands(tmp_path):
+    """The learning rate follows the length, so neither command alone gives this net."""
+    assert not run(tmp_path, size=TINY, deadline=0, command="A")
+    longer = replace(TINY, images=TINY.images + 8 * training.LOG_EVERY * TINY.batch)
+    for command_ in ("B", "B"):  # once more, without another length
+        assert not run(tmp_path, size=longer, deadline=0, command=command_)
+    assert run(tmp_path, size=longer, command="B")
+    assert json.loads((tmp_path / "net" / "row.json").read_text())["command"] == "A && B"
+    assert run(tmp_path / "plain", size=SHORT, command="C")
+    assert json.loads((tmp_path / "plain" / "net" / "row.json").read_text())["command"] == "C"
 
 
 def test_a_deadline_stops_between_two_lines_of_the_log_and_the_net_ends_with_the_same_bytes(tmp_path):

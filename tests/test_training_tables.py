@@ -11,10 +11,20 @@ from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.clevr import conditions, labels
 from lcs_utils.evaluation import length_generalization
 from lcs_utils.evaluation.colors import color_generalization
-from lcs_utils.experiments import COLOR, CONTROLS, EXPERIMENTS, LOW_NOISE, RADIUS_SWEEP, TABLE_1, TABLE_2
+from lcs_utils.experiments import (
+    COLOR,
+    CONTROLS,
+    EXP1,
+    EXPERIMENTS,
+    LOW_NOISE,
+    RADIUS_SWEEP,
+    TABLE_1,
+    TABLE_2,
+)
 from lcs_utils.presets import preset
 from lcs_utils.training import command, jobs
 from lcs_utils.training import run as training
+from lcs_utils.training.state import check_made
 
 
 @pytest.fixture
@@ -90,6 +100,7 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     torch.save({"seen": torch.tensor([320.0, 1.0])}, state)
     command.main(["exp1", "--images", "640"])  # stopped on the way: goes on
     torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
+    (state.parent / "finished.json").write_text('{"images": 640, "command": "x"}')
     command.main(["exp1", "--images", "640", "--again"])
     assert again == ["exp1", "exp1"] and not state.exists()  # from the start
     torch.save({"seen": torch.tensor([640.0, 1.0])}, state)
@@ -97,6 +108,30 @@ def test_other_seeds_are_other_nets_and_a_finished_net_is_trained_again_only_whe
     (state.parent / "run.json").write_text('{"experiment": "another"}')  # as of other settings
     command.main(["exp1", "--images", "1280", "--again"])  # longer than the one that finished, and another
     assert again == ["exp1"] * 3 and not any(path.is_file() for path in state.parent.glob("*.*[!k]"))
+
+
+@pytest.mark.parametrize("words", [["table1", "--again"], ["exp1", "--again", "--missing"]])
+def test_again_is_not_taken_for_what_it_does_not_do(trained, words, capsys):
+    with pytest.raises(SystemExit):
+        command.main(words)
+    assert "--again is for one net, and without --missing" in capsys.readouterr().err and not trained[0]
+
+
+def test_a_net_of_another_recipe_under_a_preset_s_name_is_no_trained_net(monkeypatch):
+    """Its learning rate edited, a preset's old net was measured as the new one's."""
+    tiny = preset("tiny")
+    assert command.is_trained(EXP1, tiny) and command.is_trained(EXP1, replace(tiny, images=1, at_once=1))
+    small_net = tiny.net | {"channels": 16}
+    for edited in ({"learning_rate": 1.0}, {"batch": 32}, {"sigma_data": 0.5}, {"net": small_net}):
+        [name] = edited
+        with pytest.raises(ValueError, match=f"exp1 was trained as another experiment .{name}: "):
+            command.is_trained(EXP1, replace(tiny, **edited))
+    assert command.is_trained(EXP1, replace(tiny, patch_net=tiny.patch_net | {"channels": 16}))
+    rows = [nets.row(path.parent.name, path.parts[-3]) for path in paths.CHECKPOINTS.glob("*/*/row.json")]
+    told = [row for row in rows if "settings" in row and row["experiment"] in EXPERIMENTS]
+    assert len(told) > 20
+    for row in told:  # today's presets are those of all shipped nets
+        check_made(row, EXPERIMENTS[row["experiment"]], preset(row["preset"]))
 
 
 def test_an_altered_checkpoint_is_not_trained_over(trained, capsys):

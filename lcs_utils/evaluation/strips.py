@@ -46,7 +46,7 @@ class Strip(NamedTuple):
             self.images,
             labels,
             [f"K = {k}" for k in self.ks],
-            f"asked for, {where}: a dot where an object is found within a cell, a cross where none is"
+            f"asked for, {where}: dot, an object is found within a cell; cross, none is"
             if counted
             else f"dots: asked for, {where}",
             cell,

@@ -96,17 +96,17 @@ NEAR = 1  # a K this close to the paper's agrees with it
 
 
 def near(k: LargestK | None, null: LargestK | None, paper: int) -> bool | None:
-    """Whether K is above its null's and, with its interval, within NEAR of the paper's.
+    """Whether K, with its interval, is above its null's and within NEAR of the paper's.
 
-    None, which decides nothing, where the interval is partly within, or where no more were asked for: a K of
-    at least the paper's may lie far above it.
+    None, which decides nothing, where the interval is partly within, where it overlaps the null's, or where
+    no more were asked for: a K of at least the paper's may lie far above it.
     """
     if k is None or null is not None and k.value <= null.value:
         return False
     least, most = paper - NEAR, paper + NEAR
     if k.low > most or (k.high < least and not k.capped):
         return False
-    if k.capped or k.low < least or k.high > most:
+    if k.capped or k.low < least or k.high > most or (null is not None and k.low <= null.high):
         return None
     return True
 

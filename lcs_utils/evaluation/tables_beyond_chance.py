@@ -139,18 +139,19 @@ def agrees(k: LargestK | None, near: bool | None) -> str:
 
 
 def markdown(found: Iterable[Cell]) -> str:
-    """The trained nets as a table: the paper's K, ours at random cells, its null and whether it agrees, ours
-    at the paper's own list and whether it agrees.
+    """The trained nets as a table: the paper's K; ours, its null and whether it agrees, at random cells and
+    at the paper's own list.
     """
     lines = [
         f"| trained on | labels | the paper's K | ours, {RANDOM} | its null | agrees? "
-        f"| ours, {PAPERS_CELLS} | agrees? |",
-        "|" + "---|" * 8,
+        f"| ours, {PAPERS_CELLS} | its null | agrees? |",
+        "|" + "---|" * 9,
     ]
     for cell in found:
         if cell.own is not None:
             random = (say(cell.own), say(cell.null), agrees(cell.own, cell.near))
-            listed = (say(cell.at_papers), agrees(cell.at_papers, cell.near_at_papers))
+            said = (say(cell.at_papers), say(cell.null_at_papers))
+            listed = (*said, agrees(cell.at_papers, cell.near_at_papers))
             line = (cell.trained_on, cell.column, str(cell.paper.k), *random, *listed)
             lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
@@ -203,6 +204,6 @@ def sentence(found: Sequence[Cell]) -> str:
         f"{own.count(True)} of {len(there)} nets agree with the paper's K within {within} at random cells, "
         f"{listed.count(True)} at the paper's cells; {own.count(None)} and {listed.count(None)} are "
         "open or not asked. "
-        f"(A net agrees above its null and with all of its interval. {of_entries} of the tables' {every} "
-        "entries have a net trained at 64 px.)"
+        f"(To agree, all of K's interval must be within {within}, and above its null's. "
+        f"{of_entries} of the tables' {every} entries have a net trained at 64 px.)"
     )

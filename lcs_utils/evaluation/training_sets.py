@@ -116,7 +116,7 @@ def two_labels(radii: Sequence[int]) -> str:
     for r in radii:
         some, around = (f"K = {k}" if k else "no K" for k in first_two_labels(r))
         said.append(f"r = {r}: from {some} on, around a label from {around} on")
-    return "Two labels stand in one patch, with " + "; ".join(said) + "."
+    return "At the paper's cells two labels stand in one patch, with " + "; ".join(said) + "."
 
 
 def elsewhere_along_training(

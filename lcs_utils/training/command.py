@@ -44,7 +44,7 @@ from lcs_utils.resumable import read_state
 from lcs_utils.training import run
 from lcs_utils.training.launch import launch
 from lcs_utils.training.rendered import cores, own_described
-from lcs_utils.training.state import about, check_made, check_same
+from lcs_utils.training.state import RENDERED, about, check_made, check_same
 
 BE_SILENT = 5.0  # seconds in which only the first process reports an error
 MODULES = {"queue": "queue", "errors": "errors", "scenes": "jobs", "measure": "jobs"}  # of commands
@@ -76,7 +76,8 @@ def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
     """
     there = (nets.folder(exp.net(seed), size.name) / nets.WEIGHTS).exists()
     if there:
-        check_made(nets.verified_row(exp.net(seed), size.name), exp, size, own_described(exp, size))
+        told = own_described(exp, size) or RENDERED
+        check_made(nets.verified_row(exp.net(seed), size.name), exp, size, told)
     return there
 
 
@@ -100,7 +101,9 @@ def begin(exp: Experiment, size: Preset, seed: int, again: bool, remove: bool = 
     """
     name = exp.net(seed)
     folder = run.state_folder(name, size)
-    if 0 < images_seen(folder) < size.length(exp) and not (again and finished(folder)):
+    seen, length = images_seen(folder), size.length(exp)
+    # with `again` too, what a kill or a full disk left between the last step and the export is exported
+    if 0 < seen < (length + size.batch if again else length) and not (again and finished(folder)):
         return
     if not again and is_trained(exp, size, seed):  # `again` also replaces an altered one
         raise ValueError(
@@ -221,6 +224,8 @@ def main(arguments=None) -> None:
             raise ValueError(f"--images {args.images} is less than one batch of {size.batch}")
         if args.images is not None:
             size = replace(size, images=args.images, patch_images=args.images)
+        if args.again and (args.missing or args.experiment in TABLES):
+            raise ValueError("--again is for one net, and without --missing: it would train no net anew")
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
         if args.gpu and exps and not torch.cuda.is_available():

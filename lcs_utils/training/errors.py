@@ -93,6 +93,11 @@ def main(arguments=None) -> None:
             (name, nets.verified_row(name, args.preset), checkpoints.load(name, args.preset))
             for name in args.nets
         ]
+        for name, row, _ in measured:
+            if "data" in row:
+                raise ValueError(
+                    f"{name} was trained on data of your own, of which there are no held-out renders"
+                )
         trained = [of_row(row) for _, row, _ in measured]
     except (ValueError, nets.CheckpointError) as error:
         parser.error(str(error))

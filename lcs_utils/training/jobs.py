@@ -88,6 +88,7 @@ def main(arguments=None) -> None:
     )
     measures.add_argument("--samples", type=int, help="samples of each K (default: 64, local nets 24)")
     measures.add_argument("--threads", type=int, help="CPU threads")
+    measures.add_argument("--gpu", action="store_true", help="stop rather than measure on the CPU")
     for command in (scenes, measures):
         command.add_argument("--preset", default="tiny", help=PRESET)
     args = parser.parse_args(arguments)
@@ -104,6 +105,8 @@ def main(arguments=None) -> None:
             return
         if args.samples is not None and args.samples < 1:
             raise ValueError(f"--samples must be at least 1, got {args.samples}")
+        if args.gpu and not torch.cuda.is_available():
+            raise ValueError("--gpu: torch finds no GPU here (leave it out to measure on the CPU)")
         if args.threads is not None:
             torch.set_num_threads(check_count("--threads", args.threads, 1))
         for net in args.nets:  # all names first: measuring one takes minutes to hours

@@ -35,5 +35,11 @@ def launch(work: Callable[[list[str]], None], words: list[str], count: int) -> N
         port = free.getsockname()[1]
     try:
         multiprocessing.spawn(_process, (work, list(words), count, port), nprocs=count)
-    except multiprocessing.ProcessExitedException as error:  # it has printed why
+    except multiprocessing.ProcessExitedException as error:
+        if error.exit_code < 0:  # else it has printed why
+            print(
+                f"process {error.error_index} was ended by {error.signal_name}, of SIGKILL most likely since "
+                "memory ran out; the same command goes on from the saved state",
+                file=sys.stderr,
+            )
         sys.exit(error.exit_code if error.exit_code > 0 else 128 - error.exit_code)

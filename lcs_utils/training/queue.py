@@ -246,14 +246,15 @@ def main(arguments=None) -> None:
         size = preset(args.preset)
         if args.threads is not None:
             check_count("--threads", args.threads, 1)
-        size = replace(
-            size, images=args.images or size.images, patch_images=args.patch_images or size.patch_images
-        )
+        lengths = {"images": args.images, "patch_images": args.patch_images}
+        size = replace(size, **{name: given for name, given in lengths.items() if given is not None})
         if min(size.images, size.patch_images) < size.batch or not args.hours > 0:
             raise ValueError(
                 f"need --hours > 0 and at least one batch of {size.batch} images, got {args.hours:g} hours, "
                 f"{size.images} images and {size.patch_images} of local nets"
             )
+        if "RANK" not in os.environ:
+            os.environ.pop("WORLD_SIZE", None)  # a batch script's: accelerate would wait for others
         if int(os.environ.get("WORLD_SIZE", 1)) > 1:
             raise ValueError(
                 "the queue trains in one process; start it once for each GPU, with its own "

@@ -45,7 +45,7 @@ from lcs_utils.training.state import (
 
 SAVE_EVERY = 120.0  # seconds between saved states, or
 SAVING = 50  # times as long as saving took: a state of the paper's size takes seconds to write
-SNAPSHOTS = 8  # nets kept along a run, at total / 2^7, ..., total / 2 images
+SNAPSHOTS = 8  # the last is the net itself; seven are kept along a run, at total / 2^7, ..., total / 2 images
 
 
 @contextmanager
@@ -207,10 +207,14 @@ def run(
             if accelerator.process_index:
                 fresh_draws(state.generator, seed, accelerator.process_index, int(state.seen[0]))
             rows = [r for r in read_loss(folder / "loss.csv") if r.images <= state.seen[0]]
-            finished = read_json(folder / "finished.json")
-            # continued after the learning rate had come down: not the net of one long run
-            if finished and {"command", "images"} <= finished.keys():
+            finished, before = (read_json(folder / f"{file}.json") or {} for file in ("finished", "run"))
+            # continued after the learning rate had come down, or to another length: not the net of one run
+            if {"command", "images"} <= finished.keys():
                 command = finished["command"] + (f" && {command}" if finished["images"] < total else "")
+            elif before.get("length", total) != total:
+                command = f"{before['command']} && {command}"
+            elif " && " in before.get("command", ""):
+                command = before["command"]
         if data is None:
             data = load_data(exp, size, accelerator.device, workers)
         data = data._replace(
@@ -220,7 +224,8 @@ def run(
         def save() -> float:
             """Save the state; return the seconds until the next save."""
             begun = time.time()
-            store.write_json(folder / "run.json", what | {"processes": processes})
+            told = what | {"processes": processes, "length": total, "command": command}
+            store.write_json(folder / "run.json", told)
             checkpoints.write_loss(folder / "loss.csv", rows)
             state.keep_log(recent)
             state.save(folder / "state.pt")

@@ -36,6 +36,7 @@ SIGMA_REL = 0.05  # width of the power-function EMA, relative to the run's lengt
 # keeps the shares too.
 RAMP, COOLDOWN, CONSTANT = 0.03, 0.25, 0.25
 LOG_EVERY = 50  # steps per line of the loss curve
+RENDERED = "rendered scenes"  # the data of a net, where no own ones are described
 
 
 class Log(NamedTuple):
@@ -149,17 +150,21 @@ def net_code(size: Preset) -> dict[str, str]:
     return {"net_code": hashlib.sha256(ast.unparse(code).encode()).hexdigest()[:16]}
 
 
+def how(exp: Experiment, size: Preset) -> dict:
+    """The settings of a preset that decide what a training of the experiment gives: all but its length."""
+    apart = ("images", "patch_images", "name", "at_once", "net", "patch_net")
+    settings = {name: value for name, value in size.stored().items() if name not in apart}
+    return settings | {"net" if exp.radius is None else "patch_net": size.config(exp)}
+
+
 def about(exp: Experiment, size: Preset, seed: int, data: str = "") -> dict:
     """The settings that identify a run (all but its length): a state of other settings is not resumed. `data`
     describes custom data.
     """
-    apart = ("images", "patch_images", "name", "at_once", "net", "patch_net")
-    how = {name: value for name, value in size.stored().items() if name not in apart}
-    how["net" if exp.radius is None else "patch_net"] = size.config(exp)
     what = {name: value for name, value in asdict(exp).items() if name != "times"}
     what |= {"labels_drawn": labels_drawn(exp)} | net_code(size)
     return json.loads(
-        json.dumps({**what, **how, "preset": size.name, "seed": seed, "data": data or "rendered scenes"})
+        json.dumps({**what, **how(exp, size), "preset": size.name, "seed": seed, "data": data or RENDERED})
     )
 
 
@@ -181,8 +186,8 @@ def _completed(described: dict) -> dict:
 
 def check_made(row: dict, exp: Experiment, size: Preset | None = None, data: str = "") -> None:
     """Raise ValueError, naming the differences, if a net's row is of another experiment named as `exp` is, or
-    of another architecture than `size`, its code edited since, or custom data than `data` describes, if these
-    are given.
+    of another preset than `size` (its length aside), its class edited since, or other data than `data`
+    describes, if these are given.
     """
     if "experiment" not in row:  # trained by other code: nothing to compare
         return
@@ -190,8 +195,10 @@ def check_made(row: dict, exp: Experiment, size: Preset | None = None, data: str
     made, now = asdict(then[0]), asdict(exp)
     if size is not None:
         made["architecture"], now["architecture"] = then[1].architecture, size.architecture
+        if "settings" in row and then[1].architecture == size.architecture:  # older rows do not say them
+            made, now = _completed(made | how(exp, then[1])), _completed(now | how(exp, size))
     if data:
-        made["data"], now["data"] = row.get("data", "rendered scenes"), data
+        made["data"], now["data"] = row.get("data", RENDERED), data
     if "labels_drawn" in row:  # a policy is known by what it does; older rows do not say it
         made["labels_drawn"], now["labels_drawn"] = row["labels_drawn"], labels_drawn(exp)
     if size is not None and "net_code" in row and (code := net_code(size)):
@@ -211,7 +218,8 @@ def check_same(folder: Path, now: dict) -> None:
     """
     then = read_json(folder / "run.json")
     if then is not None:
-        then.pop("processes", None)
+        for name in ("processes", "length", "command"):  # of the run so far
+            then.pop(name, None)
         for name in ("data", "labels_drawn", "net_code"):  # one side may not know it
             if name not in then or name not in now:
                 then, now = ({k: v for k, v in side.items() if k != name} for side in (then, now))

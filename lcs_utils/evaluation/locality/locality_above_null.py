@@ -89,9 +89,11 @@ def sentence(found: AboveNull, ranks: dict[str, Correlation]) -> str:
     """The correlations in words, and a table of the nets, most local first."""
     every = ranks["all"]
     among = {words: of for words, of in ranks.items() if words != "all"}
+    said = {
+        words: say_interval(of) if of.kinds >= LEAST else f"{of.value:.2f}" for words, of in among.items()
+    }
     alike = "; ".join(
-        f"{say_interval(of) if of.kinds >= LEAST else f'{of.value:.2f}'} in the {of.nets} {words}"
-        for words, of in among.items()
+        f"{said[words]} in the {of.nets} {words} ({of.kinds} kinds)" for words, of in among.items()
     )
     lines = [
         [
