@@ -103,7 +103,7 @@ def test_figure_and_table_say_what_is_not_trained(found):
     assert said.count("not trained") == 1
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()][0] == "one label, local, r = 3"
     lines = tables_beyond_chance.markdown(found).splitlines()
-    obeys = "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | not asked | – | – |"
+    obeys = "| 1-3 | all labels | 5 | ≥ 5 [5, 5] | 0 [0, 0] | not asked | – | – | – |"
     assert len(lines) == 2 + 3 and obeys in lines
     assert "3 of the tables' 4 entries have a net trained at 64 px" in tables_beyond_chance.sentence(found)
 

@@ -117,16 +117,16 @@ def test_again_is_not_taken_for_what_it_does_not_do(trained, words, capsys):
     assert "--again is for one net, and without --missing" in capsys.readouterr().err and not trained[0]
 
 
-def test_a_net_of_another_recipe_under_a_preset_s_name_is_no_trained_net(monkeypatch):
+def test_a_net_of_another_recipe_under_a_preset_s_name_is_no_trained_net():
     """Its learning rate edited, a preset's old net was measured as the new one's."""
-    tiny = preset("tiny")
-    assert command.is_trained(EXP1, tiny) and command.is_trained(EXP1, replace(tiny, images=1, at_once=1))
-    small_net = tiny.net | {"channels": 16}
+    medium = preset("medium")
+    assert command.is_trained(EXP1, medium) and command.is_trained(EXP1, replace(medium, images=1, at_once=1))
+    small_net = medium.net | {"channels": 16}
     for edited in ({"learning_rate": 1.0}, {"batch": 32}, {"sigma_data": 0.5}, {"net": small_net}):
         [name] = edited
         with pytest.raises(ValueError, match=f"exp1 was trained as another experiment .{name}: "):
-            command.is_trained(EXP1, replace(tiny, **edited))
-    assert command.is_trained(EXP1, replace(tiny, patch_net=tiny.patch_net | {"channels": 16}))
+            command.is_trained(EXP1, replace(medium, **edited))
+    assert command.is_trained(EXP1, replace(medium, patch_net=medium.patch_net | {"channels": 16}))
     rows = [nets.row(path.parent.name, path.parts[-3]) for path in paths.CHECKPOINTS.glob("*/*/row.json")]
     told = [row for row in rows if "settings" in row and row["experiment"] in EXPERIMENTS]
     assert len(told) > 20
