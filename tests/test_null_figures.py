@@ -25,8 +25,8 @@ def test_curves_are_the_rates_and_their_null(found):
     titles = [axes.get_title() for axes in figure.axes]
     first = null_figures.MEASURES["placed"]
     assert titles == [
-        f"{first}:\nall up to 4, then all but one; one extra from 4 on, more as in\n"
-        "Tables 1, 2; K: as far as it stays above the line",
+        f"{first}:\nall up to 4, then all but one;\none extra from 4 on, more as in Tables 1, 2;\n"
+        "K: as far as it stays above the line",
         *list(null_figures.MEASURES.values())[1:],
     ]
     by_words = dict(zip(titles, figure.axes, strict=True))

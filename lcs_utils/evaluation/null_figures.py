@@ -151,8 +151,8 @@ def plot(found: Mapping[str, Found], colors: Mapping[str, str], trained: int, ti
             axes.set_xlabel("")
     threshold(panels[0, 0])
     strict = f"all up to {trained + 1}, then all but one"  # `rules.needed`
-    extra = f"one extra from {trained + 1} on, more as in\nTables 1, 2"
-    rule = f"{strict}; {extra}; K: as far as it stays above the line"
+    extra = f"one extra from {trained + 1} on, more as in Tables 1, 2"
+    rule = f"{strict};\n{extra};\nK: as far as it stays above the line"
     panels[0, 0].set_title(f"{MEASURES['placed']}:\n{rule}", fontsize=11)
     for axes, words in zip(panels[:, 0], ("share", "objects")):
         axes.set_ylabel(words)
