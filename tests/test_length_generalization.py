@@ -16,11 +16,13 @@ from lcs_utils.counter.net import ObjectCounter
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation import changes, counting, family_grids, placement, rates, samples, sheets, strips
 from lcs_utils.evaluation import length_generalization as lg
+from lcs_utils.evaluation.cleanness import cleanness
 from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.evaluation.eye import hand_counts
 from lcs_utils.evaluation.features import net_features
 from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.rows import STANDARD, Row, encode, told_path
+from lcs_utils.evaluation.ways import Way
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import in_pixels, to_uint8
 
@@ -155,6 +157,44 @@ def test_more_samples_begin_with_the_same_ones():
         assert torch.allclose(
             samples.draw_samples(denoise, 16, 3, 9, 7, 3, "heun", 4, family, first=3), many[3:]
         )
+
+
+def test_noise_of_another_seed_is_of_no_k_of_this_one():
+    """Seeds are pooled as if they were independent."""
+
+    def begun(seed, k):
+        drawn = samples.draw_samples(lambda x, sigma, cond: x / 400, 16, k, 1, seed, steps=1)
+        return drawn.numpy().tobytes()
+
+    assert len({begun(seed, k) for seed in (0, 1, 2) for k in range(1, 5)}) == 12
+
+
+def test_samples_lie_in_the_range_of_images_whatever_a_net_says():
+    drawn = samples.draw_samples(lambda x, sigma, cond: 9 * torch.ones_like(x).cumsum(1) - 18, 16, 1, 1)
+    assert drawn.amin((0, 2, 3)).tolist() == drawn.amax((0, 2, 3)).tolist() == [-1, 0, 1]
+
+
+def test_saved_samples_are_found_by_what_they_were_drawn_with():
+    """By net, family, seed, solver, steps, weights and kind of device; another counter reads the same."""
+    way = Way("tiny", "exp1", "test", 0, "heun", 2, "0" * 12, "c" * 12)
+    others = dict(net="exp2", family="spread", seed=1, solver="dpmpp_2m", steps=3, weights="1" * 12)
+    others |= dict(preset="small", device="cuda")
+    places = {way._replace(**{name: value}).place(3) for name, value in others.items()}
+    assert len(places | {way.place(3), way.place(4)}) == len(others) + 2
+    assert way._replace(counted_by="d" * 12).place(3) == way.place(3)
+
+
+def test_a_row_says_how_clean_its_own_image_is():
+    noise = torch.rand(3, 3, 32, 32, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    images = noise * torch.tensor([0.0, 0.2, 1.0])[:, None, None, None]
+    none = torch.full((3, 1, 2), torch.nan)
+    counts = SimpleNamespace(count=torch.zeros(3).long(), centers=none, plausibility=torch.ones(3))
+
+    def said(x):
+        return [row.cleanness for row in counting.count_rows(x, lambda _: counts, 2, net="mine")]
+
+    assert said(images) == pytest.approx(cleanness(images).tolist(), abs=1e-4) and len({*said(images)}) > 1
+    assert said(images[..., :16, :16]) == [-1, -1, -1]  # not known at this size
 
 
 def test_conditions_and_places_of_your_own(monkeypatch):

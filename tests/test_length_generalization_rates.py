@@ -138,6 +138,31 @@ def test_known_rates_give_a_known_k():
     assert rules.largest_k(gap, "exp1").value == 2  # what was not measured did not succeed
 
 
+def test_known_rates_of_too_few_too_many_and_none_asked_for():
+    def of(k, count, placed):
+        found = rates.rates(rows("exp1", k, 0, 4, count=count, placed=placed), "exp1")[k]
+        return {name: interval.value for name, interval in found.items()}
+
+    near = [of(3, count, 1)["within_one"] for count in range(1, 6)]
+    assert near == [0, 1, 1, 1, 0]  # two objects off on either side are too far
+    nothing, one = of(0, 0, 0), of(0, 1, 0)
+    assert (nothing["filled"], nothing["at_places"], nothing["exact"], nothing["success"]) == (1, 1, 1, 1)
+    assert (one["filled"], one["exact"], one["within_one"], one["extras"]) == (1, 0, 1, 1)
+
+
+def test_a_mean_over_groups_is_no_surer_than_its_smallest_group_makes_it():
+    """Each group weighs the same, however many samples it has."""
+    both = stats.interval(np.zeros(4), np.zeros(100), share=True)
+    assert (both.value, both.low) == (0, 0) and both.high == pytest.approx(1 - 0.025 ** (1 / 8), abs=1e-4)
+
+
+def test_the_samples_of_different_k_are_drawn_apart():
+    """Each of two K is passed in one draw of ten, both in one of a hundred: too few for the interval."""
+    shares = [1, 1, 1, 0.42, 0.42]
+    assert rules.largest_k(measured("exp1", shares[:4]), "exp1")[:3] == (3, 3, 4)
+    assert rules.largest_k(measured("exp1", shares), "exp1")[:3] == (3, 3, 4)
+
+
 def test_the_papers_rule_looks_at_eight_samples_and_asks_for_more_than_a_quarter():
     for good, expected in ((2, 0), (3, 1)):
         first = measured("exp1", [good / 8], n=8)

@@ -1,6 +1,7 @@
 """Conditional locality within training: the estimator of `net_locality` at other K, chance, what is said."""
 
 import pytest
+import torch
 from torch.nn import functional as F
 
 from lcs_utils import checkpoints, nets, stats, store
@@ -154,3 +155,40 @@ def test_all_shipped_nets_have_rows_of_their_weights_and_stand_beside_five_label
         (p, n) for p, n in with_weights if p in ("tiny", "medium") and nets.trained(n, p).objects == (1, 3)
     }
     assert weights == three
+
+
+@pytest.mark.parametrize("module", [net_locality, within])
+def test_each_image_has_a_noise_of_its_own_scaled_to_every_level(module, few, monkeypatch):
+    """So that a level is what its row says, and images are not more alike than images are."""
+    images, seen = torch.full((2, 3, 32, 32), 0.2), []
+    images[1] = -0.3
+    monkeypatch.setattr(within, "test_scenes", lambda *_: images)
+
+    def denoise(x_t, sigma, cond):
+        seen.append((float(sigma[0]), x_t[0].detach()))
+        return hears(0.2)(x_t, sigma, cond)
+
+    given = images if module is net_locality else 32
+    rows = list(module.net_rows("net", denoise, given, "w", 2, seed=3))
+    noise = [torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(3000 + i)) for i in (0, 1)]
+    wanted = {(s, i): images[i] + s * noise[i] for i in (0, 1) for s in (0.5, 2.0)}
+    found = [{at for at, x in wanted.items() if at[0] == s and torch.allclose(x, x_t)} for s, x_t in seen]
+    assert all(map(len, found)) and set().union(*found) == set(wanted)
+    assert [(row.sigma, row.image) for row in rows] == list(wanted)
+
+
+@pytest.mark.parametrize("module", [net_locality, within])
+def test_a_net_that_is_measured_again_replaces_its_own_rows_alone(module, few, tmp_path, monkeypatch):
+    weights = {"exp1": "old", "exp2": "other"}
+    monkeypatch.setattr(module, "path", lambda preset="tiny": tmp_path / "rows.csv.bz2")
+    monkeypatch.setattr(module.changes, "denoiser", lambda *_: (hears(0.2), 32))
+    monkeypatch.setattr(module.changes, "weights", lambda net, preset: weights[net])
+    for net in weights:
+        module.measure(net)
+    before = module.read()
+    weights["exp1"] = "new"
+    module.measure("exp1")
+    after = module.read()
+    assert {(row.net, row.weights) for row in after} == {("exp1", "new"), ("exp2", "other")}
+    assert [r for r in after if r.net == "exp2"] == [r for r in before if r.net == "exp2"] != []
+    assert len(after) == len(before)

@@ -1,6 +1,7 @@
 """Locality of nets: a DDPM as a denoiser, rows and K, the two one-object sets."""
 
 import huggingface_hub
+import numpy as np
 import pytest
 import torch
 from diffusers import DDPMPipeline, DDPMScheduler, UNet2DModel
@@ -24,6 +25,7 @@ from lcs_utils.evaluation.studies import middle
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.models import ddpm
 from lcs_utils.stats import Interval
+from lcs_utils.theory.distributions import gaussian
 
 
 class GaussianEps:
@@ -54,6 +56,13 @@ def test_a_ddpm_is_the_exact_denoiser_of_its_data():
     )
     with pytest.raises(ValueError, match="knows sigma from 0.01"):
         denoise(x, torch.tensor([0.001, 1.0, 1.0]))
+
+
+def test_between_two_steps_a_ddpm_is_asked_at_the_step_between():
+    """As ln sigma lies between theirs: the middle of .1 and 10 is 1."""
+    known = torch.tensor([0.01, 0.1, 10.0], dtype=torch.float64)
+    asked = torch.tensor([0.01, 0.1**1.25, 0.1, 1.0, 10.0], dtype=torch.float64)
+    torch.testing.assert_close(ddpm.steps_at(asked, known).tolist(), [0.0, 0.75, 1.0, 1.5, 2.0])
 
 
 def tiny_ddpm(folder, side):
@@ -177,6 +186,56 @@ def test_k_by_filled_cells_stops_at_the_first_failure_and_at_gaps():
     assert locality_rates.filled_k([row(1, 0), row(2, 2)], "exp1") == 0
 
 
+def test_three_quarters_of_the_cells_are_enough_and_less_is_not():
+    def filled(*placed):
+        return [
+            Row("exp1", "w", "c", 0, "dpmpp_2m", 14, k, i, n, n, 1.0)
+            for i in (0, 1, 2)
+            for k, n in enumerate(placed, 1)
+        ]
+
+    assert locality_rates.filled_k(filled(1, 2, 3, 3), "exp1") == 4
+    assert locality_rates.filled_k(filled(1, 2, 2, 4), "exp1") == 2
+
+
+def test_images_are_what_an_interval_of_locality_draws():
+    """An image's noise levels are no further images: they would vouch for twice as much."""
+    shares = np.linspace(0.1, 0.8, net_locality.IMAGES)
+    rows = [
+        net_locality.LocalityRow("exp1", "w", 5, image, sigma, 9.0, 0.0, share, 1.0)
+        for image, share in enumerate(shares.tolist())
+        for sigma in net_locality.SIGMAS
+    ]
+    found = locality_rates.at_high_noise(rows)
+    assert found == stats.interval(shares) and found.high - found.low > 0.25
+
+
+def test_nets_that_are_ranked_are_finished_unchanged_and_told_places(monkeypatch):
+    nets_ = ["exp1", "exp1_seed1", "exp1@320", "exp1/unit", "exp3", "background_one", "color_1-3", "exp2"]
+    located = [net_locality.LocalityRow(net, "w", 5, 0, 2.0, 9.0, 0.5, 0.5, 1.0) for net in nets_]
+    counted = [Row(net, "w", "c", 0, "heun", 2, 6, 0, 6, 6, 1.0) for net in (*nets_[:-1], "exp1_1")]
+    monkeypatch.setattr(locality_rates, "read", lambda preset: located)
+    assert locality_rates.measured_nets(counted) == ["exp1", "exp1_seed1"]
+    assert locality_rates.measured_nets(counted, whole=False) == ["exp1", "exp1_seed1", "exp3"]
+
+
+def test_a_field_s_denoiser_widens_with_noise_and_its_score_narrows():
+    """On 16 x 16 pixels, one to a cell."""
+    at = torch.cartesian_prod(torch.arange(16), torch.arange(16)).double()
+    field = gaussian(torch.zeros(256), 0.04 * torch.exp(-torch.cdist(at, at) / 3.0))
+    drawn = field.sample(400, torch.Generator().manual_seed(0)).reshape(-1, 16, 16)
+    sides = locality_rates.gaussian_sides(drawn)
+    assert sides.length == pytest.approx(3.0, rel=0.15) and len(sides.denoiser) == len(net_locality.SIGMAS)
+    assert sides.denoiser[0] < 4 < 8 < sides.denoiser[-1] and sides.score[-1] == 1
+
+
+def test_quantities_stand_side_by_side_where_all_were_measured():
+    one, two = Interval(0.1, 0.1, 0.1), Interval(0.2, 0.2, 0.2)
+    found = {"exp1": {"locality": {10: one, 20: one, 40: one}, "filled": {20: two, 30: two, 40: two}}}
+    turned = locality_rates.by_images(found)
+    assert turned == {"exp1": {n: {"locality": one, "filled": two} for n in (20, 40)}}
+
+
 def test_locality_ranks_nets_at_the_noise_where_it_differs(monkeypatch):
     share = {"exp1": 0.6, "exp2": 0.3, "exp3": 0.9}  # of the cells filled
 
@@ -221,8 +280,6 @@ def test_rows_of_other_weights_are_refused():
 
 
 def test_the_twin_field_has_the_images_correlation():
-    from lcs_utils.theory.distributions import gaussian
-
     at = torch.cartesian_prod(torch.arange(6), torch.arange(6)).double()
     p = gaussian(torch.zeros(36), 0.04 * torch.exp(-torch.cdist(at, at) / 3.0))
     twin, length = locality_rates.gaussian_twin(

@@ -40,6 +40,13 @@ def test_a_short_log_is_drawn():
     assert figure.axes[0].lines[0].get_ydata().tolist() == [0.75]
 
 
+def test_a_point_stands_where_the_entries_that_it_averages_end():
+    log = {"images": [float(i) for i in range(1, 13)], "error": [1.0] * 9 + [10.0] * 3}
+    line = loss_curves.plot({"small": {"exp1": log}}).axes[0].lines[0]
+    assert line.get_xdata().tolist() == [9, 10, 11, 12]
+    assert line.get_ydata() == pytest.approx([1, 2, 3, 4])
+
+
 def test_a_preset_without_logs_says_what_makes_them():
     with pytest.raises(nets.CheckpointError, match="python -m lcs_utils.training exp1 --preset paper"):
         loss_curves.read("paper")

@@ -61,6 +61,11 @@ def test_noise_levels_fill_their_range_evenly():
             diffusion.uniform_sigmas(8, generator(), *bad)
 
 
+def test_the_order_of_a_batch_carries_no_noise_level():
+    levels = diffusion.uniform_sigmas(64, generator(), 0.01, 0.5).tolist()
+    assert levels != sorted(levels) and levels != sorted(levels, reverse=True)
+
+
 def test_experiments_that_make_no_sense_are_refused():
     for wrong, words in (
         (dict(labels="all", crop=32), "no labels, no radius"),

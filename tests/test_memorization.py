@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import sample_scene
+from lcs_utils.clevr.shards import INDEX_STRIDE
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.sheets import ACROSS
 from lcs_utils.evaluation.studies import memorization as m
@@ -128,6 +131,42 @@ def test_the_nearest_scene_is_found_by_its_objects_and_number(tmp_path, monkeypa
     copies = [(row.k, row.objects, row.index) for row in rows if row.net == m.PLANTED]
     assert copies == [(k, k, i) for k in (1, 2, 3) for i in range(4)]
     assert {row.k for row in rows if row.net == m.REAL} == {2}
+
+
+def test_a_scene_s_image_is_that_of_the_training_set():
+    """Scene i with n objects is number n * INDEX_STRIDE + i of seed 0."""
+    for objects, index in ((1, 2), (3, 0)):
+        scene = sample_scene(0, objects * INDEX_STRIDE + index, objects)
+        shown = from_uint8(render([scene], 16)[0].transpose(2, 0, 1).copy())
+        assert torch.equal(m.training_image(m.Near("n", "w", 1, 0, objects, index, 0.1, 0.2), 16), shown)
+
+
+def test_copies_are_planted_with_their_own_labels_and_rows_of_others_stay(tmp_path, monkeypatch):
+    seen, told = training(6), []  # two scenes each of one, two and three objects
+    where = np.full((6, 3, 2), np.nan, np.float32)
+    where[:, 0] = [((i + 0.5) / 16, 0.5 / 16) for i in range(6)]
+    columns = {"images": seen, "locations": where}
+    scenes = type("Scenes", (), {"__init__": lambda *_: None, "column": lambda self, name: columns[name]})
+    monkeypatch.setattr(m, "ShardDataset", scenes)
+    monkeypatch.setattr(m.changes, "denoiser", lambda net: (lambda x_t, sigma, cond: x_t, 8))
+    monkeypatch.setattr(m.changes, "weights", lambda net: "0" * 12)
+    monkeypatch.setattr(m, "images_of", lambda shown: [to_float(seen[0]) for _ in shown])
+    monkeypatch.setattr(m, "held_out", lambda k, n, side: to_float(training(n, seed=9)))
+
+    def planted(denoise, images, cond):
+        assert cond.sum(1).tolist() == [1] * len(images)
+        told.extend(zip(cond.argmax(1).tolist(), images, strict=True))
+        return images
+
+    monkeypatch.setattr(m, "planted", planted)
+    m.measure(["exp1"], [2], 1, tmp_path / "near.csv")
+    assert [cell for cell, _ in told] == [0, 1, 2, 3, 4, 5]
+    assert torch.equal(torch.stack([image for _, image in told]), to_float(seen))
+    m.measure(["exp2"], [3], 1, tmp_path / "near.csv")
+    rows = m.read_near(tmp_path / "near.csv")
+    held = {(row.net, row.k): sum((r.net, r.k) == (row.net, row.k) for r in rows) for row in rows}
+    copies = {(m.PLANTED, k): 2 for k in (1, 2, 3)}
+    assert held == copies | {(m.REAL, 2): 100, (m.REAL, 3): 100, ("exp1", 2): 1, ("exp2", 3): 1}
 
 
 def test_held_out_scenes_are_none_that_a_net_was_trained_on():

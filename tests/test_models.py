@@ -248,6 +248,13 @@ def test_chosen_patches_are_one_positive_and_one_negative():
     assert bool(active[rows, cells[:, 0]].all()) and not bool(active[rows, cells[:, 1]].any())
 
 
+def test_where_no_patch_holds_a_label_or_all_do_any_is_taken():
+    for grid in (torch.zeros(4000, 16), torch.ones(4000, 16)):
+        for chosen in choose_patches(grid, 1, 4, torch.Generator().manual_seed(0)).unbind(1):
+            often = torch.bincount(chosen, minlength=16)
+            assert len(often) == 16 and 150 < int(often.min()) and int(often.max()) < 350
+
+
 def patch_denoiser(**changes):
     net = small_net(cond_dim=11, channel_mult=[1], attention_levels=[], **changes)
     return LocalPatchDenoiser(net, radius=1, grid_size=4)

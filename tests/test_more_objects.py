@@ -64,7 +64,9 @@ def test_the_figure_draws_rates_and_their_null_dotted(found):
     ticks = [label.get_text() for label in placed.get_xticklabels()]
     assert ticks == ["1", "1-2", "1-3", "1-5\nnot\ntrained"]
     names = {text.get_text() for text in filled.texts}
-    assert names == {"K = 6", "K = 9"} and "null" in {text.get_text() for text in first.texts}
+    assert names == {"K = 6", "K = 9", "null, 6", "null, 9"} and "null" in {
+        text.get_text() for text in first.texts
+    }
     said = alt_text.given(figure)
     assert "1-3: ≥ 9 [9, 9], the paper's 9; 1-5: not trained. Cells filled at K = 9 (null): 1: " in said
     assert said.endswith(f"1-3: 1.00 ({at[2].filled.null.value:.2f}).")

@@ -76,6 +76,22 @@ def test_cleanness_and_locality_stand_beside_what_renders_have(learns):
     assert more_training.cleanness_of("render") > 0.95 > 0.8 > more_training.cleanness_of("spoiled")
 
 
+def test_what_was_not_measured_is_no_part_of_a_stage():
+    """Images without cleanness, locality of other weights, a stage that was not asked for seven."""
+    rows = planted("exp1@200000", 1.0)
+    spoiled = [row._replace(cleanness=-1.0) if row.sample % 2 else row for row in rows]
+    stale = [
+        LocalityRow("exp1@200000", "old", 5, i, s, 3.0, 0.4, 0.8, 1.0) for i in range(IMAGES) for s in SIGMAS
+    ]
+    (stage,) = more_training.along_training(spoiled, "exp1", "small", heard=stale).values()
+    assert stage.clean.value == 1 and stage.local is None
+    assert more_training.cleanness(spoiled, "exp1@200000", (2, 3)).value == 1
+    with pytest.raises(ValueError, match="no cleanness of 'exp1@200000', family 'spread'"):
+        more_training.cleanness([row for row in spoiled if row.sample % 2], "exp1@200000", (2, 3))
+    short = [row for row in rows if row.k < 7]
+    assert more_training.along_training(short, "exp1", "small") == {}
+
+
 def test_nets_that_were_not_measured_are_named_with_the_command(learns):
     with pytest.raises(ValueError, match="length_generalization exp2 --preset small --family spread"):
         more_training.along_training(learns, "exp2", "small")

@@ -14,7 +14,7 @@ from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import against_null, families, placement, rules
 from lcs_utils.evaluation.colors import color_obeyed
 from lcs_utils.evaluation.judged import Judged, judge, obeyed
-from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode
+from lcs_utils.evaluation.rows import STANDARD, Row, decode, encode, read_rows, rows_path
 
 CELL = 1 / 16
 
@@ -335,6 +335,58 @@ def test_where_all_samples_agree_the_difference_is_as_unsure_as_the_rate():
     assert two.placed == one.placed and two.paper == one.paper and (one.samples, two.samples) == (16, 32)
 
 
+def test_all_that_stands_beside_a_rate_is_judged_within_its_tolerance():
+    """Here every object is one cell off, so that within one cell far more is filled than in the cell."""
+    rows = [
+        row._replace(centers=encode((decode(row.centers) + CELL).clip(0, 0.999)))
+        for family in ("test", "spread")
+        for row in planted(family, 5, lambda rng: 2, 0, anywhere, 16)
+    ]
+    one, exact = (judge(rows, "exp1", 5, "test", tolerance) for tolerance in (1, 0))
+    mine, pictures = ([row for row in rows if row.family == family] for family in ("test", "spread"))
+    for tolerance, found in ((1, one), (0, exact)):
+        assert found.own == placement.own(mine, tolerance)
+        assert found.null == placement.permuted(mine, pictures, tolerance)
+        assert found.elsewhere == placement.elsewhere(mine, tolerance)
+        assert found.others == placement.others_of_the_list(mine, tolerance)
+    for name in ("own", "null", "elsewhere", "others"):
+        within, inside = (sum(row.placed for row in getattr(of, name)) for of in (one, exact))
+        assert within > 1.5 * inside > 0 or name == "own", name
+
+
+def test_along_k_judges_at_both_tolerances():
+    rows = [
+        row._replace(centers=encode((decode(row.centers) + CELL).clip(0, 0.999)))
+        for row in planted("spread", 2, lambda rng: 2)
+    ]
+    found = against_null.along_k(rows, {"off": ["exp1"], "missing": ["exp2"]})
+    assert list(found) == ["off"]
+    assert {tolerance: of.at[2].filled.own.value for tolerance, of in found["off"].items()} == {1: 1, 0: 0}
+
+
+def test_cells_elsewhere_are_of_no_sample():
+    asked = {encode(families.asked("spread", 6, i)) for i in range(200)}
+    judged = placement.elsewhere(planted("spread", 6, lambda rng: 6, samples=8))
+    assert len(judged) > 8 and asked.isdisjoint(row.asked for row in judged)
+
+
+def test_nets_are_compared_where_all_were_measured_and_as_surely_as_the_least():
+    deaf = [row for k in (1, 2, 4) for row in planted("spread", k, lambda rng: 0, -9, samples=16)]
+    blank = [row._replace(count=0, centers="") for row in deaf]
+    fewer = [row._replace(net="exp1_seed1") for row in blank if row.k < 4 and row.sample < 4]
+    for nets_ in (["exp1", "exp1_seed1"], ["exp1_seed1", "exp1"]):
+        at = against_null.of_nets(blank + fewer, nets_).at
+        assert set(at) == {1, 2} and {of.samples for of in at.values()} == {20}
+        assert at[2].filled.own.high == pytest.approx(1 - 0.025 ** (1 / 4), abs=1e-4)
+
+
+def test_a_draw_of_trainings_is_the_same_at_every_k():
+    """One of three trainings composes: in a quarter of the draws it is twice, and then passes at every K."""
+    draws = [np.full(1 + stats.RESAMPLES, share) for share in (0.6, 0.0, 0.0)]
+    found = {k: [{"placed": {"own": of}} for of in draws] for k in range(1, 10)}
+    assert against_null.largest_k_of(found, "placed", "own", 0) == (0, 0, 9, False)
+
+
 def test_families_are_functions_of_family_k_sample_and_seed():
     known, paper = families.occupied(), cells(np.array(TEST_LOCATIONS))
     assert 60 < len(known) < 110
@@ -361,6 +413,34 @@ def test_families_are_functions_of_family_k_sample_and_seed():
         families.asked("spread", 10, 0)
     with pytest.raises(ValueError, match="no room for 40 of"):
         families.spread_cells(40, np.random.default_rng(0), tries=2)
+
+
+def test_stored_rows_were_asked_for_what_their_family_asks_for_today():
+    """Nets measured later are compared with them, and share their draws of conditions."""
+    stored = {
+        (row.family, row.k, row.sample, row.seed): row.asked
+        for row in read_rows(rows_path("small"))
+        if row.sample % 16 == 5
+    }
+    assert {family for family, *_ in stored} == {"test", "spread", "crowded"}
+    for at, asked in stored.items():
+        assert encode(families.asked(*at).astype(np.float32)) == asked, at
+
+
+@pytest.mark.parametrize("family", ["orders", "spread", "crowded"])
+def test_another_seed_asks_for_other_conditions(family):
+    zero, one = ([encode(families.asked(family, 5, i, seed)) for i in range(8)] for seed in (0, 1))
+    assert not {*zero} & {*one}
+
+
+def test_cells_that_are_never_to_be_drawn_are_not():
+    four = families.spread_cells(4, np.random.default_rng(0))
+    known = families.occupied()
+    rest = known[(apart(known, four) > 0).all(1)]
+    found = families.spread_cells(4, np.random.default_rng(1), never=rest)
+    assert {*map(tuple, found)} == {*map(tuple, four)} and len(rest) == len(known) - 4
+    with pytest.raises(ValueError, match="no room for 5 of 4 cells"):
+        families.spread_cells(5, np.random.default_rng(1), never=rest, tries=2)
 
 
 def test_what_is_written_is_read_at_the_same_cell():

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from lcs_utils import alt_text, paths
+from lcs_utils.clevr.grid import cells
+from lcs_utils.clevr.render import render
+from lcs_utils.clevr.scenes import project, sample_scene
+from lcs_utils.clevr.shards import INDEX_STRIDE
 from lcs_utils.counter.net import ObjectCounter
+from lcs_utils.diffusion import from_uint8
 from lcs_utils.evaluation.rows import read_rows
 from lcs_utils.evaluation.studies import training_free
 from lcs_utils.evaluation.studies import training_free_report as report
@@ -43,6 +48,27 @@ def test_a_measure_is_of_its_scenes_and_goes_on_where_it_stopped(tmp_path, monke
     assert training_free.measure(1, 6, [1], 2, counter) == rows and not drawn
     other = training_free.measure(1, 6, [1], 2, counter, seed=1)
     assert {row.weights for row in rows}.isdisjoint(row.weights for row in other) and drawn
+
+
+def test_scenes_are_those_that_nets_are_trained_on_and_a_label_is_one_of_their_objects():
+    images, grids = training_free.training_scenes(9)
+    scenes = [sample_scene(0, n * INDEX_STRIDE + i, n) for i in range(3) for n in (1, 2, 3)]
+    assert torch.equal(images, from_uint8(render(scenes, 32)).permute(0, 3, 1, 2))
+    labeled = grids.nonzero()
+    for i, cell in labeled.tolist():
+        row, column = divmod(cell, 16)
+        assert [column, row] in cells(project(scenes[i])).tolist()
+    assert len(labeled) > 6
+
+
+def test_copies_are_distances_of_the_samples_with_the_most_labels(monkeypatch):
+    found = report.draw_live(4, [1, 3], 0)
+    images, _ = training_free.training_scenes(4, 0)
+    assert list(found.samples) == list(found.copies) == list(report.REACH) and found.asked == [1, 3]
+    for reach, drawn in found.samples.items():
+        assert drawn.shape == (2 * report.PER_COUNT, 3, 32, 32)
+        least = [min(float((x - one).square().mean()) for one in images) for x in drawn[-report.PER_COUNT :]]
+        assert found.copies[reach] == pytest.approx(least, rel=1e-4, abs=1e-7)
 
 
 def test_the_stored_rows_say_where_it_composes_and_where_not():

@@ -58,9 +58,9 @@ def test_figs_2_and_12_name_nets_with_their_size(both):
 def test_each_column_of_fig_10_says_how_strong_its_brightest_influence_is(both):
     figure, _ = figures.fig10(both, maps.View(1, (2, 3), CELLS), (0, 2))
     assert [text.get_text() for text in figure.texts] == [f"{net}, 32 px" for net in both.nets]
-    titles = [axes.get_title() for axes in figure.axes if "most" in axes.get_title()]
+    titles = [axes.get_title() for axes in figure.axes if "max" in axes.get_title()]
     strongest = ("0.87", "0.17")  # a half and a tenth in each of three channels
-    assert titles == [f"σ = {sigma}\n(most {most})" for most in strongest for sigma in (0.1, 10)]
+    assert titles == [f"σ = {sigma}\nmax {most}" for most in strongest for sigma in (0.1, 10)]
 
 
 def panels(both, view):
