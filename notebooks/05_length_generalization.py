@@ -14,9 +14,10 @@
 # images but told *one* location per image (Exp. 2), does not.
 #
 # The numbers come from stored samples of the 64 px nets (the size of the label: 32 px), counted by the
-# current counter and set beside a null: the same net's pictures that were asked for something else. How pictures look is judged by eye in
-# A7; they look bad. Only the section "Ask for objects yourself" samples, from 32 px nets. Under a minute
-# on two idle cores. Preset `paper` needs nets of that size and says how to get them.
+# current counter and set beside a null: the same net's pictures that were asked for something else. How
+# pictures look is judged by eye in A7; they look bad. Only the section "Ask for objects yourself" samples,
+# from 32 px nets. Under a minute on two idle cores. Preset `paper` needs nets of that size and says how to
+# get them.
 #
 # See also 06 (Exp. 3), A1 (both families of locations, both tolerances), A2 (what was in training), A3
 # (is the counter right), A4 (are samples copies), A5 (other seeds and samplers, 32 px), A7 (along

@@ -212,6 +212,6 @@ print(f"of these {shares} look right to the earlier counter, at K = 3 and 4")
 # %% [markdown]
 # **What differs from the paper, first**: hardly any picture of these nets looks right to a vision-language
 # model that judges blind (A7; by Muon and an SDE more do). The paper's Exp. 3 draws up to two objects more
-# than asked, ours more than that in a share of its samples that 05 prints. The paper does not state its radius.
-# Our Exp. 3 reaches the paper's K with two cells around each, not with three, which we chose before sweeping
-# (05, A6).
+# than asked, ours more than that in a share of its samples that 05 prints. The paper does not state its
+# radius. Our Exp. 3 reaches the paper's K with two cells around each, not with three, which we chose before
+# sweeping (05, A6).

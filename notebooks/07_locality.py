@@ -159,12 +159,12 @@ Markdown(sentences_locality.fades(local, titles, sigma_data))
 
 # %% [markdown]
 # ## The thesis in one picture: locality against composition
-# One point per training by Adam at 64 px that sees the whole image (by Muon: A7): how locally it hears conditions at high noise,
-# and what share of six random cells it fills, less what its pictures fill of cells that others were asked
-# for. No rule is needed. Nets on 1-6 objects saw six in training: the correlation without them stands below.
-# **Dashed**: a net that hears all conditions alike, one that ignores them, and one that draws just what it
-# is asked for (not 1: others' cells are filled by chance). The interval of the rank correlation draws kinds
-# of nets, since trainings of one net are alike.
+# One point per training by Adam at 64 px that sees the whole image (by Muon: A7): how locally it hears
+# conditions at high noise, and what share of six random cells it fills, less what its pictures fill of
+# cells that others were asked for. No rule is needed. Nets on 1-6 objects saw six in training: the
+# correlation without them stands below. **Dashed**: a net that hears all conditions alike, one that ignores
+# them, and one that draws just what it is asked for (not 1: others' cells are filled by chance). The
+# interval of the rank correlation draws kinds of nets, since trainings of one net are alike.
 
 # %%
 large = rows_path(locality_above_null.PRESET)

@@ -57,10 +57,10 @@ path = plotting.save_figure(figure, "fig08", preset, numbers, seed, files)
 # %% [markdown]
 # As numbers, the null in parentheses (at the paper's cells: pictures asked for random ones). The sentence
 # is what the verdict judges: each net against the one before, at a K between the paper's two K, nine at most
-# (two nets with the same K in the paper are not compared). The last line of the table was trained on six objects and told one of
-# them: do six objects help it? (Labels of three objects as a dose, beside the null, are in 05.) At the
-# paper's cells the net of six objects stops early: at six, still in training, all must be there and nothing
-# else.
+# (two nets with the same K in the paper are not compared). The last line of the table was trained on six
+# objects and told one of them: do six objects help it? (Labels of three objects as a dose, beside the null,
+# are in 05.) At the paper's cells the net of six objects stops early: at six, still in training, all must be
+# there and nothing else.
 
 # %%
 pairs = fig08.pairs(large)
@@ -189,7 +189,8 @@ Markdown(f"K at the paper's cells: {by_rule}, of five {others[5]}; of three {tab
 # **What differs from the paper**: its K goes on growing with the objects in training. At 64 px ours at
 # random cells grows to the most that was asked for; whether it would grow on was not asked. At the paper's
 # cells, by three's rule, it is no smaller from four objects on (printed above). At 32 px ours fills no more
-# cells from three objects on. How much of that is due to the rule or to short training is in the two tables at 32 px.
+# cells from three objects on. How much of that is due to the rule or to short training is in the two tables
+# at 32 px.
 #
 # **Not tested here**: the paper's hypothesis for why it grows (App. E.2). A net trained on up to N objects
 # could learn clusters of objects and how to compose clusters, say 12 objects from four clusters of three,

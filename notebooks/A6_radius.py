@@ -119,7 +119,8 @@ Markdown(sentences.whole_image_control(stored))
 
 # %%
 filled = {trained(of.cell.net).radius: of.filled for of in radii if of.cell.net != "exp2"}
-swept = [r for r in sorted(filled) if r != 15]  # which decides nothing
-assert all(filled[more].value < filled[less].value for less, more in zip(swept, swept[1:]))
-assert filled[2].low > filled[4].high
+ordered = [filled[r] for r in sorted(filled)]
+assert all(wider.value < narrower.value for narrower, wider in zip(ordered, ordered[1:]))
+assert filled[3].low > filled[15].high and filled[2].low > filled[4].high
+swept = [r for r in sorted(filled) if r != 15]  # hardly places one object
 print("patch nets: the more a cell sees, the fewer cells fill (no null):", swept)

@@ -173,8 +173,8 @@ Markdown("\n".join(tables))
 # Muon's Exps. 1 and 2 saw 400,000 images, as many as Adam's; Exp. 3 saw 400,000 patches, a quarter of what
 # Adam's saw. One training each; the table has two of Exp. 3. Drawn by the SDE, more of Exp. 1's pictures pass
 # the eye than of Adam's Exp. 1 (same judges, below). Exp. 2 is the control: does the SDE make a net compose
-# that does not compose by the flow? A dot marks a cell asked for that holds an object, a cross one that does not. All is at random
-# cells, the first sample of each K; at the right the cells filled, with the null dotted.
+# that does not compose by the flow? A dot marks a cell asked for that holds an object, a cross one that does
+# not. All is at random cells, the first sample of each K; at the right the cells filled, with the null dotted.
 
 # %%
 three = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3_r2": "Exp. 3: one, r = 2"}
@@ -237,10 +237,10 @@ Markdown(by_eye_figures.markdown(looked, by_eye.twice(read_counts(), looked), se
 Markdown(by_eye_figures.by_judges(read_counts()))
 
 # %% [markdown]
-# K by the paper's rule on exactly these pictures, few for each K, at the paper's cells and at random ones. The
-# eye counts; places are the counter's. There is no null.
-# The paper's own lie close together: is it crowding that stops Exp. 1? Where the eye passes hardly a
-# sample, K with looks says something about looks and not about composition.
+# K by the paper's rule on exactly these pictures, few for each K, at the paper's cells and at random ones.
+# The eye counts; places are the counter's. There is no null. The paper's own cells lie close together: is
+# it crowding that stops Exp. 1? Where the eye passes hardly a sample, K with looks says something about
+# looks and not about composition.
 
 # %%
 Markdown(by_eye.largest(read_counts()))

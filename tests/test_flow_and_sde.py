@@ -36,6 +36,13 @@ def test_each_way_is_told_by_its_own_rows():
     assert len(first.containers) == 2 and len(rows) == 2 * len(KS) * SAMPLES
 
 
+def test_samples_drawn_another_way_are_not_averaged_in():
+    rows = [*planted("exp1", 1.0), *planted("exp1/stochastic", 1.0)]
+    other = [row._replace(steps=4) for row in fewer(rows, 1) if row.net == "exp1"]
+    nets = {"exp1": "Exp. 1"}
+    assert flow_and_sde.compare([*rows, *other], nets) == flow_and_sde.compare(rows, nets)
+
+
 def test_rows_of_random_cells_are_asked_for():
     rows = planted("exp1", 1.0)
     with pytest.raises(ValueError, match="exp1/stochastic"):

@@ -163,10 +163,21 @@ def test_copies_are_planted_with_their_own_labels_and_rows_of_others_stay(tmp_pa
     assert [cell for cell, _ in told] == [0, 1, 2, 3, 4, 5]
     assert torch.equal(torch.stack([image for _, image in told]), to_float(seen))
     m.measure(["exp2"], [3], 1, tmp_path / "near.csv")
+    m.measure(["exp1"], [3], 1, tmp_path / "near.csv")  # another K of a net that was measured
     rows = m.read_near(tmp_path / "near.csv")
     held = {(row.net, row.k): sum((r.net, r.k) == (row.net, row.k) for r in rows) for row in rows}
     copies = {(m.PLANTED, k): 2 for k in (1, 2, 3)}
-    assert held == copies | {(m.REAL, 2): 100, (m.REAL, 3): 100, ("exp1", 2): 1, ("exp2", 3): 1}
+    assert held == copies | {
+        (m.REAL, 2): 100,
+        (m.REAL, 3): 100,
+        ("exp1", 2): 1,
+        ("exp1", 3): 1,
+        ("exp2", 3): 1,
+    }
+    monkeypatch.setattr(m.changes, "weights", lambda net: "1" * 12)
+    m.measure(["exp1"], [2], 1, tmp_path / "near.csv")  # trained again
+    held = {(row.net, row.k) for row in m.read_near(tmp_path / "near.csv") if row.weights}
+    assert held == {("exp1", 2), ("exp2", 3)}
 
 
 def test_held_out_scenes_are_none_that_a_net_was_trained_on():

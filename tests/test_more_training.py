@@ -88,6 +88,10 @@ def test_what_was_not_measured_is_no_part_of_a_stage():
     assert more_training.cleanness(spoiled, "exp1@200000", (2, 3)).value == 1
     with pytest.raises(ValueError, match="no cleanness of 'exp1@200000', family 'spread'"):
         more_training.cleanness([row for row in spoiled if row.sample % 2], "exp1@200000", (2, 3))
+    other = [row._replace(steps=4, cleanness=0.0) for row in rows]  # drawn another way
+    assert more_training.cleanness([*rows, *other], "exp1@200000", (2, 3)).value == 1
+    (stage,) = more_training.along_training([*rows, *other], "exp1", "small").values()
+    assert stage.clean.value == 1
     short = [row for row in rows if row.k < 7]
     assert more_training.along_training(short, "exp1", "small") == {}
 

@@ -1,10 +1,11 @@
 """Tables 1 and 2 at random cells: a net that obeys has its K, a deaf one its null's; the rest is missing."""
 
 import pytest
-from test_placement import crowd, planted
+from test_placement import crowd, pictured, planted
 
 from lcs_utils.claims import NO, OPEN, PARTLY, UNDECIDED, YES, nets_64
-from lcs_utils.evaluation import tables_beyond_chance
+from lcs_utils.clevr.grid import TEST_LOCATIONS
+from lcs_utils.evaluation import families, tables_beyond_chance
 from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.tables import Paper
 from lcs_utils.nets import trained
@@ -62,6 +63,22 @@ def test_near_is_one_away(own, paper, near):
         null = LargestK(own.low - 1, own.low - 2, own.low, False)
         assert cell._replace(null=null).near is None
         assert cell._replace(null=null._replace(high=own.low - 1)).near is True
+
+
+def test_k_at_the_papers_cells_is_of_up_to_twelve_beside_a_null_of_its_own():
+    """A deaf net that always draws the paper's first cells has them filled, and so has its null there."""
+    deaf = [
+        pictured(families.asked(family, k, i), TEST_LOCATIONS[:k], sample=i, net="exp2", family=family)
+        for family in ("spread", "test")
+        for k in (1, 2, 3)
+        for i in range(8)
+    ]
+    (cell,) = tables_beyond_chance.cells(deaf, {"exp2": Paper(3)})
+    assert (cell.own.value, cell.null.value) == (0, 0)
+    assert cell.at_papers == cell.null_at_papers == (3, 3, 3, True) and not cell.near_at_papers
+    obeys = rows("exp1", 12, most=3) + rows("exp1", 12, "test", most=12)
+    (cell,) = tables_beyond_chance.cells(obeys, {"exp1": Paper(9)})
+    assert [(k.value, k.capped) for k in (cell.own, cell.at_papers)] == [(3, True), (12, True)]
 
 
 def test_a_k_that_was_not_asked_for_decides_nothing(found):

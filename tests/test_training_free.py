@@ -61,7 +61,7 @@ def test_scenes_are_those_that_nets_are_trained_on_and_a_label_is_one_of_their_o
     assert len(labeled) > 6
 
 
-def test_copies_are_distances_of_the_samples_with_the_most_labels(monkeypatch):
+def test_copies_are_distances_of_the_samples_with_the_most_labels():
     found = report.draw_live(4, [1, 3], 0)
     images, _ = training_free.training_scenes(4, 0)
     assert list(found.samples) == list(found.copies) == list(report.REACH) and found.asked == [1, 3]

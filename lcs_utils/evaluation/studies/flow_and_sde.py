@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from lcs_utils.diffusion import SDE_STEPS
 from lcs_utils.evaluation import against_null
-from lcs_utils.evaluation.rows import STANDARD, Row, check_rows
+from lcs_utils.evaluation.rows import STANDARD, Row, check_rows, of_net
 from lcs_utils.evaluation.studies.more_training import SEEN
 from lcs_utils.evaluation.wording import EXTRAS
 from lcs_utils.plotting import color_of
@@ -59,7 +59,8 @@ def compare(
     for net in nets:
         for way, change in ways.items():
             at = against_null.of_nets(rows, [net + change], family).at
-            of = {k: [row for row in rows if (row.net, row.k) == (net + change, k)] for k in at}
+            drawn = of_net(rows, net + change, family)
+            of = {k: [row for row in drawn if row.k == k] for k in at}
             found[net, way] = {
                 k: Drawn(
                     interval(np.array([row.count - k for row in mine], float)),

@@ -171,10 +171,10 @@ def measure(nets: Sequence[str], ks: Sequence[int], samples: int, path: Path = R
             near = (round(float(d), 5) for d in distance[at])
             rows.append(Near(net, weights.get(net, ""), k, i, objects, index, *near))
             at += 1
+    now = {(net, k) for net, k, _ in groups}
     with store.exclusive(path):
-        kept = [
-            r for r in read_near(path) if r.net not in (*nets, PLANTED) and (r.net != REAL or r.k not in ks)
-        ]
+        others = (r for r in read_near(path) if r.net != PLANTED and (r.net, r.k) not in now)
+        kept = [r for r in others if r.weights == weights.get(r.net, r.weights)]
         write_near(kept + rows, path)
     for (net, k), m in memorized(rows).items():
         print(f"{net} K = {k}: {m.copies} copies among {m.samples}")

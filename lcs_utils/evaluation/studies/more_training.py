@@ -20,7 +20,7 @@ from lcs_utils.evaluation.against_null import At, Ks
 from lcs_utils.evaluation.locality.locality_rates import at_high_noise, chance_locality
 from lcs_utils.evaluation.locality.net_locality import IMAGES, SIGMAS, LocalityRow
 from lcs_utils.evaluation.null_figures import LOOKED, said
-from lcs_utils.evaluation.rows import PLAUSIBLE, Row, check_rows
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, check_rows, of_net
 from lcs_utils.evaluation.tables import say
 from lcs_utils.experiments import EXP1
 from lcs_utils.plotting import PALETTE
@@ -77,7 +77,7 @@ def along_training(
 
     def stage(name: str) -> Stage:
         found = against_null.of_nets(rows, [name], family, tolerance, seed=seed)
-        mine = [row for row in rows if row.net == name]
+        mine = of_net(rows, name, family)
         clean = np.array([row.cleanness for row in mine if row.k == SEEN and row.cleanness >= 0])
         told = [row for row in heard if row.net == name and row.weights == mine[0].weights]
         return Stage(
@@ -217,9 +217,7 @@ def markdown(found: Mapping[str, Mapping[int, Stage]], ks: Sequence[int] = LOOKE
 def cleanness(rows: Iterable[Row], net: str, ks: Sequence[int], family: str = "spread") -> Interval:
     """Mean cleanness of a net's samples over `ks`. Raises ValueError if none was measured."""
     found = [
-        row.cleanness
-        for row in check_rows(rows)
-        if (row.net, row.family) == (net, family) and row.k in ks and row.cleanness >= 0
+        row.cleanness for row in of_net(check_rows(rows), net, family) if row.k in ks and row.cleanness >= 0
     ]
     if not found:
         raise ValueError(f"no cleanness of {net!r}, family {family!r}, was measured at K in {list(ks)}")
@@ -237,7 +235,7 @@ def ends(nets: Mapping[str, tuple[Sequence[Row], str]]) -> str:
     control = [row._replace(family="spread") for row in controls.read()]
     every = dict(nets) | {words: (control, f"{name}, 64 px") for name, words in beside.items()}
     for words, (of, net) in every.items():
-        mine = [row for row in of if (row.net, row.family) == (net, "spread")]
+        mine = of_net(of, net, "spread")
         clean = [say_interval(cleanness(mine, net, ks)) for ks in spans]
         right = [mean(row.plausibility >= PLAUSIBLE for row in mine if row.k in ks) for ks in spans]
         lines.append(f"| {words} | {' | '.join([*clean, *(f'{share:.2f}' for share in right)])} |")
