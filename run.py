@@ -272,7 +272,8 @@ def site(python, options, rest):
     """Write the live page, notebooks and figures as web pages to site/; executes no notebook, and the pages
     need no network.
     """
-    return run(python, ["-m", "lcs_utils.site", *rest])
+    place = [] if options.output is None else ["--output", options.output]
+    return run(python, ["-m", "lcs_utils.site", *place, *rest])
 
 
 def main():
@@ -287,6 +288,8 @@ def main():
             function.__name__, help=text.split(";")[0].rstrip("."), description=text
         )
         command.set_defaults(function=function)
+        if function is site:  # in the caller's folder
+            command.add_argument("--output", type=os.path.abspath, help="default: site/ in the repository")
         if function is reproduce:
             command.add_argument(
                 "--preset", choices=("tiny", "small", "paper"), default="tiny", help="default: tiny"

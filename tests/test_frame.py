@@ -403,6 +403,18 @@ def test_a_file_that_is_not_there_is_named_before_any_work(arguments, monkeypatc
     assert re.search(r"error: there is no \w+/\w*nothere\.\w+; tests are in", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(("words", "place"), [([], None), (["--output", "pages"], "pages")])
+def test_web_pages_go_to_the_callers_folder(words, place, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(run, "environment", lambda: "python")
+    monkeypatch.setattr(run, "run", lambda python, arguments: calls.append(arguments) or 0)
+    monkeypatch.setattr(sys, "argv", ["run.py", "site", *words])
+    monkeypatch.chdir(tmp_path)
+    assert run.main() == 0
+    where = [] if place is None else ["--output", str(tmp_path / place)]
+    assert calls == [["-m", "lcs_utils.site", *where]]
+
+
 @pytest.mark.parametrize("cores", ["0", "-1"])
 def test_reproduce_needs_a_core(cores, monkeypatch, capsys):
     monkeypatch.setattr(run, "environment", lambda: "python")

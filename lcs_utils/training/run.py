@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from tqdm.auto import tqdm
 from lcs_utils import checkpoints, nets, paths, store
 from lcs_utils.checks import check_kind
 from lcs_utils.experiments import EXPERIMENTS, Experiment
-from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.precision import dtype_on
 from lcs_utils.presets import Preset
 from lcs_utils.resumable import fresh_draws
@@ -42,6 +42,9 @@ from lcs_utils.training.state import (
     read_loss,
     start,
 )
+
+if TYPE_CHECKING:
+    from lcs_utils.models.pipeline import ConditionalPipeline
 
 SAVE_EVERY = 120.0  # seconds between saved states, or
 SAVING = 50  # times as long as saving took: a state of the paper's size takes seconds to write
@@ -76,10 +79,12 @@ def snapshot_marks(total: int) -> list[int]:
     return [total >> shift for shift in range(SNAPSHOTS - 1, 0, -1)]
 
 
-def pipeline_of(state: State, exp: Experiment, size: Preset) -> ConditionalPipeline:
+def pipeline_of(state: State, exp: Experiment, size: Preset) -> "ConditionalPipeline":
     """What is stored of a training: its EMA net with what sampling needs. Raises TypeError for a net of
     another class.
     """
+    from lcs_utils.models.pipeline import ConditionalPipeline  # takes seconds; --help and rows do not need it
+
     how = {"resolution": size.resolution, "radius": exp.radius, "sigma_data": size.sigma_data}
     return ConditionalPipeline(state.ema, **how)
 
