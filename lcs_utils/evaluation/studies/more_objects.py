@@ -56,7 +56,7 @@ def of_nets(rows: Sequence[Row], nets: Iterable[str] = NETS, seed: int = 0) -> d
     for net in nets:
         exp = trained(net)
         words = _objects(net) + (f", {LABELS[exp.labels]}" if exp.labels != "all" else "")
-        made[net] = ByObjects(words, PAPER[net].k, found(net, FAMILY, FAR), found(net, "test", MOST))
+        made[net] = ByObjects(words, PAPER[exp.name].k, found(net, FAMILY, FAR), found(net, "test", MOST))
     return made
 
 
