@@ -129,8 +129,8 @@ assert linear.relative[-1] == max(linear.relative) > 0.1  # as a part of the sco
 # it composes at high noise? We sample with a single $A$ above a switching noise level and exactly below
 # it, then the other way round. Two nulls are used above the switch in its place: *no map*, and *a wrong
 # map*, which turns the features by a right angle. Both know the mean and the features' distribution. (The
-# time-dependent map $A_t$ gives the exact score by construction; its line is the solver's own error.)
-# Look at high noise: is $A$ better than the nulls?
+# time-dependent map $A_t$ gives the exact score by construction; its line is what the start costs: noise of
+# mean zero where $p_t$, at σ = 80, has $p$'s mean.) Look at high noise: is $A$ better than the nulls?
 
 # %%
 switches = torch.logspace(-2, 2, 9).tolist()
@@ -139,7 +139,8 @@ maps = feature_maps.one_map(switches)
 # %%
 words = (
     "A single map used only above a switch costs little once the switch is at high noise; so does no map, "
-    "which costs less, and a wrong map; the single map used below costs as much as throughout."
+    "which costs less, and a wrong map; the single map used below costs little at low noise and, from a "
+    "switch of about three on, as much as throughout."
 )
 values = {"switch": switches, "one_A": maps["linear"]._asdict()}
 values |= {name.replace(" ", "_"): maps[name].above for name in ("no map", "wrong map")}
@@ -161,6 +162,8 @@ assert all(of[4] < 0.1 * of[0] for of in above.values())  # one A is enough at h
 assert above["no map"][4] < above["linear"][4]  # and A is not the best of them
 assert above["wrong map"][0] > 2 * above["linear"][0]  # while at low noise a wrong map costs more
 assert maps["linear"].time_dependent < 1e-3 and maps["turn"].above[0] < 1e-3
+below = maps["linear"].below
+assert below[2] < 1e-3 < 0.1 < below[4]  # A_0 = A: at low noise one A is enough, then it is not
 
 # %% [markdown]
 # **What to look for.** A distribution can be compositional in features and in no pixel block; eq. (3)
@@ -168,6 +171,7 @@ assert maps["linear"].time_dependent < 1e-3 and maps["turn"].above[0] < 1e-3
 #
 # **What differs from the paper.** Its conclusion that one map may be enough at high noise holds here, but
 # says little about the map: at high noise the mean decides, and no map or a wrong one is enough too. At
-# low noise the map must change with time. The text that we have lost its formulas: Claim 2's is unknown,
-# eq. (8) and the process of App. D are reconstructed. The KL divergence between the two distributions
-# tends to that of $N(0,I)$ from $N(0,AA^T)$. The examples are ours.
+# low noise one $A$ is enough as well, since $A_0=A$ (red); between, here from about 0.1 to 3, the map must
+# change with time. The text that we have lost its formulas: Claim 2's is unknown, eq. (8) and the process
+# of App. D are reconstructed. The KL divergence between the two distributions tends to that of $N(0,I)$
+# from $N(0,AA^T)$. The examples are ours.

@@ -82,15 +82,17 @@ Markdown(report.success_words(rows))
 # words are ranked by how strongly they are heard. As in the paper, the first are *dominant* if each is heard
 # at least twice as strongly as the next-ranked word. Of several such sets we take that with the
 # largest ratio. The paper skips common words ("a", "and", "at"). They are the null here: a dominant word has
-# to be heard at least twice as strongly as each of them, too (our choice). A place has the color of its
-# strongest dominant word, pale if others dominate with it.
+# to be heard at least twice as strongly as each of them, too (our choice), and as each place of a word that
+# stands there twice: deleted together, the two can cancel. A place has the color of its strongest dominant
+# word, pale if others dominate with it.
 #
 # This changes the picture. In prompts of two objects, "night" apart, most places lose the word that is
 # dominant by the paper's rule (table: the share of places, beside the null in brackets). What is left lies
-# mostly about objects: red at the red one, a little cyan, yellow about its cube; hardly any shape. The cyan
-# that covered the floor is gone: there "and" does as much. "night" covers nearly all at the highest noise.
-# The single object's color is heard at the object then; at lower noise it is heard on the floor, too. Its
-# only common word, "a", hardly does anything.
+# mostly about objects: red at the red one, yellow about its cube and, at lower noise, at the picture's edges;
+# hardly any shape. The cyan that covered the floor is gone: there the second "a" does as much. "night" covers
+# nearly all at the highest noise. The single object's color is heard at the object then; at lower noise it is
+# heard on the floor, too. Its only common word, "a", does half as much at the highest noise, about a quarter
+# below.
 
 # %%
 settings = study.at, study.steps, study.guidance
@@ -114,7 +116,7 @@ Markdown(figures.null_words(study.scenes, found))
 # not cancel. The table is of all prompts of Fig. 6.
 
 # %%
-untrained = places.bare(study) if model == "standin" else None
+untrained = places.bare(study, device=device) if model == "standin" else None
 found = [places.looks(denoiser, study, text, seed, untrained) for text in study.scenes]
 figure = places.plot_looks(denoiser, study.scenes[0], *found[0])
 said = places.numbers(study.scenes, found)

@@ -69,8 +69,9 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 #
 # Much of the blocks is there before any training, too: minus the mean, all of it in the down blocks (second
 # table) and most of it in the mid block (third table); minus "", in the mid block, little of it at the
-# highest noise. (A kind's words also stand at the same place of their prompts.) The figure and the first two
-# tables are of one draw of noise, the third of eight, which `figures/tiny/verdicts.md` judges.
+# highest noise, nearly all between and about half at the lowest. (A kind's words also stand at the same
+# place of their prompts.) The figure and the first two tables are of one draw of noise, the third of eight,
+# which `figures/tiny/verdicts.md` judges.
 #
 # Orthogonal concepts would show neither purple nor orange between kinds. The mean cosine hides both, because
 # they cancel. With the mean over prompts subtracted it even follows from the number of prompts alone, if the
@@ -176,12 +177,12 @@ Markdown(report.by_noise_words(rows, "own share", report.ADDED))
 # %% [markdown]
 # ## Your own model
 # Any StableDiffusionXLPipeline that predicts the noise works: use `prompts.load(FOLDER)` or these lines. They
-# print how much each word is heard. "a" and "and", which name nothing, are the null: deleting any word moves
-# all later ones (09).
+# print how much each word is heard. Each "a" and the "and", which name nothing, are the null: deleting any
+# word moves all later ones (09).
 
 # %%
 cond = denoiser.condition(study.scenes[0])
-without = denoiser.without_words(study.scenes[0])
+without = denoiser.without_words(study.scenes[0], apart=prompts.COMMON)
 state = next(prompts.sampling(denoiser, study.scenes[0], 15, 1.0, 1, seed))
 heard = prompts.locality.condition_influence(denoiser, state.x_t[0], state.sigma, cond, without, chunk=4)
 print({word: round(float(map_.mean()), 4) for word, map_ in zip(without, heard)})

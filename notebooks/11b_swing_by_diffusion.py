@@ -142,7 +142,8 @@ assert concepts.of["color"]["11"].chance < 0.05 / 2 < concepts.of["size"]["11"].
 # - **Little swing-by of both together.** The seen combinations are learned. The unseen one is learned only at
 #   the largest diversity, and there it is gained step by step. A few runs fall (table), where less than one
 #   would if each run's share only rose. One of them, at the middle diversity, falls from the little that it
-#   had to almost nothing and comes back. Without diversity, 11 becomes a disk of a training cluster.
+#   had to almost nothing and comes back. Without diversity, 11 is never large and blue: in some runs it is
+#   mostly a disk of a training cluster, in others often no disk or one of a size between.
 # - **A reading can make a fall.** An earlier version found falls in most runs. Its reading (bright area, hue)
 #   could not say "neither", so noise and fragments counted as right for no reason, and stopped counting when
 #   the images became disks.

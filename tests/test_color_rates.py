@@ -128,3 +128,14 @@ def test_figures_and_table_say_what_was_found(rows):
     blank = {net: blank for net in ("color_1", "color_single_1-3")}
     assert not any(test.reached for test in feature_predictions.of_colors(blank))  # 0 is within one of 1
     assert from_notebooks._color_ks({"color_1": blank["color_1"]})[1] == "not reproduced"
+
+
+def test_chance_is_of_as_many_objects_as_asked_for_whatever_was_drawn():
+    rows = []
+    for k in (1, 2, 3):
+        for i, asked in enumerate(color.conditions("subsets", k, 8).int().tolist()):
+            how = ("color_1-3", "a", "b", 0, "dpmpp_2m", 14, k, i, k + 4, k, 1.0, "subsets", "tiny")
+            rows.append(ColorRow(*how, encode(asked), encode(asked)))
+    found = color_rates.of_net(rows, "color_1-3")
+    for k, at in found.at.items():
+        assert at.chance == pytest.approx(1 - (7 / 8) ** k, abs=1e-4)

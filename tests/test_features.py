@@ -390,3 +390,24 @@ def test_interventions_refuse_what_they_cannot_do():
 
     with pytest.raises(ValueError, match="must call its net once for all conditions"):
         NetResponse(twice, net, torch.eye(4), "hear")(noise[0], 1.0, [frozenset()])
+
+
+def test_a_random_vector_is_the_same_at_every_level():
+    generator = torch.Generator().manual_seed(0)
+    d = torch.randn(3, 2, 4, 5, generator=generator)
+    found = causal.Directions("layer", torch.tensor([4.0, 2.0, 1.0]), d, torch.zeros(3, 4, 5))
+    random = found.at_random(generator).d.flatten(2)
+    torch.testing.assert_close(random.norm(dim=2), d.flatten(2).norm(dim=2))
+    unit = random / random.norm(dim=2, keepdim=True)
+    torch.testing.assert_close(unit, unit[:1].expand_as(unit))
+    assert abs(float(unit[0, 0] @ unit[0, 1])) < 0.9  # another for each condition
+
+
+def test_a_leak_is_a_length_and_not_its_square():
+    places = torch.zeros(1, 4, 4, dtype=torch.bool)
+    places[0, :2] = True
+    plain = torch.zeros(1, 3, 4, 4)
+    full, image = plain.clone(), plain.clone()
+    full[:, :, :2], image[:, :, :2], image[:, :, 2:] = 1, 0.5, 3
+    effect, leak = causal.near_places(places)(image, plain, full, 0, 1)
+    assert (effect.tolist(), leak.tolist()) == ([0.5], [3])

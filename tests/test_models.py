@@ -3,6 +3,7 @@ files.
 """
 
 import copy
+import math
 import subprocess
 import sys
 
@@ -19,10 +20,10 @@ from lcs_utils.models.local_patch import (
     extract_patches,
     patch_conditions,
 )
-from lcs_utils.models.magnitude_preserving import MPConv, mp_cat, mp_silu, mp_sum, renormalize_
+from lcs_utils.models.magnitude_preserving import MPConv, MPFourier, mp_cat, mp_silu, mp_sum, renormalize_
 from lcs_utils.models.pipeline import ConditionalPipeline
 from lcs_utils.models.plain import plain_
-from lcs_utils.models.precond import EDMDenoiser, edm2_loss, precondition
+from lcs_utils.models.precond import EDMDenoiser, LogVariance, edm2_loss, precondition
 from lcs_utils.models.unet import EDM2UNet, MCScale
 
 
@@ -361,3 +362,31 @@ def test_one_graph_under_torch_compile():
     denoise = EDMDenoiser(EDM2UNet(cond_dim=4, **size))
     with pytest.raises(ValueError, match="sigma must be > 0, got 0"):
         denoise(torch.randn(2, 3, 8, 8), torch.zeros(2), torch.zeros(2, 4))
+
+
+def test_the_log_variance_hears_a_quarter_of_the_log_noise():
+    torch.manual_seed(0)
+    net, sigma = LogVariance(16), torch.tensor([0.01, 1.0, 20.0])
+    features = math.sqrt(2) * torch.cos(
+        torch.outer(sigma.log() / 4, net.fourier.frequencies) + net.fourier.phases
+    )
+    weight = net.linear.weight[0] / net.linear.weight[0].square().mean().sqrt()
+    assert torch.allclose(net(sigma), features @ weight / 4, atol=1e-3)
+
+
+def test_fourier_features_have_edm2s_frequencies():
+    torch.manual_seed(0)
+    fourier = MPFourier(20_000)
+    assert float(fourier.frequencies.std()) == pytest.approx(2 * math.pi, rel=0.03)
+    assert 0 <= float(fourier.phases.min()) and float(fourier.phases.max()) <= 2 * math.pi
+    assert float(fourier.phases.std()) == pytest.approx(2 * math.pi / 12**0.5, rel=0.03)
+    x = fourier(torch.linspace(-1, 1, 50))
+    assert float(x.square().mean()) == pytest.approx(1, abs=0.02)
+
+
+def test_noise_and_condition_enter_the_embedding_with_equal_weight():
+    torch.manual_seed(0)
+    net = EDM2UNet(cond_dim=16, channels=16, channel_mult=[1], num_blocks=1, attention_levels=[])
+    c_noise, cond = torch.tensor([0.3, -0.7]), torch.eye(16)[:2]
+    noise, label = net.embed_noise(net.fourier(c_noise)), net.embed_label(4 * cond)
+    torch.testing.assert_close(net.embed(c_noise, cond), mp_silu((noise + label) / 2**0.5))

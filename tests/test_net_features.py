@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lcs_utils import store
+from lcs_utils.evaluation.family_grids import HELD_OUT
 from lcs_utils.evaluation.features import feature_causal, feature_nets, net_features
 from lcs_utils.evaluation.features.feature_nets import Subject
 from lcs_utils.evaluation.features.net_features import FeatureRow, Setting
@@ -252,3 +253,15 @@ def test_causal_rows_have_every_control_and_colors_need_a_counter():
 def test_rows_of_another_alpha_want_a_file_of_their_own():
     with pytest.raises(ValueError, match="alpha 2 want a file of their own, --rows FILE"):
         feature_causal.measure("exp1", alpha=2.0)
+
+
+def test_renders_under_noise_are_of_scenes_that_no_net_saw(monkeypatch):
+    drawn = []
+
+    def sample_scene(seed, index, number, real=net_features.sample_scene, **more):
+        drawn.append((seed, index, number))
+        return real(seed, index, number, **more)
+
+    monkeypatch.setattr(net_features, "sample_scene", sample_scene)
+    net_features.scene_images.__wrapped__(4, 16)
+    assert drawn == [(HELD_OUT, 0, 1), (HELD_OUT, 1, 2), (HELD_OUT, 2, 3), (HELD_OUT, 3, 1)]

@@ -243,9 +243,19 @@ def test_what_a_net_computes_is_what_its_denoiser_takes_away(denoiser, x_t):
 
 def test_common_words_are_heard_apart_from_the_others(denoiser):
     _, (heard,) = prompts.words_heard(denoiser, "a red cube and a blue sphere", [2], 2, 1.0, 0)
-    assert list(heard.maps) == ["red", "cube", "blue", "sphere"] and list(heard.common) == ["a", "and"]
-    assert torch.equal(heard.null, torch.maximum(heard.common["a"], heard.common["and"]))
+    assert list(heard.maps) == ["red", "cube", "blue", "sphere"] and list(heard.common) == [
+        "a",
+        "a (2)",
+        "and",
+    ]
+    assert torch.equal(heard.null, torch.stack(list(heard.common.values())).amax(0))
     assert prompts.Heard(1.0, heard.maps, {}).null == 0
+
+
+def test_a_common_word_is_common_with_a_capital_too(denoiser):
+    _, (heard,) = prompts.words_heard(denoiser, "A red cube And a cyan sphere", (1,), 2, 1.0, 0)
+    assert set(heard.common) == {"A", "And", "a"} and set(heard.maps) == {"red", "cube", "cyan", "sphere"}
+    assert torch.equal(heard.null, torch.stack(list(heard.common.values())).amax(0))
 
 
 def test_bad_input_is_one_clear_sentence(pipeline, denoiser, x_t):

@@ -26,6 +26,10 @@ def other():
     return adapter.PromptDenoiser(standin.untrained(TINY, 1), 16, 24)
 
 
+def test_the_untrained_net_is_where_the_trained_one_is():
+    assert places.bare(STUDY, device="meta").pipeline.unet.device.type == "meta"
+
+
 def test_targets_are_the_middles_of_equal_parts():
     assert places.grid_targets(16, 16) == [(4, 4), (4, 12), (12, 4), (12, 12)]
     assert places.grid_targets(128, 128) == [(32, 32), (32, 96), (96, 32), (96, 96)]  # SDXL

@@ -1,12 +1,14 @@
 """What notebook 10 says and draws beside its numbers: nulls, absolute cosines, where attention knows
 objects."""
 
+from types import SimpleNamespace
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from lcs_utils.text_to_image import figures, prompt_cosines, prompts, report, row_figures
+from lcs_utils.text_to_image import figures, prompt_cosines, prompts, report, row_figures, study
 from lcs_utils.text_to_image.truth import Row
 
 NETS = {"t1": "T1", "untrained": "untrained"}
@@ -162,3 +164,27 @@ def test_composites_say_how_many_prompts_they_are_and_have_hollow_marks_where_st
             "c + d",
         ]
     plt.close("all")
+
+
+def test_of_an_untrained_net_the_jacobian_is_of_what_it_computes(monkeypatch):
+    """Its D = x_t - sigma eps holds the x_t, and would look at its own place."""
+    asked = []
+    others = {
+        study.scoring: ("locality_rows", "attention_rows"),
+        study.structure: ("additivity_rows", "own_share_rows"),
+        study.kinds: ("block_rows",),
+        study.success: ("success_rows",),
+        study: ("composite_rows",),
+    }
+    for module, names in others.items():
+        for name in names:
+            monkeypatch.setattr(module, name, lambda *given: [])
+    monkeypatch.setattr(study.scoring, "cases", lambda *given: [])
+    monkeypatch.setattr(study.reader, "load", lambda: None)
+    monkeypatch.setattr(study, "PromptDenoiser", lambda *given: None)
+    monkeypatch.setattr(
+        study.structure, "jacobian_rows", lambda net, *given, of_noise: asked.append((net, of_noise)) or []
+    )
+    for net in ("t1", "t2", study.UNTRAINED):
+        assert study.rows_of(net, SimpleNamespace(vae=None), 3, 3) == []
+    assert asked == [("t1", False), ("t2", False), ("untrained", True)]

@@ -512,3 +512,30 @@ def test_a_place_that_depends_on_all_alike_has_a_side_larger_than_its_picture():
         (1 * 3 + 4 * 5 + 4 * 5) / 9
     )  # middle, edges, corners
     assert structure.side_of_all_alike(16) > 16
+
+
+def test_a_latent_is_an_object_s_from_half_of_its_pixels_on():
+    found = np.zeros((1, 8, 8), bool)
+    found[0, :2, :4] = True  # 8 of 16 pixels
+    found[0, 4, 4:] = found[0, 5, 4:7] = True  # 7 of 16
+    assert truth.at_latents(found, 2).tolist() == [[[True, False], [False, False]]]
+
+
+def test_attention_is_enlarged_without_steps():
+    found = truth.enlarged(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), 4)
+    torch.testing.assert_close(found, torch.tensor([0, 0.25, 0.75, 1.0]).expand(1, 1, 4, 4))
+
+
+def test_rows_of_attention_tell_raw_from_minus_the_baseline(monkeypatch):
+    masks = np.zeros((2, 16, 16), bool)
+    masks[0, 2:6, 2:6] = masks[1, 9:13, 9:13] = True
+    case = scoring.Case(Scene((("red", "cube"), ("blue", "cylinder"))), None, None, masks)
+    raw = {word: masks[k].astype(float) for k, pair in enumerate(case.scene.pairs) for word in pair}
+    less = {word: -of for word, of in raw.items()}
+    monkeypatch.setattr(scoring, "word_attention", lambda *asked: {"down": (raw, less), "mid": (less, raw)})
+    rows = scoring.attention_rows("planted", None, [case] * 2)
+    found = {(row.case, row.sigma): row.value for row in rows if not row.control}
+    for sigma in scoring.SIGMAS:
+        for part, values in (("down", (1, 0)), ("mid", (0, 1))):
+            for kind, value in zip(("raw", "minus empty"), values, strict=True):
+                assert found[f"attention {part}, {kind}", sigma] == value

@@ -11,6 +11,7 @@ from lcs_utils.progress import progress
 from lcs_utils.swing_by import disks as disks_module
 from lcs_utils.swing_by import two_concepts
 from lcs_utils.theory import lcs, results, windows
+from lcs_utils.theory.distributions import gaussian
 from lcs_utils.theory_examples import (
     feature_maps,
     nine_squares,
@@ -379,3 +380,39 @@ def test_bars_are_quiet_where_builds_ask_for_it(monkeypatch, capsys):
     monkeypatch.setenv("TQDM_DISABLE", "1")
     assert list(progress([1, 2], "words")) == [1, 2]
     assert not capsys.readouterr().err
+
+
+def test_what_fig_2_says_of_a_denoiser_is_what_it_does(monkeypatch):
+    """Half of what it looks at is 16 pixels away; of what the label does three quarters are elsewhere."""
+    acts = torch.zeros(64, 64, dtype=torch.float64)
+    acts[28:32, 28:40] = acts[32:36, 28:32] = 1.0  # 16 pixels of the label's own cell, 48 others
+
+    def denoise(x, sigma, cond):
+        told = torch.as_tensor(cond).expand(len(x), -1)[:, toy_clevr.MIDDLE].double()
+        return x + x.roll(16, -1) + told[:, None, None, None] * acts
+
+    monkeypatch.setattr(toy_clevr, "models", lambda scene: {"known": denoise})
+    found = toy_clevr.influences(torch.zeros(3, 64, 64).double(), [0.5], SEED)["known"][0.5]
+    assert found.pixels.nonzero().tolist() == [[30, 14], [30, 30]]
+    assert found.far == pytest.approx((0.5, 0.75)) and torch.equal(found.condition > 0, acts > 0)
+    assert found.strength == pytest.approx(64 * 3**0.5)
+
+
+def test_a_jacobian_s_rows_are_shares_of_what_a_cell_looks_at(monkeypatch):
+    """Every cell looks at itself and as much at the first one, which looks at itself alone."""
+    monkeypatch.setattr(
+        toy_clevr, "models", lambda scene: {"known": lambda x, sigma, cond: x + x[..., :1, :1]}
+    )
+    found = toy_clevr.jacobians(torch.zeros(3, 16, 16).double(), [1.0], 1.0, SEED)
+    share = found.shares["known"]
+    assert bool((share.sum(1) == 1).all()) and bool((share[1:, 0] == 0.5).all()) and share[0, 0] == 1
+    assert found.elsewhere["known"][1.0] == (0.5, 0.5, 0.5)
+
+
+def test_what_windows_miss_is_their_share_of_the_denoiser():
+    sigmas = (0.2, 2.0)
+    found = squares.growing_windows(sigmas, SEED, pixels=24, draws=400)
+    place = torch.arange(24)
+    row = gaussian(torch.zeros(24).double(), 0.9 ** (place[:, None] - place).abs().double())
+    exact = [windows.window_error(row, sigma, radius) for sigma, radius in zip(sigmas, found.denoiser)]
+    assert found.missed == pytest.approx(exact, rel=0.2)

@@ -21,6 +21,7 @@ from lcs_utils.theory.divergence import kl
 from lcs_utils.theory.feature_cpc import CouplingMap, FeatureCPC, LinearMap
 from lcs_utils.theory.lcs import lemma_1_subsets, local_conditional_score
 from lcs_utils.theory.lcs_alternatives import inactive_block_subsets, window_subsets
+from lcs_utils.theory_examples import feature_maps
 
 JS = [(), (0,), (1, 2), (0, 1, 2)]
 TS = (0.01, 0.3, 4.0)
@@ -421,3 +422,11 @@ def test_mixtures_are_estimated_where_samples_are_given_and_refused_where_not():
     assert abs(results.independent_blocks_divergence(family, M, [0, 1], **how)) < 0.05
     with pytest.raises(ValueError, match="torch.Generator"):
         results.lemma_2(family, M, [0, 1])
+
+
+def test_what_is_left_with_the_exact_score_is_the_start_s_mean():
+    """Noise has mean zero where p_t at the highest noise has p's: the solver's own part is far smaller."""
+    centered = gaussian([0.0, 0.0], [[1.2, 0.0], [0.0, 0.4]])
+    off = gaussian([0.0, 1.5], [[1.2, 0.0], [0.0, 0.4]])
+    left = [feature_space.single_transform(z, feature_maps.MIX, []).time_dependent for z in (centered, off)]
+    assert left[0] < 1e-6 < 5e-5 < left[1]

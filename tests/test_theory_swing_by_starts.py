@@ -5,6 +5,7 @@ import torch
 
 from lcs_utils.swing_by import closed_form as sb
 from lcs_utils.swing_by import curves, initial
+from lcs_utils.theory_examples import swing_by_starts
 
 
 def seeded(seed=0):
@@ -42,3 +43,14 @@ def test_learning_times_of_whole_moments_are_read_between_them():
     for times in ([0.0, 2.0, 1.0, 3.0], [0.0, 1.0, 1.0, 2.0]):
         with pytest.raises(ValueError, match="times must increase, got"):
             curves.learning_times(W, torch.tensor(times), 1)
+
+
+def test_small_positive_starts_have_positive_couplings_of_the_normal_size():
+    """The control of sign without size: still U U^T, the diagonal as it was."""
+    normal, positive = (initial.random_starts(20, 16, 0.1, seeded(), sign) for sign in (False, True))
+    small, coupling = swing_by_starts.shrunk(positive, normal), ~torch.eye(16, dtype=torch.bool)
+    assert float(small[:, coupling].min()) > 0
+    size, large = normal[:, coupling].abs().median(), positive[:, coupling].median()
+    assert float(small[:, coupling].median() / size) == pytest.approx(1) and large > 3 * size
+    assert torch.allclose(small.diagonal(dim1=1, dim2=2), positive.diagonal(dim1=1, dim2=2))
+    assert float(torch.linalg.eigvalsh(small).min()) > -1e-12

@@ -13,7 +13,7 @@ Eq. (9) of SDXL at 1024 px takes one target at a time (`pixel_influence(..., chu
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -121,12 +121,17 @@ class PromptDenoiser:
         return [word for word in found if any(letter.isalnum() for letter in word.text)]
 
     def without_words(
-        self, prompt: str, words: Sequence[str] | None = None, ablate: str = "word"
+        self,
+        prompt: str,
+        words: Sequence[str] | None = None,
+        ablate: str = "word",
+        apart: Container[str] = (),
     ) -> dict[str, Float[Tensor, "cond"]]:
         """{word: the condition without it}, for all words of the prompt or `words`, for eq. (10) (Fig. 6).
 
-        A repeated word is taken away everywhere. Raises ValueError for a word that is not in the prompt and
-        an `ablate` that is not in ABLATIONS.
+        A repeated word is taken away everywhere; one of `apart` (lower case) place by place, as "a", "a (2)":
+        a null of one place, since changes of several cancel. Raises ValueError for a word that is not in the
+        prompt and an `ablate` that is not in ABLATIONS.
         """
         check_choice("ablate", ablate, ABLATIONS)
         prompt = composed(prompt)
@@ -137,8 +142,14 @@ class PromptDenoiser:
             raise ValueError(f"{', '.join(missing)} not in {prompt!r}; its words are {', '.join(there)}")
         embeds, pooled = self._encoded(prompt)
         padding, found = self._encoded("")[0], {}
+        chosen: dict[str, list[Word]] = {}
         for text in words or there:
             spans = [word for word in all_words if word.text == text]
+            if text.lower() in apart:
+                chosen |= {f"{text} ({n})" if n > 1 else text: [one] for n, one in enumerate(spans, 1)}
+            else:
+                chosen[text] = spans
+        for text, spans in chosen.items():
             own = [i for word in spans for i in word.tokens]
             if ablate == "embedding":
                 changed = embeds.clone()

@@ -15,9 +15,9 @@ ALT = {
     "fig06": (
         "For each prompt the picture that was drawn, and four maps, from high to low noise, that color "
         "each place by its strongest dominant word where this is heard more than common words. Of two "
-        "objects, red and yellow lie about their objects, cyan at a few places, and none covers most; at the "
-        "highest noise none or night covers nearly all. Brown, of a single object, lies at it there, and "
-        "below covers most of the picture."
+        "objects, red and yellow lie about their objects and none covers most; at the highest noise none or "
+        "night covers nearly all. Brown, of a single object, lies at it there, and below covers most of the "
+        "picture."
     ),
     "fig06_pixels": (
         "A picture with four targets, and the influence of all latents on each of them at four noise levels, "

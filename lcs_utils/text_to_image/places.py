@@ -110,9 +110,9 @@ def looks(
     return x, found
 
 
-def bare(study: Study, seed: int = 0) -> PromptDenoiser:
-    """The small model before any training: the null of `looks`."""
-    return PromptDenoiser(standin.untrained(SIZE, seed), study.side, study.side)
+def bare(study: Study, seed: int = 0, device: str = "cpu") -> PromptDenoiser:
+    """The small model before any training, where the trained one is: the null of `looks`."""
+    return PromptDenoiser(standin.untrained(SIZE, seed).to(device), study.side, study.side)
 
 
 def side_of_all_alike(targets: Sequence[tuple[int, int]], height: int, width: int) -> float:

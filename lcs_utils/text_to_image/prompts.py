@@ -186,7 +186,9 @@ def sampling(
 
 
 class Heard(NamedTuple):
-    """eq. (10) of a prompt's words at one noise level: {word: map}, and {common word: map}, their null."""
+    """eq. (10) of a prompt's words at one noise level: {word: map}, and {common word: map}, their null; a
+    common word's second place is "a (2)".
+    """
 
     sigma: float
     maps: dict[str, Float[Tensor, "height width"]]
@@ -202,11 +204,11 @@ def words_heard(
     denoiser: PromptDenoiser, text: str, at: Sequence[int], steps: int, guidance: float, seed: int
 ) -> tuple[Float[Tensor, "channels height width"], list[Heard]]:
     """A sample's latents, and eq. (10) of its prompt's words before the steps `at` (from 1), those in COMMON
-    apart (Fig. 6).
+    apart and each place by itself (Fig. 6).
 
     Choice: guidance draws the sample, but eq. (10) is of the net without it; the paper does not say.
     """
-    cond, without = denoiser.condition(text), denoiser.without_words(text)
+    cond, without = denoiser.condition(text), denoiser.without_words(text, apart=COMMON)
     found, x = [], None
     for moment in sampling(denoiser, text, steps, guidance, 1, seed):
         x = moment.x_t[0]
@@ -214,7 +216,7 @@ def words_heard(
             maps = locality.condition_influence(denoiser, x, moment.sigma, cond, without, chunk=4)
             parts: tuple[dict, dict] = {}, {}
             for word, one in zip(without, maps.float().cpu(), strict=True):
-                parts[word.lower() in COMMON][word] = one
+                parts[word.split(" ")[0].lower() in COMMON][word] = one
             found.append(Heard(moment.sigma, *parts))
     return x, found
 
