@@ -171,7 +171,7 @@ assert below[2] < 1e-3 < 0.1 < below[4]  # A_0 = A: at low noise one A is enough
 #
 # **What differs from the paper.** Its conclusion that one map may be enough at high noise holds here, but
 # says little about the map: at high noise the mean decides, and no map or a wrong one is enough too. At
-# low noise one $A$ is enough as well, since $A_0=A$ (red); between, here from about 0.1 to 3, the map must
-# change with time. The text that we have lost its formulas: Claim 2's is unknown, eq. (8) and the process
+# low noise one $A$ is enough as well, since $A_0=A$. Between, where the red curve rises, the map must change
+# with time. The text that we have lost its formulas: Claim 2's is unknown, eq. (8) and the process
 # of App. D are reconstructed. The KL divergence between the two distributions tends to that of $N(0,I)$
 # from $N(0,AA^T)$. The examples are ours.
