@@ -551,7 +551,8 @@ def test_missing_or_altered_weights_name_file_and_command(tmp_path):
 
 def test_nothing_but_an_earlier_counter_is_replaced(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("words")
-    for place in (tmp_path, tmp_path / "thesis.tex"):
+    shutil.copytree(paths.CHECKPOINTS / "tiny" / "exp1", tmp_path / "net")  # a denoiser has a row.json, too
+    for place in (tmp_path, tmp_path / "thesis.tex", tmp_path / "net"):
         with pytest.raises(SystemExit):
-            counter_command.main(["--output", str(place)])
+            counter_command.main(["--output", str(place), "--threads", "0"])  # refused later, too
         assert "holds something that is no counter" in capsys.readouterr().err

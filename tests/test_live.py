@@ -186,6 +186,18 @@ def test_the_page_says_what_the_rows_say(monkeypatch):
     words.measured.cache_clear()
 
 
+@pytest.mark.parametrize("field", ["weights", "counted_by"])
+def test_rows_of_a_net_or_a_counter_since_replaced_are_not_told(monkeypatch, field):
+    rows = read_rows(rows_path("tiny"))
+    old = [row._replace(**{field: "0" * 12}) if row.net == "exp1" else row for row in rows]
+    monkeypatch.setattr(words.against_null, "of_nets", lambda rows, nets, family: len(rows))
+    for of, told in ((rows, True), (old, False)):
+        words.measured.cache_clear()
+        monkeypatch.setattr(words, "read_rows", lambda path, of=of: of)
+        assert (words.measured() is not None) == told
+    words.measured.cache_clear()
+
+
 def test_a_net_whose_null_reaches_its_k_is_not_said_to_go_beyond_training(monkeypatch):
     found = words.measured()
     first = found[NETS[0]]

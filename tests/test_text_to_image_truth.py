@@ -489,6 +489,15 @@ def test_a_reader_s_training_goes_on_and_its_weights_come_back(tmp_path, monkeyp
         reader.train(found, 16, tmp_path / "whole", seed=1)
 
 
+@pytest.mark.parametrize("command", [reader.main, lambda words: training.main(["vae", *words])])
+def test_without_renders_a_training_names_the_command_that_makes_them(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.setattr(data.paths, "RUNS", tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        command(["--images", "640"])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and f"make them: `{data.MADE_BY}`" in said and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("values", "held"), [(4, 0.80), (16, 0.93)])
 def test_intervals_of_few_values_are_too_narrow_as_a_row_says(values, held):
     random = np.random.default_rng(0)

@@ -19,6 +19,15 @@ from lcs_utils.counter.training import BATCH, as_data, begin_with, run, start
 from lcs_utils.nets import CheckpointError
 
 
+def is_counter(folder: Path) -> bool:
+    """Whether a folder holds what `export` wrote; denoisers have a row.json, too."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return (folder / "row.json").exists() and config.get("_class_name") == ObjectCounter.__name__
+
+
 def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -52,7 +61,7 @@ def main(arguments=None) -> None:
             f"enlarged to {RESOLUTION} px"
         )
     place = Path(args.output or folder(args.resolution))
-    if place.exists() and not (place / "row.json").exists() and (place.is_file() or any(place.iterdir())):
+    if place.exists() and not is_counter(place) and (place.is_file() or any(place.iterdir())):
         parser.error(
             f"{place} holds something that is no counter, which would be replaced; name another folder"
         )
@@ -92,7 +101,11 @@ def main(arguments=None) -> None:
             store.write_json(first, [told["command"]] if same else [])
         steps = args.images // BATCH
         if state.seen[0] < steps:
-            run(state, as_data(training_data(args.scenes, args.resolution)), steps, args.by_count, state_path)
+            try:
+                scenes = as_data(training_data(args.scenes, args.resolution))
+                run(state, scenes, steps, args.by_count, state_path)
+            except (ValueError, FloatingPointError, OSError) as error:  # a damaged shard, a full disk
+                parser.exit(2, f"{parser.prog}: {error}\n")
     images = int(state.seen[0]) * BATCH
     command = (
         f"{COMMAND} --resolution {args.resolution} --scenes {args.scenes} --images {images} --width "

@@ -17,9 +17,13 @@ NOISE = 10.0  # the sigma of the sentence about locality: high noise, where the 
 @cache
 def measured() -> dict[Net, against_null.Found] | None:
     """The page's nets at random cells, next to their null, as in notebook A1; None until all have been
-    counted.
+    counted, with today's weights, by today's counter.
     """
-    rows = {net: [row for row in read_rows(rows_path(net.preset)) if row.net == net.name] for net in NETS}
+    counter, rows = counter_version(), {}
+    for net in NETS:  # rows of weights or a counter since replaced say nothing of what the page draws
+        today = (net.name, net.weights, counter)
+        stored = read_rows(rows_path(net.preset))
+        rows[net] = [row for row in stored if (row.net, row.weights, row.counted_by) == today]
     if not all(set(TOLD) <= {row.k for row in of if row.family == "spread"} for of in rows.values()):
         return None
     return {net: against_null.of_nets(of, [net.name], "spread") for net, of in rows.items()}

@@ -20,12 +20,14 @@ from lcs_utils.clevr.annotations import trace
 from lcs_utils.clevr.dataset import default_folder
 from lcs_utils.clevr.loading import ShardDataset
 from lcs_utils.clevr.scene_json import scene_from_json
+from lcs_utils.clevr.shards import MANIFEST
 from lcs_utils.diffusion import from_uint8
 from lcs_utils.text_to_image.captions import STYLES, Scene, allowed_styles, styled
 
 RESOLUTION = 64
 OBJECTS = (1, 2)
 LAST = 1000  # scenes of each object count that no training sees
+MADE_BY = "python -m lcs_utils.training scenes exp1 --preset small"
 MARGIN = 0.03  # of the picture: a center nearer to the border may not be seen
 
 
@@ -47,6 +49,8 @@ def renders(part: str, folder: Path | None = None, each: int | None = None) -> R
     """
     check_choice("part", part, ("training", "reader", "held_out"))
     folder = Path(folder or default_folder(RESOLUTION, (1, 2, 3)))
+    if folder == default_folder(RESOLUTION, (1, 2, 3)) and not (folder / MANIFEST).exists():
+        raise FileNotFoundError(f"no renders in {paths.shown(folder)}; make them: `{MADE_BY}`")
     data = ShardDataset(folder, OBJECTS, check=False)
     number, locations = data.column("n_objects"), data.column("locations")
     inside = ((locations > MARGIN) & (locations < 1 - MARGIN)) | np.isnan(locations)

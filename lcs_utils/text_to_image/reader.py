@@ -211,8 +211,8 @@ def main(arguments=None) -> None:
         check_count("images", asked.images, BATCH)
     except ValueError as error:
         parser.error(str(error))
-    found = renders("reader")
     try:
+        found = renders("reader")
         save(train(found, asked.images, training.folder_of("reader")))
     except (ValueError, RuntimeError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")

@@ -204,8 +204,8 @@ def main(arguments=None) -> None:
         check_count("images", asked.images, BATCH)
     except ValueError as error:
         parser.error(str(error))
-    found = renders("training", each=EACH if asked.run == "vae" else EACH_TOLD)
     try:
+        found = renders("training", each=EACH if asked.run == "vae" else EACH_TOLD)
         if asked.run == "vae":
             train_vae(asked.images, found, folder_of("vae"))
         else:
