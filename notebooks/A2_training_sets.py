@@ -67,6 +67,21 @@ pairs = fig08.pairs(large)
 Markdown(f"{fig08.composes_farther(pairs)[0]}.\n\n{more_objects.markdown(at_64)}")
 
 # %% [markdown]
+# Two of these nets by Muon (preset `medium`, a quarter of the images), all else alike: does it hang on the
+# recipe? Again the net of six objects fills more of nine random cells above its null. But its K is no larger:
+# at five and six, still in its training, all must be there and nothing else. The last line judges it as the
+# net of three is judged.
+
+# %%
+muon = read_rows(rows_path("medium"))
+by_muon = more_objects.of_nets(muon, ("exp1@100000", "exp1_1-6"), seed)
+three_muon, six_muon = by_muon.values()
+assert six_muon.random.at[9].filled.above.low > three_muon.random.at[9].filled.above.high
+assert six_muon.listed.k.placed.value < three_muon.listed.k.placed.value
+by_three = tables.say(more_objects.by_rule_of_three(muon))
+Markdown(f"{more_objects.markdown(by_muon)}\nBy three's rule, K at the paper's cells: {by_three}.")
+
+# %% [markdown]
 # ## Earlier: the same at 32 px, earlier counter, no null
 # A column has the same noise and the same K locations (dots). Every sample is one of the eight that
 # `data/samples` shows for every K. From K = 7 on no net has seen as many objects. Look down a column: from

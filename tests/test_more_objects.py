@@ -110,3 +110,9 @@ def test_a_net_of_six_objects_is_judged_as_one_of_three():
     assert by_three != more_objects.by_rule_of_three(shipped, "exp1_1-4")
     with pytest.raises(ValueError, match="nets must hold at least 1"):
         more_objects.by_rule_of_three(shipped, "exp1_1-6_x3")
+
+
+def test_a_stage_of_a_training_stands_for_its_net_and_takes_all_its_trainings():
+    found = more_objects.of_nets(read_rows(rows_path("medium")), ["exp1@100000"])["exp1@100000"]
+    assert (found.objects, found.paper) == ("1-3", tables.PAPER["exp1"].k)
+    assert found.random.at[9].samples == 2 * 64  # of two trainings, and no other stage
