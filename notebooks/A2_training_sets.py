@@ -70,7 +70,7 @@ Markdown(f"{fig08.composes_farther(pairs)[0]}.\n\n{more_objects.markdown(at_64)}
 # Two of these nets by Muon (preset `medium`, a quarter of the images), all else alike: does it hang on the
 # recipe? Again the net of six objects fills more of nine random cells above its null. But its K is no larger:
 # at five and six, still in its training, all must be there and nothing else. The last line judges it as the
-# net of three is judged.
+# net of three is judged. (Of three there are two trainings, of six one.)
 
 # %%
 muon = read_rows(rows_path("medium"))

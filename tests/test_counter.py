@@ -556,3 +556,21 @@ def test_nothing_but_an_earlier_counter_is_replaced(tmp_path, capsys):
         with pytest.raises(SystemExit):
             counter_command.main(["--output", str(place), "--threads", "0"])  # refused later, too
         assert "holds something that is no counter" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [ValueError("shard 3 is damaged"), OSError(28, "No space left on device")])
+def test_a_training_that_cannot_go_on_says_so_in_one_line(tmp_path, monkeypatch, capsys, error):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(paths, "RUNS", tmp_path)
+    monkeypatch.setattr(counter_command, "training_data", fails)
+    with pytest.raises(SystemExit) as ended:
+        counter_command.main(["--width", "4", "--output", str(tmp_path / "mine")])
+    assert ended.value.code == 2 and not (tmp_path / "mine").exists()
+    said = capsys.readouterr().err.rstrip().splitlines()
+    assert said[-1].endswith(str(error)) and not any("Traceback" in line for line in said)
+
+
+def test_the_shipped_counter_may_be_trained_again():
+    assert counter_command.is_counter(folder(64)) and not counter_command.is_counter(paths.CHECKPOINTS)
