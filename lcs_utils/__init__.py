@@ -12,7 +12,7 @@ if os.environ.get("LCS_EXPERIMENTS"):  # here, so that every command knows them 
 
     try:
         own.load()
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         if sys.argv[0] != "-m":  # Python's value for it until the module has been found
             raise
         sys.exit(f"LCS_EXPERIMENTS: {error}")

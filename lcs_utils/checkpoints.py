@@ -77,6 +77,12 @@ def model_card(name: str, row: dict) -> str:
     data = f"data of one's own ({row['data']})" if row.get("data") else scenes
     levels = ", noise from {:g} to {:g}".format(*row["sigmas"]) if row.get("sigmas") else ""
     error = "" if row["error"] is None else f"; weighted denoising error {row['error']:.4f}"
+    use = (
+        "Loaded where LCS_EXPERIMENTS names the file that defines it.\n"
+        if row.get("data")
+        else "Research use: it reproduces a claim about length generalization on synthetic scenes and knows "
+        "nothing else. MIT.\n"
+    )
     made = f"Made by `{row['command']}`.\n\n" if row["command"] else ""
     preset = row.get("preset", "tiny")
     loaded = f'"{name}"' if preset == "tiny" else f'"{name}", "{preset}"'
@@ -87,9 +93,7 @@ def model_card(name: str, row: dict) -> str:
         f"{row['images']:,} training images{levels} in {row['seconds'] / 60:.0f} minutes{error}.\n\n"
         f"{made}"
         "```python\nfrom lcs_utils import checkpoints\n\n"
-        f"pipeline = checkpoints.load({loaded})\n```\n\n"
-        "Research use: it reproduces a claim about length generalization on synthetic scenes and knows "
-        "nothing else. MIT.\n"
+        f"pipeline = checkpoints.load({loaded})\n```\n\n{use}"
     )
 
 

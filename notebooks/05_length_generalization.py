@@ -33,7 +33,7 @@ from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.claims import extra_objects
 from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips, tables_beyond_chance
 from lcs_utils.evaluation import wording
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
+from lcs_utils.evaluation.rows import STANDARD, of_preset, rows_path, seeds_of
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.stats import as_dicts
 
@@ -43,7 +43,7 @@ plotting.use_style()
 seed = STANDARD.seed  # of the stored samples
 numbers = range(1, tables_beyond_chance.MOST + 1)  # of the paper's locations
 size, _ = sizes.told(preset)
-stored = read_rows(rows_path(size))
+stored = of_preset(size)
 
 # %% [markdown]
 # ## One condition, two nets
@@ -113,7 +113,7 @@ Markdown(null_figures.markdown(each | apart) + "\n" + sentences.without_clause(s
 # %%
 scaled = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp2/unit": "Exp. 2, labels / √k"}
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
-small = read_rows(rows_path(little))
+small = of_preset(little)
 rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words in scaled.items()}
 colors |= {words: plotting.color_of(net) for net, words in scaled.items()}
 figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples per K")

@@ -36,7 +36,7 @@ from lcs_utils.stats import as_dicts
 # %%
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, rates, sentences
 from lcs_utils.evaluation import sizes, strips, tables, tables_beyond_chance, wording
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.samples import draw_samples
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.studies import more_training
@@ -46,7 +46,7 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed, solver, steps = STANDARD  # of the stored samples
 size, local = sizes.told(preset)
-stored = read_rows(rows_path(size))
+stored = of_preset(size)
 
 # %% [markdown]
 # ## What one cell is allowed to see
@@ -118,7 +118,7 @@ changes |= {"exp2/swapped": "another label", "exp3": "Exp. 3, r = 3, 8 samples"}
 shades = ("vermilion", "orange", "sky", "purple", "green")
 colors = {words: plotting.PALETTE[shade] for words, shade in zip(changes.values(), shades)}
 little = sizes.sampled(preset)  # where Exp. 2's weights are, to be told otherwise
-small = read_rows(rows_path(little))
+small = of_preset(little)
 changed = {words: against_null.of_nets(small, [net], "spread") for net, words in changes.items()}
 figure = null_figures.plot(
     changed, colors, trained=3, title="32 px, random cells; 64 samples per K unless named otherwise"

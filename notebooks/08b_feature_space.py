@@ -50,7 +50,7 @@ from lcs_utils.evaluation.features import feature_causal_report as causal_report
 from lcs_utils.evaluation.features import feature_figures as figures
 from lcs_utils.evaluation.features import feature_ranks, net_features
 from lcs_utils.evaluation.features import feature_report as report
-from lcs_utils.evaluation.rows import read_rows, rows_path
+from lcs_utils.evaluation.rows import of_preset
 
 # %%
 notebooks.check_parameters(preset=preset)
@@ -192,7 +192,7 @@ path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
 
 # %%
 measured = {row.net for row in rows}
-outcomes = report.outcomes(lambda size: read_rows(rows_path(size)), color_generalization.read, measured)
+outcomes = report.outcomes(of_preset, color_generalization.read, measured)
 values = report.measures_of(rows, outcomes["K"])
 found = feature_ranks.correlations(values, outcomes, seed)
 every = feature_ranks.correlations(values, outcomes, seed, feature_ranks.ALL)

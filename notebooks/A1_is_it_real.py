@@ -28,7 +28,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import strips
 from lcs_utils.evaluation.eye import by_eye, hand_counts
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of
+from lcs_utils.evaluation.rows import STANDARD, of_preset, rows_path, seeds_of
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -36,7 +36,7 @@ seed = STANDARD.seed  # of the stored samples
 
 # %%
 labels = ("Exp. 1, all labels", "Exp. 2, one label", "Exp. 3, local, r = 2")
-stored, hands = read_rows(rows_path("small")), hand_counts.read_counts()
+stored, hands = of_preset("small"), hand_counts.read_counts()
 names = ("exp1", "exp2", "exp3_r2")
 nets = {words: seeds_of(stored, net) for words, net in zip(labels, names)}  # apart in their seed alone
 colors = {words: plotting.color_of(net) for words, net in zip(labels, names)}
@@ -74,7 +74,7 @@ Markdown(markdown(real))
 # %%
 nets = {words: [name] for words, name in zip((*labels[:2], "Exp. 3, local, r = 3"), ("exp1", "exp2", "exp3"))}
 colors |= {words: plotting.color_of(net) for words, (net,) in nets.items()}
-tiny = is_it_real(read_rows(rows_path(preset)), nets, hands, seed)
+tiny = is_it_real(of_preset(preset), nets, hands, seed)
 files = strips.behind(rows_path(preset), hand_counts.COUNTS)
 path = plotting.save_figure(plot(tiny, colors), "is_it_real", preset, tiny.numbers(), seed, files)
 # %%

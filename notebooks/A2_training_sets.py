@@ -25,7 +25,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.claims import fig08, from_rows
 from lcs_utils.evaluation import alt_texts, sentences, strips, table_figures, tables, training_sets
 from lcs_utils.evaluation.eye import hand_counts
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, told_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.studies import more_objects
 from lcs_utils.evaluation.wording import EARLIER
@@ -48,7 +48,7 @@ counts = strips.behind(told_path(preset))
 # does the distance to the null no longer grow?
 
 # %%
-large = read_rows(rows_path("small"))
+large = of_preset("small")
 at_64 = more_objects.of_nets(large, (*more_objects.NETS, "exp2_1-6"), seed)
 all_told = {net: at_64[net] for net in more_objects.NETS}
 figure = more_objects.plot(all_told)
@@ -73,7 +73,7 @@ Markdown(f"{fig08.composes_farther(pairs)[0]}.\n\n{more_objects.markdown(at_64)}
 # net of three is judged. (Of three there are two trainings, of six one.)
 
 # %%
-muon = read_rows(rows_path("medium"))
+muon = of_preset("medium")
 by_muon = more_objects.of_nets(muon, ("exp1@100000", "exp1_1-6"), seed)
 three_muon, six_muon = by_muon.values()
 assert six_muon.random.at[9].filled.above.low > three_muon.random.at[9].filled.above.high

@@ -31,7 +31,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, sentences, strips
 from lcs_utils.evaluation import table_figures, tables, training_sets, wording
 from lcs_utils.nets import trained
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path, seeds_of, told_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
 
 # %%
@@ -95,7 +95,7 @@ Markdown(sentences.radius(radii, preset) + "\n" + patches)
 
 # %%
 radii_64 = {"r = 2": "exp3_r2", "r = 3": "exp3"}
-large, pair = read_rows(rows_path("small")), list(radii_64.values())
+large, pair = of_preset("small"), list(radii_64.values())
 shown = strips.strip(pair, range(1, 10), large, "small")
 figure = shown.grid(list(radii_64))
 files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in pair))

@@ -28,7 +28,7 @@ from lcs_utils.evaluation import against_null, alt_texts, null_figures, strips
 from lcs_utils.evaluation.eye import by_eye, by_eye_figures
 from lcs_utils.evaluation.eye.hand_count_rows import COUNTS, read_counts
 from lcs_utils.evaluation.locality import net_locality
-from lcs_utils.evaluation.rows import STANDARD, read_rows, rows_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path
 from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.sizes import SIZES
 from lcs_utils.evaluation.studies import flow_and_sde, more_training
@@ -41,11 +41,11 @@ seed = STANDARD.seed  # the stored samples'
 # %%
 found = {
     words: more_training.along_training(
-        read_rows(rows_path(name)), "exp1", name, seed=seed, heard=net_locality.read(name)
+        of_preset(name), "exp1", name, seed=seed, heard=net_locality.read(name)
     )
     for name, words in SIZES.items()
 }
-muon, heard = read_rows(rows_path("medium")), net_locality.read("medium")
+muon, heard = of_preset("medium"), net_locality.read("medium")
 found[more_training.AGAIN] = more_training.along_training(
     muon, "exp1_seed1", "medium", seed=seed, heard=heard
 )
@@ -78,7 +78,7 @@ Markdown(more_training.markdown(found))
 
 # %%
 ks = range(1, 10)
-shown = [strips.strip(["exp1"], ks, read_rows(rows_path(name)), name) for name in SIZES]
+shown = [strips.strip(["exp1"], ks, of_preset(name), name) for name in SIZES]
 strip = shown[0]._replace(
     images=[row for one in shown for row in one.images],
     marks=[row for one in shown for row in one.marks],
@@ -111,7 +111,7 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # paper's cells, as in the figure above; the tables are at random cells.
 
 # %%
-large = read_rows(rows_path("small"))
+large = of_preset("small")
 ends = {"exp1": "Exp. 1", "exp1/low_noise": "Exp. 1,\nlow-noise net", "exp1/stochastic": "Exp. 1,\nSDE"}
 by_muon = {"exp1": "Exp. 1\nby Muon", "exp1/stochastic": "Exp. 1 by\nMuon, SDE"}
 by_muon |= {"exp2/stochastic": "Exp. 2 by\nMuon, SDE", "exp3_r2/stochastic": "Exp. 3 by\nMuon, SDE"}

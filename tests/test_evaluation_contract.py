@@ -286,6 +286,7 @@ def test_every_public_function_is_in_the_table():
         "rows_path",  # these read and write files
         "told_path",
         "read_rows",
+        "of_preset",
         "write_rows",
     }
     modules = (rows, placement, rates, rules, families)

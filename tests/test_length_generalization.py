@@ -21,7 +21,7 @@ from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.evaluation.eye import hand_counts
 from lcs_utils.evaluation.features import net_features
 from lcs_utils.evaluation.locality import net_locality
-from lcs_utils.evaluation.rows import STANDARD, Row, encode, told_path
+from lcs_utils.evaluation.rows import STANDARD, Row, encode, of_preset, read_rows, rows_path, told_path
 from lcs_utils.evaluation.ways import Way
 from lcs_utils.experiments import EXPERIMENTS, Experiment
 from lcs_utils.plotting import in_pixels, to_uint8
@@ -278,7 +278,11 @@ COUNTER = SimpleNamespace(config=SimpleNamespace(resolution=32))
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (dict(resolution=128), "toy draws images of 128 px and the counter reads 32 px"),
+        (
+            dict(resolution=128),
+            "toy draws images of 128 px and the counter reads 32 px; train a counter for it",
+        ),
+        (dict(resolution=16), "reads 32 px; counters read 16 times 2, 4, 8, ... px only"),
         (dict(cond_dim=8), "toy takes conditions of 8 numbers, the test locations give 256"),
         (dict(radius=3), "toy takes conditions of 256 numbers, the test locations give 51"),
         (dict(grid_size=8), "toy has a grid of 8 cells a side, the test locations one of 16"),
@@ -293,6 +297,22 @@ def test_a_net_that_does_not_fit_is_refused_with_both_numbers(wrong, message):
             counting.check_fit("helper", pipeline_of(cond_dim=size), COUNTER, told=told)
     with pytest.raises(ValueError, match=message):
         counting.check_fit("toy", pipeline_of(**wrong), COUNTER)
+
+
+def test_rows_counted_before_their_weights_were_replaced_are_named(monkeypatch, recwarn):
+    for preset in paths.SHIPPED:
+        assert of_preset(preset)
+    assert not recwarn.list
+    known = nets.row_or_none
+
+    def replaced(name, preset):
+        return known(name, preset) | ({"sha256": "0" * 64} if name == "exp2" else {})
+
+    monkeypatch.setattr(nets, "row_or_none", replaced)
+    with pytest.warns(
+        UserWarning, match="replaced: exp2; count again: python -m lcs_utils.training measure exp2 "
+    ):
+        assert of_preset("tiny") == read_rows(rows_path("tiny"))
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import torch
 from lcs_utils import paths
 from lcs_utils.diffusion import SIGMA_DATA, add_noise, expand, final, karras_sigmas, loss_weight, sample
 from lcs_utils.models import unet
+from lcs_utils.models.focus import focus
 from lcs_utils.models.local_patch import (
     LocalPatchDenoiser,
     cell_size,
@@ -267,6 +268,14 @@ def test_batched_patches_equal_one_cell_at_a_time():
     together = denoise(x_t, sigma, cond)
     alone = LocalPatchDenoiser(denoise.net, 1, 4, chunk=1)(x_t, sigma, cond)
     assert torch.allclose(together, alone, atol=1e-5)
+
+
+def test_a_local_net_refuses_images_of_another_side_at_a_few_cells_too():
+    whole = LocalPatchDenoiser(torch.nn.Identity(), radius=1, grid_size=4, side=8)
+    x_t, sigma, cond = torch.zeros(1, 3, 16, 16), torch.ones(1), torch.zeros(16)
+    for denoise in (whole, focus(whole, [(3, 3)], 16)):
+        with pytest.raises(ValueError, match=r"x_t must have shape \[batch, 3, 8, 8\]"):
+            denoise(x_t, sigma, cond)
 
 
 def test_a_patch_net_is_local_by_architecture_and_a_whole_image_net_is_not():

@@ -96,6 +96,13 @@ def test_what_would_mislead_is_refused(folder, text, said):
     assert status and said in errors.splitlines()[-1]
 
 
+def test_a_value_of_the_wrong_kind_is_one_line(folder):
+    (folder / "mine.py").write_text(MINE.replace("(1, 4)", "[1, 4]"))
+    status, _, errors = python(folder, "-m", "lcs_utils.training", "two_1-4")
+    assert status and errors.startswith("LCS_EXPERIMENTS: ") and errors.count("\n") == 1
+    assert "two_1-4: objects must be (lowest, highest), got [1, 4]" in errors
+
+
 @pytest.mark.parametrize("name", ["mine.py", "mine"])
 def test_what_is_no_python_file_is_named(folder, tmp_path, name):
     (folder / "mine.py").rename(folder / "mine")

@@ -256,7 +256,9 @@ def test_the_shipped_model_is_small_and_says_how_it_was_made():
     files = [path for path in prompts.FOLDER.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= ship.LARGEST
     row = json.loads((prompts.FOLDER / "row.json").read_text())
-    assert row["command"].startswith("python -m lcs_utils.text_to_image.training vae --images ")
+    assert row["command"].startswith(
+        f"{data.MADE_BY} && python -m lcs_utils.text_to_image.training vae --images "
+    )
     denoiser, study = prompts.load("standin")
     assert denoiser.latent_shape == (8, 16, 16) and study.side == 64
 

@@ -17,9 +17,11 @@ from lcs_utils.experiments import (
     EXP1,
     EXPERIMENTS,
     LOW_NOISE,
+    RADIUS,
     RADIUS_SWEEP,
     TABLE_1,
     TABLE_2,
+    TWO_CELLS,
 )
 from lcs_utils.presets import preset
 from lcs_utils.training import command, jobs
@@ -220,6 +222,8 @@ def test_the_card_of_every_net_is_the_generators():
         assert (place / "README.md").read_text().startswith(checkpoints.model_card(place.name, row))
     card = checkpoints.model_card("exp3_r1", nets.row("exp3_r1") | {"objects": [1, 1]})
     assert "with r = 1 cell (" in card and "scenes of 1 object, labels" in card
+    own = checkpoints.model_card("mine", nets.row("exp1") | {"data": "16 images, hash 0"})
+    assert "MIT" in card and "MIT" not in own and "CLEVR" not in own and "names the file that" in own
 
 
 def test_unknown_names_list_the_allowed(trained, capsys):
@@ -283,7 +287,7 @@ def test_a_mistyped_preset_is_not_taken_for_ones_own(tmp_path, monkeypatch):
 
 
 def test_the_tables_are_the_papers():
-    others = RADIUS_SWEEP + CONTROLS + COLOR + (LOW_NOISE,)
+    others = RADIUS_SWEEP + TWO_CELLS + CONTROLS + COLOR + (LOW_NOISE,)
     assert {e.name for e in TABLE_1 + TABLE_2 + others} == set(EXPERIMENTS)
     assert {(e.labels, e.radius is None) for e in TABLE_1} == {
         ("all", True),
@@ -291,6 +295,10 @@ def test_the_tables_are_the_papers():
         ("single", False),
     }
     assert {e.labels for e in TABLE_2} == {"random", "drop_one"}
+    assert [replace(e, name=e.name[:-3], radius=RADIUS) for e in TWO_CELLS] == [
+        EXPERIMENTS["exp3_1"],
+        EXPERIMENTS["exp3_1-5"],
+    ]
 
 
 def test_the_longer_training_is_that_of_six_objects_on_three_times_the_images():

@@ -88,11 +88,11 @@ def check_fit(net: str, pipeline: "ConditionalPipeline", counter: "ObjectCounter
     """
     drawn, read = pipeline.config.resolution, shipped.sizes(counter.config.resolution)
     if drawn not in read:
+        sides = "16 times 2, 4, 8, ... px"
+        train = f"train a counter for it ({sides}): python -m lcs_utils.counter --resolution {drawn}"
         raise ValueError(
             f"{net} draws images of {drawn} px and the counter reads {' or '.join(map(str, read))} px; "
-            "train a counter for it "
-            "(16 times 2, 4, 8, ... px): "
-            f"python -m lcs_utils.counter --resolution {drawn}"
+            + (train if drawn > max(read) else f"counters read {sides} only")
         )
     if pipeline.config.grid_size != GRID_SIZE:
         raise ValueError(

@@ -3,6 +3,7 @@
 All tables are drawn from them.
 """
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -158,6 +159,22 @@ def preset_of(rows: Iterable[Row]) -> str:
 def rows_path(preset: str = "tiny", name: str = "length_generalization") -> Path:
     """Where a preset's rows are stored: shipped ones in data/counts, those of other presets under runs/."""
     return (paths.COUNTS if preset in paths.SHIPPED else paths.RUNS) / preset / f"{name}.csv.bz2"
+
+
+def of_preset(preset: str = "tiny") -> list[Row]:
+    """A preset's stored rows. Warns, with the command, of nets whose weights were replaced after they were
+    counted. Raises as `read_rows`.
+    """
+    rows = read_rows(rows_path(preset))
+    old = []
+    for net, weights in sorted({(row.net, row.weights) for row in rows}):
+        made = None if "/" in net else nets.row_or_none(net, preset)
+        if made is not None and made.get("sha256", weights)[: len(weights)] != weights:
+            old.append(net)
+    if old:
+        command = f"python -m lcs_utils.training measure {' '.join(old)} --preset {preset}"
+        warnings.warn(f"counted before their weights were replaced: {', '.join(old)}; count again: {command}")
+    return rows
 
 
 def told_path(preset: str = "tiny") -> Path:

@@ -21,9 +21,10 @@ from lcs_utils.nets import row_or_none, seeds_of, trained
 from lcs_utils.plotting import PALETTE
 from lcs_utils.presets import preset
 
-# Choice: the paper does not say how far Exp. 3's net sees: ours of two cells is compared with its K, too
-TWINS = MappingProxyType({"exp3_r2": "exp3"})
-NETS = MappingProxyType({**PAPER, **{net: PAPER[entry] for net, entry in TWINS.items()}})
+# Choice: the paper does not say how far Exp. 3's net sees: ours of two cells are compared with its K, too
+TWINS = MappingProxyType({"exp3_1_r2": "exp3_1", "exp3_r2": "exp3", "exp3_1-5_r2": "exp3_1-5"})
+TWO_CELLS = MappingProxyType({net: PAPER[entry] for net, entry in TWINS.items()})
+NETS = MappingProxyType({**PAPER, "exp3_r2": TWO_CELLS["exp3_r2"]})  # the others are trained by Muon alone
 FAMILY = "spread"
 RANDOM, PAPERS_CELLS = wording.CELLS.values()
 NULL = PALETTE["orange"]

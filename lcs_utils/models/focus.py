@@ -27,7 +27,7 @@ class FocusedDenoiser:
     cells: tuple[int, ...]
 
     def __call__(self, x_t, sigma, cond):
-        check_square("x_t", x_t)
+        check_square("x_t", x_t, self.whole.side)
         expand(sigma, x_t)  # only for its checks
         check_tensor("cond", cond, None, False)
         net, cells = self.whole, torch.tensor(self.cells, device=x_t.device)

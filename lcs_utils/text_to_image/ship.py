@@ -11,7 +11,7 @@ import torch
 from diffusers import StableDiffusionXLPipeline
 
 from lcs_utils import store
-from lcs_utils.text_to_image.data import folded
+from lcs_utils.text_to_image.data import MADE_BY, folded
 from lcs_utils.text_to_image.loop import Log, lengths
 from lcs_utils.text_to_image.prompts import FOLDER
 from lcs_utils.text_to_image.reader import Accuracy
@@ -97,7 +97,7 @@ def main() -> None:
     pipeline = StableDiffusionXLPipeline.from_pretrained(folder_of("t1") / "pipeline", use_safetensors=True)
     pipeline.register_modules(vae=folded(pipeline.vae))
     (images, seconds), (vae_images, vae_seconds) = seen("t1"), seen("vae")
-    command = f"{training_command('vae')} && {training_command('t1')}"
+    command = f"{MADE_BY} && {training_command('vae')} && {training_command('t1')}"
     loss = store.read_rows(folder_of("t1") / "loss.csv", Log)
     exact = store.read_rows(FOLDER / "reader.csv", Accuracy)
     row = {

@@ -150,7 +150,8 @@ def train_vae(total: int, found: Renders, folder: Path, size: standin.Size = SIZ
     train(state, partial_vae(found), total, VAE_BATCH, VAE_PEAK, folder, about)
     mean, std = latent_statistics(state.ema, found)
     state.ema.register_to_config(latents_mean=mean, latents_std=std, scaling_factor=1.0)
-    state.ema.save_pretrained(folder / "vae", safe_serialization=True)
+    with store.atomic_folder(folder / "vae") as new:
+        state.ema.save_pretrained(new, safe_serialization=True)
 
 
 def partial_vae(found: Renders) -> Callable:
@@ -212,7 +213,8 @@ def main(arguments=None) -> None:
             pipeline = train_captions(
                 asked.run, asked.images, found, folder_of("vae") / "vae", folder_of(asked.run)
             )
-            pipeline.save_pretrained(folder_of(asked.run) / "pipeline", safe_serialization=True)
+            with store.atomic_folder(folder_of(asked.run) / "pipeline") as new:
+                pipeline.save_pretrained(new, safe_serialization=True)
     except (ValueError, RuntimeError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
 
