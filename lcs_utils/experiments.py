@@ -145,8 +145,7 @@ CONTROLS = (NORMALIZED, *BACKGROUNDS, LONGER)
 # Choice: an unconditional net for low noise alone that finishes another's sampling (`evaluation.changes`):
 # what is left to decide there is local, and small nets of the whole image leave grain.
 LOW_NOISE = Experiment("low_noise", labels="none", crop=32, sigmas=(0.01, 0.5))
-# Color conditions (App. E.1, Figs. 5, 11): all colors as labels on 1-3 objects, and its control with one;
-# then other object counts.
+# Color conditions (App. E.1, Figs. 5, 11): all told on 1-3 objects, one told (a control), other counts
 COLORED = replace(EXP1, name="color", condition="color")
 ONE_COLOR = replace(COLORED, name="color_single", labels="single")
 COLOR = (_on(COLORED, 1, 3), _on(ONE_COLOR, 1, 3), _on(COLORED, 1, 5), _on(COLORED, 1, 1))

@@ -136,7 +136,7 @@ Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()
 
 # %%
 table = tables_beyond_chance.cells(stored, seed=seed)
-figure = tables_beyond_chance.plot(table, size)
+figure = tables_beyond_chance.plot(table, sizes.SIZES[size])
 said = as_dicts({cell.net: cell for cell in table if cell.own})
 files = strips.behind(rows_path(size))
 path = plotting.save_figure(figure, "tables_1_2", preset, said, seed, files)

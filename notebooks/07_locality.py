@@ -96,7 +96,8 @@ Markdown(sentences_locality.nearby(numbers))
 
 # %% [markdown]
 # ## Fig. 10: every condition over the noise levels
-# The same nets of 32 px (Exp. 3: r = 3). For each the top row shows where the target looks among pixels
+# The same nets of 32 px (Exp. 3: r = 3), at three of the noise levels (the explorer has all). For each the
+# top row shows where the target looks among pixels
 # (white: the 90% square). The rows below show each condition's influence on all pixels. The scene at the
 # right shows where target and conditions are. Look at the last noise level of each net: is a map bright where
 # its condition stands (its cell is outlined), or elsewhere?
@@ -151,11 +152,13 @@ Markdown(locality_in_training.sentence(within))
 # **How much, at low noise?** There, says section 4, both nets denoise without conditions. Is a net's
 # influence of all conditions on a pixel small beside that at the highest level? The last line is the null:
 # the preconditioning alone shrinks the raw network's part as the noise falls. For all trainings see
-# `figures/tiny/verdicts.md`.
+# `figures/tiny/verdicts.md`. At high noise a net such as Exp. 2, says section 4, either hears no condition or
+# several that are far. Which is it? (Below the table.)
 
 # %%
 sigma_data = presets.preset(preset).sigma_data
-Markdown(sentences_locality.fades(local, titles, sigma_data))
+strength = sentences_locality.responds(local, titles)
+Markdown(sentences_locality.fades(local, titles, sigma_data) + "\n" + strength)
 
 # %% [markdown]
 # ## The thesis in one picture: locality against composition

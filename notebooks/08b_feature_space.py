@@ -78,10 +78,11 @@ path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
 
 # %% [markdown]
 # Part by part, without sign, beside the untrained net of the same size; layers weigh the same. *Feature
-# space* is the paper's (App. E.4, "resolution 128 and 64"): the encoder's two finest sides. At 32 px this is
-# all of the encoder. Intervals are over draws of noise alone, and too narrow even for those. Nets that were
-# trained twice show what another training changes: in the encoder as much as lies between Exp. 1 and Exp. 2,
-# elsewhere little. In which parts is the untrained net closer to orthogonal?
+# space* is the paper's (App. E.4, "resolution 128 and 64", likely the image's side and half of it): the
+# encoder's two finest sides, here half and a quarter of the image's, since these nets fold 2x2 pixels first.
+# At 32 px this is all of the encoder. Intervals are over draws of noise alone, and too narrow even for
+# those. Nets that were trained twice show what another training changes: in the encoder as much as lies
+# between Exp. 1 and Exp. 2, elsewhere little. In which parts is the untrained net closer to orthogonal?
 
 # %%
 twins = {"exp1": "untrained", "color_1-3": "untrained_color"}

@@ -19,7 +19,7 @@
 # **Here we check this** on a small model with SDXL's architecture. It was trained on captions of renders, so
 # that objects, masks and captions are known. Net T1 was told all objects; net T2, like Exp. 2, only one of
 # them. With guidance T1 mostly draws styles and single objects as asked, including pairs that it never saw;
-# two objects it seldom draws right, and T2 never does.
+# two objects it seldom draws right, and T2 in none of the pictures below.
 #
 # **What deleting a word does, as in the paper, is not all that word's.** Deletion also moves and rewrites all
 # later tokens. In prompts of two objects, to delete "and", which names nothing, changes T1's answer nearly as
@@ -139,10 +139,12 @@ Markdown(places.words(said))
 # **At its own object more than at the other?** A mask's AUC does not answer this question (conditional
 # locality, Def. 2). Below: of what a word does per place inside the two objects (means over each), which
 # share lies inside its own? T2 was told one object of two, as in Exp. 2. Its words act only a little more at
-# their own objects, and it never draws two objects as asked. The pooled embedding has no place: its part is
-# one half. In brackets, for the nets whose weights are here: of what the word and "and" do inside the word's
-# own object, the word's share. Above two thirds a word does more than twice what "and" does there: T1's do by
-# embedding and attention, not by deletion, with or without the pooled embedding.
+# their own objects, and it draws two objects as asked in none of the pictures above. The pooled embedding
+# has no place: its part is one half. In brackets, for the nets whose weights are here: of what the word and
+# "and" do inside the word's own object, the word's share. Above two thirds a word does more than twice what
+# "and" does there: T1's do by embedding and attention, not by deletion, with or without the pooled
+# embedding. (The paper says of its picture that "horse" is heard most where the horse is. Which word is
+# heard most at an object is in Fig. 6 above, for its prompts; over many scenes it was not measured.)
 
 # %%
 ablated, nets = report.ABLATED, report.NETS

@@ -62,10 +62,11 @@ path = plotting.save_figure(figure, "fig07", preset, said, seed, files, alt=alt)
 
 # %% [markdown]
 # ## Cosines between prompts (Figs. 7, 13)
-# The paper finds blocks: related words attend alike, others less so. So do we. But at the highest noise,
-# minus the mean, the prompts' first words, "a", have them as much (third table): those come from the other
-# words, the pooled embedding and the picture, not from the word. Minus "", and at lower noise, the first
-# words have little of them.
+# The paper finds blocks: related words attend alike, others less so. So do we in the down and up blocks. In
+# the mid block, which the paper shows, styles are alike, but cube and sphere are opposed at lower noise. And
+# at the highest noise, minus the mean, the prompts' first words, "a", have them as much (third table): those
+# come from the other words, the pooled embedding and the picture, not from the word. Minus "", and at lower
+# noise, the first words have little of them.
 #
 # Much of the blocks is there before any training, too: minus the mean, all of it in the down blocks (second
 # table) and most of it in the mid block (third table); minus "", in the mid block, little of it at the
@@ -126,7 +127,7 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 # These are noised renders whose masks are known: does a word's attention find its own object? The controls
 # are the other object's mask, another picture's (where objects tend to be) and an untrained net. Raw
 # attention of the down and up blocks does find it. It also tells its own object from the other better than
-# the word's influence does (eq. (10), notebook 09). Attention of T2, which never draws two objects as asked,
+# the word's influence does (eq. (10), notebook 09). Attention of T2, which drew no two objects as asked (09),
 # finds it too, but less well. With the paper's baseline subtracted, T1's map is worse.
 
 # %%

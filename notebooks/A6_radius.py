@@ -29,10 +29,11 @@ preset: str = "tiny"
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, sentences, strips
-from lcs_utils.evaluation import table_figures, tables, training_sets, wording
+from lcs_utils.evaluation import table_figures, tables, tables_beyond_chance, training_sets, wording
 from lcs_utils.nets import trained
 from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.stats import as_dicts
 
 # %%
 notebooks.check_parameters(preset=preset)
@@ -104,6 +105,24 @@ path = plotting.save_figure(figure, "radius_samples_64", preset, {"K": shown.ks}
 trainings = {words: seeds_of(large, net) for words, net in radii_64.items()}
 at_64 = {words: {1: against_null.of_nets(large, of, "spread")} for words, of in trainings.items()}
 Markdown(null_figures.markdown(at_64, (3, 6, 9)))
+
+# %% [markdown]
+# ## More objects in training (Table 1)
+# In the paper local nets compose farther, too, when trained on more objects. Ours of one, three and five
+# objects by Adam with r = 3, and by Muon (preset `medium`, a quarter of the patches) with r = 2: does K grow?
+# Random cells allow no more than nine, the paper's list has twelve.
+
+# %%
+by_adam = tables_beyond_chance.cells(
+    large, {net: tables.PAPER[net] for net in ("exp3_1", "exp3", "exp3_1-5")}
+)
+by_muon = tables_beyond_chance.cells(of_preset("medium"), tables_beyond_chance.TWO_CELLS)
+figure = tables_beyond_chance.plot(by_adam + by_muon, "by Adam (r = 3) and by Muon (r = 2), 64 px")
+files = strips.behind(rows_path("small"), rows_path("medium"))
+values = as_dicts({cell.net: cell for cell in by_adam + by_muon if cell.own})
+path = plotting.save_figure(figure, "local_nets_objects", preset, values, seed, files)
+# %%
+Markdown(tables_beyond_chance.markdown(by_adam + by_muon))
 
 # %% [markdown]
 # ## The control: r = 15

@@ -95,13 +95,15 @@ path = plotting.save_figure(figure, "more_training_samples", preset, said, seed,
 # full resolution, where the others fold 2x2 pixels into one (`python -m lcs_utils.training low_noise --preset
 # small --images 208000 --again`). Below a noise of .3 it denoises in place of Exp. 1's net (`exp1/low_noise`,
 # "low-noise net" in figures). All nets drawn by the SDE below share it. Noise, places and counter stay
-# the same. What does it mend, and what does it leave (a cube of two colors at K = 3)?
+# the same. What does it mend, and what does it leave (a cube of two colors at K = 3)? (It also tests section
+# 3.1: number and places are decided early, and details are left to local denoising without conditions. K and
+# cells filled, in the table below, stay as they are.)
 #
 # Such faulty objects are decided at higher noise, where a small net is a little wrong at each step, and the
-# probability-flow ODE keeps every step's error. The reverse SDE (Karras et al. 2022, eq. 6) replaces old noise
-# with fresh at each step, and so forgets these errors: `exp1/stochastic`, the same two nets in 80 steps. How
-# much noise was chosen by looks at K = 1 to 3, at last with other seeds than those below (first trials shared
-# them). Does either change what composes?
+# probability-flow ODE keeps every step's error. The reverse SDE (Karras et al. 2022, eq. 6) replaces old
+# noise with fresh at each step, and so forgets these errors: `exp1/stochastic`, the same two nets in 80
+# steps. How much noise was chosen by looks at K = 1 to 3, at last with other seeds than those below (first
+# trials shared them). Does either change what composes?
 #
 # Then the optimizer. Here Adam (EDM2's) takes 6,250 steps of 64 images each; preset `medium` takes steps of
 # 16 images by Muon (Jordan et al. 2024), with settings chosen by denoising errors before a picture of such a
@@ -171,10 +173,11 @@ Markdown("\n".join(tables))
 # %% [markdown]
 # ## Fig. 1 again, by Muon and the SDE
 # Muon's Exps. 1 and 2 saw 400,000 images, as many as Adam's; Exp. 3 saw 400,000 patches, a quarter of what
-# Adam's saw. One training each; the table has two of Exp. 3. Drawn by the SDE, more of Exp. 1's pictures pass
-# the eye than of Adam's Exp. 1 (same judges, below). Exp. 2 is the control: does the SDE make a net compose
-# that does not compose by the flow? A dot marks a cell asked for that holds an object, a cross one that does
-# not. All is at random cells, the first sample of each K; at the right the cells filled, with the null dotted.
+# Adam's saw. One training each; the table has two of Exp. 3. Drawn by the SDE, more of Exp. 1's pictures
+# pass the eye than of Adam's Exp. 1 (same judges, below). Exp. 2 is the control: does the SDE make a net
+# compose that does not compose by the flow? A dot marks a cell asked for that holds an object, a cross one
+# that does not. All is at random cells, the first sample of each K; at the right the cells filled, with the
+# null dotted.
 
 # %%
 three = {"exp1": "Exp. 1: all labels", "exp2": "Exp. 2: one label", "exp3_r2": "Exp. 3: one, r = 2"}

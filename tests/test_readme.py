@@ -116,7 +116,7 @@ def test_its_numbers_are_those_of_the_rows():
 def test_the_verdict_says_how_many_checks_are_on_extra_objects():
     kinds = [claims.YES, claims.NO, claims.NO, claims.UNDECIDED, claims.OPEN]
     found = [claims.Verdict(f"claim {i}", "", "", kind, "") for i, kind in enumerate(kinds)]
-    said = readme.verdict_of(found, {"claim 1", "claim 3", "not asked"}, 7)
+    said = readme.verdict_of(found, {"claim 1", "claim 3", "not asked"}, 2, 7)
     assert " ".join(said.split()) == (
         "3 checks on nets: **1 reproduced, 0 partly, 1 not, 0 undecided, 1 untested**. 2 more, on objects "
         "that nobody asked for: 0 reproduced, 1 not, 1 undecided (05). Another 7, by an earlier "

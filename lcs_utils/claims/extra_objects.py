@@ -163,12 +163,19 @@ def markdown(found: Sequence[Check]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def too_few(found: Sequence[Check]) -> list[int]:
+    """The numbers of samples of a training, of the checks that have too few to be reproduced, whatever they
+    find.
+    """
+    there = [check.found for check in found if check.found]
+    return [n for of in there if exact(0, n := of.samples // of.trainings).high > OUTSIDE]
+
+
 def sentence(found: Sequence[Check]) -> str:
     """How the checks come out, by their intervals and by the shares alone, and how many have too few samples
     to pass.
     """
-    there = [check.found for check in found if check.found]
-    few = [n for of in there if exact(0, n := of.samples // of.trainings).high > OUTSIDE]
+    there, few = [check.found for check in found if check.found], too_few(found)
     low = sum(of.draws and of.share.value <= OUTSIDE for of in there)
     said = (
         f"{len(found)} checks: {counted([check.verdict for check in found])}. By their shares alone, without "

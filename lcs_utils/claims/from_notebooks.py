@@ -22,6 +22,7 @@ from lcs_utils.claims import (
     fig08,
     holds_if,
     judged,
+    low_noise,
     muon,
     nets_64,
     text_to_image,
@@ -46,30 +47,44 @@ from lcs_utils.evaluation.studies import middle
 from lcs_utils.evaluation.tables import COLOR_PAPER, say
 from lcs_utils.nets import seeds_of, trained
 from lcs_utils.presets import PRESETS
-from lcs_utils.stats import interval, say_interval
+from lcs_utils.stats import Interval, interval, say_interval
 from lcs_utils.theory_examples.swing_by_diffusion import Study, concept_falls, study
 
 Judged = tuple[str, str]  # our result in words, and the verdict
 LARGE = "small"  # the preset of 64 px
 
-
 Located = Mapping[str, Sequence[LocalityRow]]  # {training: its rows}
+EXPS = ("exp1", "exp2")
 
 
-def _located(preset: str) -> dict[str, list[LocalityRow]] | None:
+def located(preset: str) -> dict[str, list[LocalityRow]] | None:
     """Rows of all trainings of Exp. 1 and 2 at 64 px; where these exist, smaller nets decide nothing."""
     rows = net_locality.read(LARGE) if preset in sizes.SIZES else []
     there = {row.net for row in rows}
-    trainings = [net for exp in ("exp1", "exp2") for net in seeds_of(there, exp)]
-    return net_locality.current(rows, trainings, LARGE) if {"exp1", "exp2"} <= there else None
+    trainings = [net for exp in EXPS for net in seeds_of(there, exp)]
+    return net_locality.current(rows, trainings, LARGE) if set(EXPS) <= there else None
 
 
 def _of(rows: Located, exp: str) -> list[Sequence[LocalityRow]]:
     return [rows[net] for net in seeds_of(rows, exp)]
 
 
-def _hears(rows: Located) -> Judged:
-    one, two = ([at_high_noise(of) for of in _of(rows, exp)] for exp in ("exp1", "exp2"))
+def nearby(rows: Located) -> list[list[Interval]]:
+    """Conditional locality at high noise of each training of Exp. 1 and of Exp. 2."""
+    return [[at_high_noise(of) for of in _of(rows, exp)] for exp in EXPS]
+
+
+def widest(rows: Located) -> list[list[float]]:
+    """Widest 90% squares of Exp. 1 and 2 over noise levels: by energy, by absolute values."""
+    return [
+        [max(at.value for of in _of(rows, exp) for at in against_noise(of, field).values()) for exp in EXPS]
+        for field in ("window", "window_1")
+    ]
+
+
+def hears(rows: Located) -> Judged:
+    """Whether every training of Exp. 1 hears nearby conditions more than chance and than all of Exp. 2."""
+    one, two = nearby(rows)
     chance = chance_locality(trained("exp1").radius)  # below it a net hears what is far, whatever Exp. 2 does
     each = [", ".join(map(say_interval, of)) for of in (one, two)]
     verdict, held = judged([of.low > max(chance, *(other.high for other in two)) for of in one])
@@ -79,18 +94,15 @@ def _hears(rows: Located) -> Judged:
     )
 
 
-def _looks(rows: Located) -> Judged:
+def looks(rows: Located) -> Judged:
+    """Whether pixels look near at all noise levels: by squares and absolute values, by one, or by neither."""
     side = PRESETS[LARGE].resolution
-    widest = [
-        max(at.value for of in _of(rows, exp) for at in against_noise(of, field).values())
-        for field in ("window", "window_1")
-        for exp in ("exp1", "exp2")
-    ]
+    by_energy, by_values = widest(rows)
     said = (
         "90% squares by energy of up to {:.0f} px (Exp. 1) and {:.0f} px (Exp. 2) of {}, where at most half "
         "counts as local; by absolute values {:.0f} and {:.0f} px; a denoiser that changes nothing has 1 px"
-    ).format(*widest[:2], side, *widest[2:])
-    within = [max(pair) <= side / 2 for pair in (widest[:2], widest[2:])]
+    ).format(*by_energy, side, *by_values)
+    within = [max(pair) <= side / 2 for pair in (by_energy, by_values)]
     return said, (YES if all(within) else PARTLY) if within[0] else NO
 
 
@@ -226,21 +238,21 @@ CLAIMS = (
         "Figs. 2, 10: at high noise Exp. 1 depends on nearby conditions, more than Exp. 2",
         "yes",
         "07 -p preset small",
-        _located,
-        _hears,
+        located,
+        hears,
     ),
     Claim(
         "Figs. 2, 10: Exp. 1 and 2 depend on nearby pixels at all noise levels",
         "yes",
         "07 -p preset small",
-        _located,
-        _looks,
+        located,
+        looks,
     ),
     Claim(
         "Section 4, Fig. 2: at low noise the denoised images of Exp. 1 and 2 hardly depend on any condition",
         "yes",
         "07 -p preset small",
-        _located,
+        located,
         _fades,
     ),
     Claim(
@@ -297,7 +309,7 @@ def decided(preset: str = "tiny") -> list[Verdict]:
     """The verdict on each claim of CLAIMS, `claims.nets_64` and `claims.muon`, by a preset's rows; untested
     without rows.
     """
-    of_64 = (*nets_64.CLAIMS, *fig08.CLAIMS, *nets_64.entries(preset), *muon.CLAIMS)
+    of_64 = (*nets_64.CLAIMS, *fig08.CLAIMS, *nets_64.entries(preset), *muon.CLAIMS, *low_noise.CLAIMS)
     claims = (*of_64, *CLAIMS)
     found, measured = [], {of: of(preset) for of in dict.fromkeys(claim.numbers for claim in claims)}
     for claim in claims:

@@ -14,21 +14,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcs_utils import paths, store
-from lcs_utils.claims import KINDS, PARTLY, YES, Verdict, extra_objects
-from lcs_utils.claims.from_notebooks import cosines, decided, of_nets_and_exact
+from lcs_utils.claims import KINDS, NO, PARTLY, YES, Verdict, extra_objects
+from lcs_utils.claims.from_notebooks import (
+    decided,
+    hears,
+    located,
+    looks,
+    nearby,
+    of_nets_and_exact,
+    widest,
+)
 from lcs_utils.claims.from_rows import verdicts
 from lcs_utils.claims.nets_64 import DOSES, RIGHT, Falling, composes, extras, falling, falls, told
-from lcs_utils.evaluation import against_null
+from lcs_utils.evaluation import against_null, sizes, tables_beyond_chance
 from lcs_utils.evaluation.colors import color_generalization, color_rates
 from lcs_utils.evaluation.eye import by_eye, hand_counts
+from lcs_utils.evaluation.features import feature_matrices, feature_report, net_features
 from lcs_utils.evaluation.locality import net_locality
 from lcs_utils.evaluation.locality.locality_above_null import above_null, ranked
+from lcs_utils.evaluation.locality.locality_rates import chance_locality
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, seeds_of, told_path
 from lcs_utils.evaluation.studies import flow_and_sde
 from lcs_utils.evaluation.studies.more_objects import by_rule_of_three
 from lcs_utils.evaluation.studies.more_training import along_training, without_extras
 from lcs_utils.evaluation.tables import BEYOND, COLOR_PAPER, PAPER, near, say
-from lcs_utils.evaluation.tables_beyond_chance import MOST
 from lcs_utils.presets import PRESETS
 from lcs_utils.stats import say_interval
 
@@ -53,11 +62,12 @@ def _filled(rows: Sequence[Row], net: str) -> str:
 
 
 def _apart(doses: Falling) -> str:
-    """Which intervals of neighbors overlap."""
+    """Which intervals of neighbors overlap, and whether all differ in the same draws."""
     ordinals = ("first", "second", "third", "fourth")
     pairs = enumerate(pairwise(doses.above.values()))
     close = [f"the {ordinals[i]} and {ordinals[i + 1]}" for i, (a, b) in pairs if a.low <= b.high]
-    return f"{', '.join(close)} overlap" if close else "none overlap"
+    differ = " (in the same draws they differ)" if all(step.low > 0 for step in doses.steps) else ""
+    return f"{', '.join(close)} overlap{differ}" if close else "none overlap"
 
 
 def _along_muon() -> str:
@@ -84,7 +94,10 @@ def _six_objects(large: Sequence[Row]) -> Finding:
     random = [against_null.of_nets(large, seeds_of(large, net, "spread"), ks=[NINE]) for net in nets]
     six, three = (found.at[NINE].filled.above for found in random)
     listed = [
-        against_null.ks_of_nets(large, seeds_of(large, net), "test", ks=range(1, MOST + 1)) for net in nets
+        against_null.ks_of_nets(
+            large, seeds_of(large, net), "test", ks=range(1, tables_beyond_chance.MOST + 1)
+        )
+        for net in nets
     ]
     held = [six.low > three.high, near(listed[0].placed, listed[0].placed_null, paper)]
     alike, perfect = by_rule_of_three(large), against_null.perfect(large, NINE)
@@ -95,6 +108,22 @@ def _six_objects(large: Sequence[Row]) -> Finding:
         f"{listed[0].placed.value} (by the rule for three {say(alike)}; paper {paper}), of three "
         f"{listed[1].placed.value}.",
         "05 A2",
+    )
+
+
+def _locality(preset: str) -> Finding:
+    """What of Figs. 2 and 10 holds at 64 px: nearby conditions, nearby pixels."""
+    rows = located(preset)
+    assert rows is not None  # all are shipped
+    spans = [f"{min(of):.2f}-{max(of):.2f}" for each in nearby(rows) if (of := [one.value for one in each])]
+    by_energy, by_values = map(max, widest(rows))
+    kinds = {hears(rows)[1], looks(rows)[1]}
+    return Finding(
+        "holds" if kinds == {YES} else "does not" if kinds == {NO} else "partly",
+        f"At high noise {spans[0]} of what Exp. 1 hears is within two cells, {spans[1]} of what Exp. 2 hears "
+        f"(chance {chance_locality(None):.2f}). 90% of what a pixel looks at is within {by_energy:.0f} of "
+        f"{PRESETS['small'].resolution} px by squares, {by_values:.0f} by absolute values.",
+        "07",
     )
 
 
@@ -156,8 +185,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         for rows, net, family, most in (
             (by_muon, "exp1", "spread", NINE),
             (by_muon, "exp1/stochastic", "spread", NINE),
-            (by_muon, "exp1", "test", MOST),
-            (large, "exp1", "test", MOST),
+            (by_muon, "exp1", "test", tables_beyond_chance.MOST),
+            (large, "exp1", "test", tables_beyond_chance.MOST),
         )
     ]
     strictly_by_sde = [
@@ -174,9 +203,9 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         color_rates.of_net(color_generalization.read("small"), "color_1-3", family)
         for family in ("subsets", "repeated")
     )
-    features = cosines(preset)
-    assert features is not None  # all are shipped
-    encoder = next(of for of in features["color_1-3"][0] if of.part == "encoder")
+    color, twin, one = (sizes.sized(net, "small") for net in ("color_1-3", "untrained_color", "exp1"))
+    finest = feature_report.finest(sizes.of_both(feature_matrices.read), one)
+    space = feature_report.cosines_by_part(sizes.of_both(net_features.read), color, twin, space=finest)[-1]
     small = read_rows(rows_path(preset))
     filled = {net: _filled(small, net) for net in ("exp2/nearest", "exp2/swapped", "exp2")}
     near, other, plain = (shown.replace("(", "(null ") for shown in filled.values())
@@ -192,8 +221,8 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         Finding(held["exp2"], f"Exp. 2 (one label) does not compose: {k['exp2']}.", "05 A7"),
         Finding(
             {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"In the paper's order of labels (all, random number, one dropped, one) the share of {SIX} cells "
-            f"filled above the null (at most {against_null.perfect(large, SIX):.2f}) falls: "
+            f"By labels (all, random number, one dropped, one) the share of {SIX} cells filled above the "
+            f"null (at most {against_null.perfect(large, SIX):.2f}) falls: "
             f"{', '.join(above)}; {_apart(doses)}.",
             "05",
         ),
@@ -208,11 +237,12 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
             f"cells; the paper's K is {PAPER['exp3'].k}.",
             "05 A1",
         ),
+        _locality(preset),
         Finding(
             "holds" if told.k.low > 3 else "does not",
-            f"Colors as labels, 1-3 objects: K is {say(told.k)} (paper: {COLOR_PAPER['color_1-3']}), with "
-            f"all of one color {say(same.k)}; in the encoder the mean |cosine| of their mean differences is "
-            f"{encoder.net.value:.2f} (orthogonal: 0), untrained {encoder.untrained.value:.2f}.",
+            f"Colors as labels, 1-3 objects: K is {say(told.k)} (paper: {COLOR_PAPER['color_1-3']}), all of "
+            f"one color {say(same.k)}; mean |cosine| of their directions in the encoder's finest layers "
+            f"{space.net.value:.2f} (untrained {space.untrained.value:.2f}, orthogonal 0).",
             "08 08b",
         ),
         Finding(
@@ -232,10 +262,10 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         Finding(
             "new",
-            f"Up to K = 3 Exp. 3 draws {ways['flow']:.2f} objects nobody asked for by the ODE (flow), "
-            f"{ways['SDE']:.2f} by an SDE with a net for low noise; by Muon {of_14:.2f} and {by_sde:.2f} "
-            f"(flow, same nets and steps: {of_80:.2f}). K by Exp. 1's rule, which allows none: flow "
-            f"{say(strict.k.placed)}, SDE {'; by Muon and SDE '.join(strictly_by_sde)}, Exp. 2 "
+            f"Up to three random cells Exp. 3 (r = 2) draws {ways['flow']:.2f} objects nobody asked for by "
+            f"the flow (ODE), {ways['SDE']:.2f} by an SDE with a net for low noise; by Muon {of_14:.2f} and "
+            f"{by_sde:.2f} (flow in as many steps: {of_80:.2f}). K by Exp. 1's rule, which allows none: "
+            f"flow {say(strict.k.placed)}, SDE {'; by Muon, SDE: '.join(strictly_by_sde)}, Exp. 2 "
             f"{_k_over_none(without_extras(by_muon, 'exp2/stochastic'), 'exp1')}; nulls 0.",
             "A7",
         ),
@@ -248,16 +278,19 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     ]
 
 
-def verdict_of(of_nets: Sequence[Verdict], on_extras: Collection[str], without_null: int) -> str:
-    """How the checks come out; apart, the claims in `on_extras`, on objects that nobody asked for, many of
-    which have too few samples to be reproduced.
+def verdict_of(
+    of_nets: Sequence[Verdict], on_extras: Collection[str], too_few: int, without_null: int
+) -> str:
+    """How the checks come out; apart, the claims in `on_extras`, on objects that nobody asked for, `too_few`
+    of which have too few samples to be reproduced.
     """
     judged = Counter(v.verdict for v in of_nets if v.claim not in on_extras)
     lines = ", ".join(f"{judged[kind]} {kind}" for kind in KINDS).replace("not reproduced", "not")
     extra = [v.verdict for v in of_nets if v.claim in on_extras]
     words = (
-        f"{judged.total()} checks on nets: **{lines}**. {len(extra)} more, on objects that nobody asked for: "
-        f"{extra_objects.counted(extra)} (05). Another {without_null}, by an earlier counter, lack a null."
+        f"{judged.total()} checks on nets: **{lines}**. {len(extra)} more, on objects nobody asked for: "
+        f"{extra_objects.counted(extra)} ({too_few} have too few samples to pass; 05). {without_null}, by an "
+        "earlier counter, lack a null."
     )
     return textwrap.fill(words, WIDTH, break_on_hyphens=False)
 
@@ -268,6 +301,7 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     before = verdicts(old, told(preset))
     of_nets = of_nets_and_exact(decided(preset))[0]
     on_extras = {claim.claim for claim in extras(preset)}
+    checks = extra_objects.checks(large, tables_beyond_chance.cells(large))
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
     found = [
         f"- **{titles[of.kind]}.** {of.words} ({', '.join(of.notebook.split())})"
@@ -275,7 +309,7 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     ]
     wrapped = [textwrap.fill(words, WIDTH, subsequent_indent="  ", break_on_hyphens=False) for words in found]
     return {
-        "verdict": verdict_of(of_nets, on_extras, len(before)),
+        "verdict": verdict_of(of_nets, on_extras, len(extra_objects.too_few(checks)), len(before)),
         "findings": "\n".join(wrapped),
     }
 

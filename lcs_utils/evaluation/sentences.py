@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from lcs_utils import nets
 from lcs_utils.evaluation import rules, side_tables, wording
+from lcs_utils.evaluation.against_null import Found
 from lcs_utils.evaluation.eye.agreement import Agreement
 from lcs_utils.evaluation.eye.hand_count_rows import HandCount
 from lcs_utils.evaluation.rates import mean_over
@@ -287,3 +288,9 @@ def adding(
         for net, of in rates_of.items()
     ]
     return table(head, lines)
+
+
+def drawn(found: Mapping[str, Found], ks: Sequence[int]) -> str:
+    """How many objects nets draw at some K, as a sentence."""
+    each = (f"{words} {' / '.join(f'{of.at[k].drawn.value:.1f}' for k in ks)}" for words, of in found.items())
+    return f"Objects drawn when asked for {' / '.join(map(str, ks))}: {'; '.join(each)}."

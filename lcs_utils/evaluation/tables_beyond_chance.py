@@ -117,12 +117,10 @@ def _row(axes: Axes, at: float, cell: Cell) -> None:
     axes.plot(cell.paper.k, at, "D", mfc="white", mec=PAPERS, ms=8, zorder=2)
 
 
-def plot(found: Sequence[Cell], size: str = "small") -> Figure:
-    """Plot our K, its null and the paper's, one net per row, by training set; untrained nets say so; `size`
-    is their preset.
-    """
+def plot(found: Sequence[Cell], title: str = SIZES["small"]) -> Figure:
+    """Plot our K, its null and the paper's, one net per row, by training set; untrained nets say so."""
     figure = plot_tables(found, _row, KEYS)
-    figure.suptitle(SIZES[size], fontsize=10)
+    figure.suptitle(title, fontsize=10)
     axes = figure.axes[0]
     axes.axvspan(max(KS) + 0.6, MOST + 0.5, color="0.5", alpha=0.12, lw=0, zorder=0)
     words, above = "not asked at\nrandom cells", axes.get_xaxis_transform()

@@ -40,11 +40,13 @@ ALT = {
     "fig07": (
         "Maps of attention to one word, a row for each prompt, at three noise levels: on the left minus "
         "the paper's baseline, where styles are mostly orange, on the right minus the mean over "
-        "prompts; words of objects are purple around places, those of styles are not."
+        "prompts; words of objects are purple around places; those of styles are so only at the highest "
+        "noise."
     ),
     "fig13": (
         "Matrices of cosines between prompts for the down, mid and up blocks at three noise levels: "
-        "purple blocks within shapes, colors and styles, paler purple and orange between them, more orange "
+        "purple blocks within shapes, colors and styles in the down and up blocks, in the mid block within "
+        "styles, cube and sphere orange at lower noise; paler purple and orange between them, more orange "
         "without the paper's baseline. Below, cosines within kinds minus between by layer: the lines of "
         "three untrained nets and of the prompts' first words cross that of the model."
     ),

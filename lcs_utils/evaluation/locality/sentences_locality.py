@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -17,8 +18,9 @@ from lcs_utils.evaluation.locality.locality_rates import (
 from lcs_utils.evaluation.locality.net_locality import SIGMAS, LocalityRow
 from lcs_utils.evaluation.sentences import either, table
 from lcs_utils.nets import trained
-from lcs_utils.stats import Interval, rank_correlation
+from lcs_utils.stats import Interval, interval, rank_correlation, say_interval
 
+HIGH_LEVEL = 10.0  # a noise level of SIGMAS at which what is heard is largest or nearly so
 Curves = Mapping[str, Mapping[str, Mapping[float, Interval]]]  # {net: {field: {sigma: mean}}}
 
 
@@ -75,6 +77,19 @@ def fades(
     lines = [[titles[net], *(either(left_at(of, s)) for s in at)] for net, of in rows.items()]
     lines.append(["by preconditioning alone", *(f"{left_alone(s, sigma_data):.2f}" for s in at)])
     return table(head, lines)
+
+
+def responds(
+    rows: Mapping[str, Sequence[LocalityRow]], titles: Mapping[str, str], sigma: float = HIGH_LEVEL
+) -> str:
+    """How much all conditions together change a pixel at a high noise level, by net, as a sentence: a net may
+    be not local because it hears nothing, or because it hears what is far.
+    """
+    of = {
+        net: interval(np.array([r.response for r in each if r.sigma == sigma])) for net, each in rows.items()
+    }
+    said = ", ".join(f"{titles[net]} {say_interval(one)}" for net, one in of.items())
+    return f"Influence of all conditions on a pixel at σ = {sigma:g} (mean over pixels): {said}.\n"
 
 
 def told_alike(found: AgainstK, labels: str) -> tuple[float, int]:
