@@ -215,3 +215,30 @@ def test_each_group_of_judges_is_counted_apart():
         hands[0]._replace(shown=hands[0].shown._replace(net="exp2, 64 px")),
     ]
     assert by_eye.passed(hands, "exp1, 64 px", "spread", 3) == {"one": (1, 2), "other": (1, 1)}
+
+
+def test_pictures_up_to_k_hold_those_at_k_itself():
+    shown = [hc.Shown("exp1, 64 px", "0" * 12, k, 0, 0, "heun", 8, "spread") for k in (3, 4)]
+    hands = [hc.HandCount(s, s.k, 1, "one") for s in shown]
+    assert by_eye.passed(hands, "exp1, 64 px", "spread", 3) == {"one": (1, 1)}
+    told = [Row(s.net, s.weights, "c", 0, "heun", 8, s.k, 0, s.k, s.k, 1.0, "spread") for s in shown]
+    mine = [hand._replace(counted_by=by_eye.EYE) for hand in hands]
+    found = by_eye.compare(mine, {"exp1, 64 px": "Exp. 1"}, told)
+    assert found.looks("exp1, 64 px", 3) == [1] and found.looks("exp1, 64 px", 2) == []
+
+
+def test_extra_objects_are_what_the_eye_saw_beyond_what_was_asked_for():
+    """Of two asked for, the eye sees five and the counter four, one of them in its place."""
+    shown = [hc.Shown("exp1, 64 px", "0" * 12, 2, i, 0, "heun", 2) for i in (0, 1)]
+    hands = [hc.HandCount(s, 5, 1, by_eye.EYE) for s in shown]
+    told = [Row(s.net, s.weights, "c", 0, "heun", 2, 2, s.sample, 4, 1, 1.0) for s in shown]
+    seen = by_eye.compare(hands, {"exp1, 64 px": "Exp. 1"}, told).seen["Exp. 1"]["K = 1–3"]
+    assert (seen.extras.value, seen.bias.value) == (3, -1)
+
+
+def test_what_looks_wrong_to_the_eye_does_not_count_where_looks_are_judged():
+    shown = [hc.Shown("exp1, 64 px", "0" * 12, k, i, 0, "heun", 2) for k in (1, 2) for i in range(8)]
+    hands = [hc.HandCount(s, s.k, int(s.k == 1), by_eye.EYE) for s in shown]  # at two, all look wrong
+    told = [Row(s.net, s.weights, "c", 0, "heun", 2, s.k, s.sample, s.k, s.k, 1.0) for s in shown]
+    found = by_eye.largest_of(hands, told, "exp1, 64 px")
+    assert [k.value for k in found] == [2, 2, 1]

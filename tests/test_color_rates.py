@@ -139,3 +139,10 @@ def test_chance_is_of_as_many_objects_as_asked_for_whatever_was_drawn():
     found = color_rates.of_net(rows, "color_1-3")
     for k, at in found.at.items():
         assert at.chance == pytest.approx(1 - (7 / 8) ** k, abs=1e-4)
+        assert at.right.own.value == 1  # all that were asked for are there, beside four others
+
+
+def test_a_net_that_draws_nothing_agrees_with_no_k_of_the_papers_even_without_a_null():
+    for k, near in ((0, False), (1, True)):
+        found = color_rates.ColorFound({}, rules.LargestK(k, k, k, False), None, 1)
+        assert found.near(1) is near

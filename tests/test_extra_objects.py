@@ -43,6 +43,8 @@ def test_a_verdict_needs_its_interval_on_one_side_of_the_bound(samples, more, ve
     assert extra_objects.outside(with_extras("exp2", samples, 1, more), "exp2", beside).verdict == verdict
     blank = [row._replace(count=0, placed=0) for row in made("exp2", 9, n=samples)]
     assert extra_objects.outside(blank, "exp2", beside).verdict == OPEN
+    again = [row._replace(net="exp2_seed1") for row in blank]  # one training of two draws nothing
+    assert extra_objects.outside(made("exp2", 9, n=samples) + again, "exp2", beside).verdict == OPEN
 
 
 def test_the_table_has_both_halves_of_every_trained_net():

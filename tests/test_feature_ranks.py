@@ -74,3 +74,9 @@ def test_the_table_says_how_many_nets_and_where_each_interval_lies():
     assert "above zero" not in line
     short = {"adds": {"net0": 0.1, "mine": 0.5} | GOOD}  # a net without an outcome is not ranked
     assert feature_ranks.correlations(short, {"K": K})["K"]["adds"].nets == 8
+
+
+def test_draws_that_do_not_vary_are_left_out_of_the_interval():
+    """Of 18 draws that vary, six hold all three nets, at 1.5 / sqrt(3); of the others each is in order."""
+    found = feature_ranks.against_k({"a": 0.0, "b": 1.0, "c": 1.0}, {"a": 0.0, "b": 1.0, "c": 2.0})
+    assert found == Correlation(0.866, 0.866, 1.0, 3, 3)

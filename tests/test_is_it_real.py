@@ -7,10 +7,12 @@ import pytest
 from matplotlib import pyplot as plt
 
 from lcs_utils import figure_record
-from lcs_utils.evaluation import families, is_it_real
+from lcs_utils.evaluation import against_null, families, is_it_real
 from lcs_utils.evaluation.eye.hand_count_rows import HandCount, Shown
 from lcs_utils.evaluation.rows import STANDARD, Row, encode
+from lcs_utils.evaluation.rules import LargestK
 from lcs_utils.evaluation.wording import CELLS
+from lcs_utils.stats import Interval
 
 NETS = {"obeys": ["exp1", "exp1_seed1"], "is deaf": ["exp2"], "was not measured": ["exp3"]}
 
@@ -114,3 +116,13 @@ def test_rows_of_an_earlier_counter_enter_nothing(rows):
     old = [row._replace(asked="", centers="") for row in rows]
     with pytest.raises(ValueError, match="rows of an earlier counter do not"):
         is_it_real.is_it_real(old, NETS)
+
+
+def test_what_stands_in_parentheses_is_the_null_not_cells_that_nobody_asked_for():
+    own, null, elsewhere, one = (Interval(v, v, v) for v in (0.5, 0.25, 0.75, 1.0))
+    rate = against_null.Beside(own, null, one, elsewhere)
+    at = against_null.At(rate, rate, rate, one, None, None, one, 8)
+    ks = against_null.Ks(*[LargestK(1, 0, 2, False)] * 4)
+    made = is_it_real.Real({"spread": {"net": {1: against_null.Found({3: at}, ks)}}}, {})
+    line = is_it_real.markdown(made, (3,)).splitlines()[-1]
+    assert line.count("0.50 (0.25)") == 2 and "0.75" not in line

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from test_placement import pictured, planted
 
-from lcs_utils.evaluation import against_null, judged
+from lcs_utils.evaluation import against_null, families, judged
 from lcs_utils.evaluation.judged import by_picture, over_pairs
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.stats import drawn_mean, weights
@@ -78,3 +79,19 @@ def test_one_net_is_a_list_of_one():
     rows = read_rows(rows_path("small"))
     with pytest.raises(TypeError, match="nets must be a sequence, got 'exp1'"):
         against_null.of_nets(rows, "exp1", "spread")
+
+
+def test_the_same_trainings_fill_no_more_than_themselves():
+    """One obeys and one does not: that each group draws the same of them makes all of the difference."""
+    nets = ["exp1", "exp1_seed1"]
+    rows = [row for net, m in zip(nets, (9, 0)) for row in planted("spread", 2, lambda rng, m=m: m, net=net)]
+    assert against_null.steps(rows, [nets, nets], 2) == [(0, 0, 0)]
+
+
+def test_what_is_filled_whatever_is_asked_for_is_no_step():
+    """One net always has an object at every cell that anybody asked for, the other draws nothing."""
+    asked = [families.asked("spread", 2, i) for i in range(4)]
+    crowded = [pictured(at, np.concatenate(asked), sample=i, net="exp1") for i, at in enumerate(asked)]
+    blank = [row._replace(net="exp2", centers="", count=0) for row in crowded]
+    assert against_null.of_nets(crowded, ["exp1"], ks=[2]).at[2].filled.own.value == 1
+    assert against_null.steps(crowded + blank, [["exp1"], ["exp2"]], 2)[0].value == 0

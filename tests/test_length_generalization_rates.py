@@ -268,3 +268,10 @@ def test_kept_draws_are_those_of_their_seed_and_size():
         )
     large = stats.how_often(2, 70_000, 3, 0)  # beyond what two bytes hold
     assert (large.sum(1, dtype=int) == 70_000).all()
+
+
+def test_groups_that_hold_the_same_are_drawn_apart():
+    """Errors of two means that are drawn apart are smaller by the root of two than of one."""
+    values = np.repeat([0.0, 1.0], 32)
+    one, two = (found.high - found.low for found in (stats.interval(values), stats.interval(values, values)))
+    assert one == pytest.approx(2 * 1.96 * 0.5 / 8, rel=0.1) and two == pytest.approx(one / 2**0.5, rel=0.1)

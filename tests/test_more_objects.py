@@ -116,3 +116,17 @@ def test_a_stage_of_a_training_stands_for_its_net_and_takes_all_its_trainings():
     found = more_objects.of_nets(read_rows(rows_path("medium")), ["exp1@100000"])["exp1@100000"]
     assert (found.objects, found.paper) == ("1-3", tables.PAPER["exp1"].k)
     assert found.random.at[9].samples == 2 * 64  # of two trainings, and no other stage
+
+
+def test_the_table_says_how_many_conditions_are_obeyed_not_how_many_objects_are_drawn(found):
+    line = more_objects.markdown(found, (3,)).splitlines()[-1]  # a deaf net, which draws three
+    assert float(line.split("|")[-2]) == pytest.approx(0, abs=1)
+
+
+def test_by_the_rule_of_three_all_trainings_are_judged():
+    """The second draws nothing: in a quarter of the draws of two trainings there is no other."""
+    how = dict(extra=0, deaf=crowd, samples=8)
+    right = [row for k in (1, 2) for row in planted("test", k, lambda rng: 9, **how, net="exp1_1-6")]
+    blank = [row._replace(net="exp1_1-6_seed1", count=0, centers="") for row in right]
+    assert more_objects.by_rule_of_three(right) == (2, 2, 2, True)
+    assert more_objects.by_rule_of_three(right + blank) == (2, 0, 2, True)

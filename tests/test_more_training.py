@@ -92,6 +92,9 @@ def test_what_was_not_measured_is_no_part_of_a_stage():
     assert more_training.cleanness([*rows, *other], "exp1@200000", (2, 3)).value == 1
     (stage,) = more_training.along_training([*rows, *other], "exp1", "small").values()
     assert stage.clean.value == 1
+    gray = [row._replace(cleanness=0.0) if row.k != more_training.SEEN else row for row in rows]
+    (stage,) = more_training.along_training(gray, "exp1", "small").values()
+    assert stage.clean.value == 1  # of as many objects as in training alone
     short = [row for row in rows if row.k < 7]
     assert more_training.along_training(short, "exp1", "small") == {}
 
@@ -108,3 +111,10 @@ def test_by_exp_1s_rule_every_training_is_judged_and_no_other_net():
     nets = ("exp3_r2/stochastic", "exp3_r2_seed1/stochastic", "exp3_r2")
     judged = more_training.without_extras([row for net in nets for row in planted(net, 1.0)], nets[0])
     assert len(judged) == 2 * SAMPLES * len(KS) and {row.net for row in judged} == {"exp1", "exp1_seed1"}
+
+
+def test_what_looks_right_is_told_by_spans_of_k():
+    rows = [row._replace(plausibility=float(row.k < 4)) for row in planted("exp1", 1.0)]
+    clean = " | ".join(["1.00 [1.00, 1.00]"] * 3)
+    lines = more_training.ends({"mine": (rows, "exp1")}).splitlines()
+    assert lines[2] == f"| mine | {clean} | 1.00 | 0.00 | 0.00 |"

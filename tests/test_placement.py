@@ -487,3 +487,14 @@ def test_what_a_cache_hands_out_cannot_be_changed(family):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     assert np.array_equal(families.asked(family, 4, 0), before)
+
+
+def test_a_mean_in_a_draw_is_over_as_many_as_are_in_it():
+    drawn = np.array([[1.0, 1, 1], [2, 0, 0], [0, 1, 3]])
+    assert stats.drawn_mean(np.array([0.0, 1, 1]), drawn).tolist() == pytest.approx([2 / 3, 0, 1])
+
+
+def test_just_a_quarter_is_not_more_than_a_quarter():
+    for share, k in ((0.25, 0), (0.26, 1)):
+        found = {1: [{"placed": {"own": np.full(1 + stats.RESAMPLES, share)}}]}
+        assert against_null.largest_k_of(found, "placed", "own", 0) == (k, k, k, bool(k))

@@ -11,8 +11,10 @@ import pytest
 import run
 from lcs_utils import claims, nets, notebook_values, notebooks, paths
 from lcs_utils.claims import readme
+from lcs_utils.claims.nets_64 import Falling
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
+from lcs_utils.stats import Interval
 from lcs_utils.training.command import chosen
 
 TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
@@ -159,3 +161,11 @@ def test_six_objects_that_add_nothing_do_not_help():
     said = {name: readme.findings(rows) for name, rows in (("six", large), ("three", spoiled))}
     six, three = (next(f for f in of if f.words.startswith("Nets of up to six")) for of in said.values())
     assert (six.kind, three.kind) == ("partly", "does not")
+
+
+def test_intervals_that_touch_are_said_to_overlap():
+    above = {"a": (0.8, 0.7, 0.9), "b": (0.65, 0.6, 0.7), "c": (0.3, 0.2, 0.4), "d": (0.1, 0.0, 0.15)}
+    doses = Falling(6, {net: Interval(*of) for net, of in above.items()}, [], {})
+    assert readme._apart(doses) == "the first and second overlap"
+    apart = doses._replace(above={net: of for net, of in doses.above.items() if net != "b"})
+    assert readme._apart(apart) == "none overlap"

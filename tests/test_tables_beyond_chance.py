@@ -169,6 +169,9 @@ def test_of_one_object_the_local_net_alone_is_above_one(found):
     assert verdict == PARTLY and "at the paper's cells 6 [5, 6] and 4 [4, 4]" in said
     assert nets_64.one_object([local._replace(own=one, at_papers=one), whole])[1] == NO
     assert nets_64.one_object([local])[1] == OPEN
+    wide, unsure = LargestK(6, 3, 6, False), LargestK(1, 1, 3, False)  # three may be both nets' K
+    touching = [cell._replace(own=k, at_papers=None) for cell, k in ((local, wide), (whole, unsure))]
+    assert nets_64.one_object(touching)[1] == NO
 
 
 def test_an_entry_is_judged_by_its_own_net_at_both_lists(found):

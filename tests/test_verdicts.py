@@ -11,13 +11,24 @@ import pytest
 import torch
 
 from lcs_utils import claims, nets, paths
-from lcs_utils.claims import extra_objects, from_notebooks, from_rows, muon, nets_64, verdicts
+from lcs_utils.claims import (
+    extra_objects,
+    from_notebooks,
+    from_rows,
+    muon,
+    nets_64,
+    text_to_image,
+    theory,
+    verdicts,
+)
 from lcs_utils.evaluation import against_null, rate_figures, rules, side_tables, table_figures, tables
+from lcs_utils.evaluation.colors import color_rates
 from lcs_utils.evaluation.locality import locality_figures, net_locality
 from lcs_utils.evaluation.rows import Row, read_rows, rows_path, told_path
 from lcs_utils.evaluation.studies import middle
 from lcs_utils.plotting import PALETTE
 from lcs_utils.stats import Interval
+from lcs_utils.text_to_image import truth
 
 
 def made(net, largest, n=16, extras=0, to=12):
@@ -639,6 +650,19 @@ def test_a_k_without_its_null_decides_nothing():
     assert nets_64.composes("exp1", beyond=True)({"exp1": held})[1] == nets_64.YES
 
 
+@pytest.mark.parametrize(
+    ("net", "beyond", "own", "null"),
+    [
+        ("exp1", True, (5, 3, 6), (0, 0, 1)),  # three may be all there is: as many as in training
+        ("exp1", True, (6, 5, 7), (2, 0, 5)),  # five may be the null's
+        ("exp2", False, (3, 1, 4), (0, 0, 0)),  # four are more than in training
+    ],
+)
+def test_the_whole_interval_of_k_lies_beyond_training_and_null_or_within(net, beyond, own, null):
+    k = against_null.Ks(*(rules.LargestK(*of, False) for of in (own, null)), None, None)
+    assert nets_64.composes(net, beyond)({net: against_null.Found({}, k)})[1] == claims.NO
+
+
 def test_a_net_that_draws_nothing_does_not_stay_within_its_training():
     for lowest, verdict in ((0, nets_64.NO), (1, nets_64.YES)):
         k = rules.LargestK(lowest, lowest, 2, False)
@@ -661,4 +685,91 @@ def test_nearby_conditions_are_heard_more_than_by_a_net_that_hears_all_alike():
 
     for near, verdict in ((0.2, claims.NO), (0.6, claims.YES)):  # chance is .24
         rows = {net: [row(net, i, of) for i in range(3)] for net, of in (("exp1", near), ("exp2", 0.1))}
-        assert from_notebooks._hears(rows)[1] == verdict
+        assert from_notebooks.hears(rows)[1] == verdict
+
+
+def located(net, shares, response=(1.0,)):
+    """Rows at the lowest noise and at the highest, an image for each share heard from within two cells."""
+    return [
+        net_locality.LocalityRow(net, "0" * 12, 5, i, sigma, 9.0, of, of, at)
+        for i, of in enumerate(shares)
+        for sigma, at in (
+            (net_locality.SIGMAS[0], response[i % len(response)]),
+            (net_locality.SIGMAS[-1], 1.0),
+        )
+    ]
+
+
+def test_a_net_within_the_interval_of_the_other_is_not_told_from_it():
+    steady, varied = located("exp1", [0.6] * 3), located("exp2", [0.5, 0.6, 0.7])
+    assert from_notebooks.hears({"exp1": steady, "exp2": varied})[1] == claims.NO
+    assert from_notebooks.hears({"exp1": located("exp1", [0.71] * 3), "exp2": varied})[1] == claims.YES
+
+
+def test_what_may_be_more_than_a_tenth_is_not_hardly_anything():
+    """Two images of three let go, one does not: .08 on average, up to .24."""
+    some = located("exp1", [0.6] * 3, (0.0, 0.0, 0.24))
+    assert from_notebooks._fades({"exp1": some})[1] == claims.NO
+    assert from_notebooks._fades({"exp1": located("exp1", [0.6] * 3, (0.08,))})[1] == claims.YES
+
+
+def test_more_colors_than_in_training_are_drawn_if_the_whole_interval_says_so():
+    null = rules.LargestK(0, 0, 0, False)
+    for low, verdict in ((3, claims.NO), (4, claims.YES)):
+        found = color_rates.ColorFound({}, rules.LargestK(5, low, 6, False), null, 3)
+        assert from_notebooks._colors_beyond({"color_1-3, 64 px": found})[1] == verdict
+
+
+def test_both_nets_of_two_layers_must_swing_and_that_of_one_must_not():
+    for rises, verdict in (
+        ((0, 0.5, 0.5), claims.YES),
+        ((0, 0.5, 0.01), claims.NO),
+        ((1, 0.5, 0.5), claims.NO),
+    ):
+        found = SimpleNamespace(rises=dict(zip((theory.ONE, theory.TWO, theory.TWO_SQUARED), rises)))
+        assert theory._swings(found)[1] == verdict
+
+
+def test_numbers_of_text_to_image_are_apart_where_their_intervals_are():
+    """Just above by value, within by interval: neither near, nor alike, nor additive."""
+    rows = truth.read()
+
+    def changed(measure, values):
+        """With the value of each (net, control), in an interval .05 to either side."""
+        made = []
+        for r in rows:
+            value = values.get((r.net, r.control)) if r.measure == measure else None
+            how = {} if value is None else {"value": value, "low": value - 0.05, "high": value + 0.05}
+            made.append(r._replace(**how))
+        return made
+
+    t1, first, bare = ("t1", ""), ("t1", truth.FIRST), ("untrained", "")
+    for measure, judge, own, enough, null in (
+        ("side", text_to_image._near, 7.98, 7.9, {bare: 12.0}),  # up to 8.03 of 16
+        ("side", text_to_image._near, 4.0, 3.9, {bare: 4.08}),
+        ("additivity", text_to_image._added, 0.9, 1.0, {bare: 0.87}),
+        ("kinds", text_to_image._blocks, 0.5, 0.6, {first: 0.47, bare: 0.0}),
+        ("kinds", text_to_image._blocks, 0.5, 0.6, {first: 0.0, bare: 0.47}),
+    ):
+        for value, verdict in ((own, claims.NO), (enough, claims.YES)):
+            assert judge(changed(measure, {t1: value, **null}))[1] == verdict
+
+
+def test_images_look_better_than_spoiled_ones_where_their_intervals_say_so():
+    """Of 20 each: 14 are .7 [.5, .9], and 8 spoiled ones .4 [.2, .6]."""
+    for right, spoiled, verdict in ((18, 8, claims.YES), (14, 8, claims.NO), (17, 3, claims.PARTLY)):
+        each = {"exp1, 64 px": right, "spoiled, 64 px": spoiled}
+
+        def looks(name, most, each=each):
+            return [i < each.get(name, 20) for i in range(20)]
+
+        assert nets_64.acceptable(SimpleNamespace(looks=looks))[1] == verdict
+
+
+def test_a_k_that_may_be_that_of_training_does_not_exceed_it():
+    """At four, five of 16 samples are right: more than a quarter, but barely."""
+    rows = [
+        row._replace(placed=4, count=4) if row.k == 4 and row.sample < 5 else row for row in made("exp1", 3)
+    ]
+    found = by_claim(rows)["Fig. 1: Exp. 1 (all labels) length-generalizes"]
+    assert found.verdict == claims.NO and "K = 4 [3, 4] by its rule" in found.ours

@@ -21,14 +21,15 @@ HARDLY = "it draws hardly anything"
 class Outside(NamedTuple):
     """A net's samples beside one of the paper's ranges of objects, over all its trainings.
 
-    `mean` objects, the `share` of `samples` outside the range, and how many of `trainings` have at most
-    OUTSIDE there (`few`). `null`: the same pictures asked for as many objects as in training, where none is
-    asked for. `draws`: whether the net draws objects at all.
+    `mean` objects, the `share` of `samples` outside the range (of the training with fewest: `fewest`), and
+    how many of `trainings` have at most OUTSIDE there (`few`). `null`: the same pictures asked for as many
+    objects as in training, where none is asked for. `draws`: whether the net draws objects at all.
     """
 
     mean: float
     share: Interval
     samples: int
+    fewest: int
     null: float | None
     few: int
     trainings: int
@@ -69,12 +70,14 @@ def outside(rows: Sequence[Row], net: str, of: Range) -> Outside | None:
     if not trainings:
         return None
     values = [seen(one, of.ks) for one in trainings]
-    every = np.concatenate(values)
+    every, fewest = np.concatenate(values), min(map(len, values))
+    share = float(np.mean([beyond(each).mean() for each in values]))
     null = np.concatenate([seen(one, [most]) for one in trainings]) if of.ks == (0,) else np.array([])
     return Outside(
         mean=float(every.mean()),
-        share=exact(float(beyond(every).mean() * len(values[0])), len(values[0])),
+        share=exact(share * fewest, fewest),
         samples=len(every),
+        fewest=fewest,
         null=float(beyond(null).mean()) if len(null) else None,
         few=sum(bool(beyond(value).mean() <= OUTSIDE) for value in values),
         trainings=len(trainings),
@@ -168,7 +171,7 @@ def too_few(found: Sequence[Check]) -> list[int]:
     find.
     """
     there = [check.found for check in found if check.found]
-    return [n for of in there if exact(0, n := of.samples // of.trainings).high > OUTSIDE]
+    return [of.fewest for of in there if exact(0, of.fewest).high > OUTSIDE]
 
 
 def sentence(found: Sequence[Check]) -> str:

@@ -148,7 +148,9 @@ def _colors_beyond(found: Mapping[str, ColorFound]) -> tuple[str, str]:
     if name is None:
         return "not trained", OPEN
     of = found[name]
-    return f"K = {say(of.k)} when trained on 1-3 objects, null {say(of.k_null)}", holds_if(of.k.low > 3)
+    return f"K = {say(of.k)} when trained on 1-3 objects, null {say(of.k_null)}", (
+        OPEN if of.k_null is None else holds_if(of.k.low > max(3, of.k_null.high))
+    )
 
 
 def cosines(preset: str, reading: str = "flat") -> dict[str, list[list[Cosines]]] | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lcs_utils import paths, store
-from lcs_utils.claims import KINDS, NO, PARTLY, YES, Verdict, extra_objects
+from lcs_utils.claims import KINDS, NO, PARTLY, YES, Verdict, extra_objects, lies_above
 from lcs_utils.claims.from_notebooks import (
     decided,
     hears,
@@ -65,7 +65,7 @@ def _apart(doses: Falling) -> str:
     """Which intervals of neighbors overlap, and whether all differ in the same draws."""
     ordinals = ("first", "second", "third", "fourth")
     pairs = enumerate(pairwise(doses.above.values()))
-    close = [f"the {ordinals[i]} and {ordinals[i + 1]}" for i, (a, b) in pairs if a.low <= b.high]
+    close = [f"the {ordinals[i]} and {ordinals[i + 1]}" for i, pair in pairs if lies_above(*pair) is None]
     differ = " (in the same draws they differ)" if all(step.low > 0 for step in doses.steps) else ""
     return f"{', '.join(close)} overlap{differ}" if close else "none overlap"
 
@@ -160,21 +160,25 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
     looked = by_eye.compare(hands).looks
-    together = by_eye.by_same_judges(hands, by_eye.MUON_123).seen
 
-    def passed(name: str) -> str:
-        seen = together[by_eye.LABELS[name]]["K = 1–3"]
-        right, number = round(seen.eye.value * seen.samples), seen.samples
-        every = sorted(of for of in by_eye.passed(hands, name, "spread", 3).values() if of[1] == number)
-        others = [str(of[0]) for of in every if of != (right, number)]
-        return (
-            f"{right}"
-            + f" of {number}" * (name != f"{sde} by Muon")
-            + f" ({'other judges: ' * (name == sde)}{', '.join(others)})" * bool(others)
-        )
+    def passed(name: str, family: str = "spread") -> tuple[int, int, list[tuple[int, int]]]:
+        """Pictures of up to three that look right to MUON_123's judges, of how many; others, least first."""
+        judges = by_eye.EYE if name in by_eye.JUDGED[by_eye.MUON_123] else by_eye.MUON_123
+        groups = by_eye.passed(hands, name, family, 3)
+        right, number = groups.pop(judges)
+        return right, number, sorted(groups.values(), key=lambda of: of[0] / of[1])
 
     sde = "exp1/stochastic, 64 px"
-    adams, muons, renders = map(passed, (sde, f"{sde} by Muon", "render, 64 px"))
+    (adams, number, others), (muons, _, other), (clean, of_clean, strict_first) = (
+        passed(sde),
+        passed(f"{sde} by Muon"),
+        passed("render, 64 px", "test"),
+    )
+    looked_right = (
+        f"{adams} of {number} (other judges: {', '.join(str(of[0]) for of in others)}), Muon's {muons} "
+        f"({', '.join(str(of[0]) for of in other)}), renders {clean} of {of_clean} "
+        f"({strict_first[0][0]} of {strict_first[0][1]})"
+    )
 
     def by_looking(name: str) -> str:
         return f"{sum(looked(name, 3))} of {len(looked(name, 3))}"
@@ -239,7 +243,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         ),
         _locality(preset),
         Finding(
-            "holds" if told.k.low > 3 else "does not",
+            "holds" if told.k_null and told.k.low > max(3, told.k_null.high) else "does not",
             f"Colors as labels, 1-3 objects: K is {say(told.k)} (paper: {COLOR_PAPER['color_1-3']}), all of "
             f"one color {say(same.k)}; mean |cosine| of their directions in the encoder's finest layers "
             f"{space.net.value:.2f} (untrained {space.untrained.value:.2f}, orthogonal 0).",
@@ -249,7 +253,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
             "holds" if sum(right := looked("exp1, 64 px", 3)) >= RIGHT * len(right) > 0 else "does not",
             f"Image quality, K = 1-3: the eye passes {by_looking('exp1, 64 px')} of Exp. 1, "
             f"{by_looking(sde)} by SDE, {by_looking('render, 64 px')} renders. At random cells, by SDE, "
-            f"{adams}, Muon's {muons}, renders {renders}.",
+            f"{looked_right}.",
             "A7",
         ),
         _six_objects(large),

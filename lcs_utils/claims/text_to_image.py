@@ -61,7 +61,10 @@ def _near(rows: Sequence[Row]) -> tuple[str, str]:
     said, near, sides = [], [], [row for row in rows if row.measure == "side"]
     for where in ("objects", "background"):
         of = {
-            net: [row for row in sides if (row.net, row.case) == (net, f"eq. (9), {where}")]
+            net: sorted(
+                (row for row in sides if (row.net, row.case) == (net, f"eq. (9), {where}")),
+                key=lambda row: row.sigma,
+            )
             for net in ("t1", "t2", "untrained")
         }
         if not of["t1"] or not of["untrained"]:

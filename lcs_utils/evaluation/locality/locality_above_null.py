@@ -5,7 +5,7 @@ share of random cells that it fills, less what its pictures fill of other sample
 correlations draw kinds of nets, since trainings of one net are alike.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from lcs_utils.evaluation import against_null, wording
@@ -81,7 +81,15 @@ def above_null(rows: Sequence[Row], seed: int = 0) -> AboveNull:
 def ranked(found: AboveNull, seed: int = 0) -> dict[str, Correlation]:
     """The correlation over all nets, and over those told alike where there are three that differ."""
     groups = {group: found.of(group) for group in GROUPS}
-    there = {words: of for words, of in groups.items() if len(of.above) > 2 and len({*of.above.values()}) > 1}
+
+    def differ(values: Iterable[Interval]) -> bool:
+        return len({of.value for of in values}) > 1
+
+    there = {
+        words: of
+        for words, of in groups.items()
+        if len(of.above) > 2 and differ(of.above.values()) and differ(of.locality.values())
+    }
     return {words: of.correlation(seed) for words, of in there.items()}
 
 
