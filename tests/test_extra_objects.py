@@ -47,6 +47,14 @@ def test_a_verdict_needs_its_interval_on_one_side_of_the_bound(samples, more, ve
     assert extra_objects.outside(made("exp2", 9, n=samples) + again, "exp2", beside).verdict == OPEN
 
 
+def test_the_training_with_fewest_samples_decides_how_sure_a_share_is():
+    (beside,) = (of for of in tables.ranges("exp2") if of.measure == "extras")
+    for first, second in ((80, 4), (4, 80)):
+        again = [row._replace(net="exp2_seed1") for row in made("exp2", 9, n=second)]
+        found = extra_objects.outside(made("exp2", 9, n=first) + again, "exp2", beside)
+        assert found.fewest == 4 * len(beside.ks) and found.verdict == UNDECIDED
+
+
 def test_the_table_has_both_halves_of_every_trained_net():
     rows = with_extras("exp1", 80, 2, 40) + with_extras("exp2", 40, 1, 3)
     found = extra_objects.checks(rows, [cell("exp1"), cell("exp2"), cell("random_1-3"), cell("exp3", None)])

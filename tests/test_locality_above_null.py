@@ -57,6 +57,9 @@ def test_the_correlation_is_one_in_order_and_minus_one_turned_around(found):
     assert locality_above_null.ranked(found)["all"].value == 1
     few = "never shown 6 objects"
     assert set(locality_above_null.ranked(found)) == {"all", few}  # no three nets are told alike
+    for field in ("locality", "above"):  # equal values have no order, however wide their intervals are
+        same = {net: Interval(0.3, 0.3 - i / 10, 0.4) for i, net in enumerate(found.locality)}
+        assert not locality_above_null.ranked(found._replace(**{field: same}))
     wide = found._replace(
         locality=found.locality | {"exp1_1-6": Interval(0.1, 0.1, 0.1)},
         above=found.above | {"exp1_1-6": Interval(0.5, 0.5, 0.5)},

@@ -169,3 +169,8 @@ def test_intervals_that_touch_are_said_to_overlap():
     assert readme._apart(doses) == "the first and second overlap"
     apart = doses._replace(above={net: of for net, of in doses.above.items() if net != "b"})
     assert readme._apart(apart) == "none overlap"
+    rising = doses._replace(above={"a": Interval(0.1, 0, 0.15), "b": Interval(0.8, 0.7, 0.9)})
+    assert readme._apart(rising) == "none overlap"  # in the wrong order, but apart
+    for low, said in ((0.01, " (in the same draws they differ)"), (0.0, "")):
+        steps = doses._replace(steps=[Interval(0.1, low, 0.2)] * 3)
+        assert readme._apart(steps) == f"the first and second overlap{said}"

@@ -66,7 +66,8 @@ def _apart(doses: Falling) -> str:
     ordinals = ("first", "second", "third", "fourth")
     pairs = enumerate(pairwise(doses.above.values()))
     close = [f"the {ordinals[i]} and {ordinals[i + 1]}" for i, pair in pairs if lies_above(*pair) is None]
-    differ = " (in the same draws they differ)" if all(step.low > 0 for step in doses.steps) else ""
+    surely = bool(doses.steps) and all(step.low > 0 for step in doses.steps)
+    differ = " (in the same draws they differ)" * surely
     return f"{', '.join(close)} overlap{differ}" if close else "none overlap"
 
 
