@@ -193,6 +193,9 @@ def test_the_papers_success_is_exact_up_to_the_trained_maximum_and_within_one_be
     assert not good("exp1", 4, 3, 3) and not good("exp1_1", 2, 1, 1)  # no more objects than in training
     assert not good("exp1", 4, 4, 2)  # two of four are elsewhere
     assert good("exp2", 3, 5, 3) and not good("exp2", 3, 6, 3)  # one label: up to two more objects anywhere
+    # Table 1's local net of 1-5 objects has two at most, Exp. 2's four
+    assert good("exp3_1-5", 5, 7, 5) and not good("exp3_1-5", 5, 8, 5) and good("exp2_1-5", 5, 9, 5)
+    assert good("exp3_1", 1, 1, 1) and not good("exp3_1", 1, 2, 1)
     assert good("drop_one_1-3", 3, 4, 3) and not good("drop_one_1-3", 3, 5, 3)  # one dropped: up to one more
     assert (exp1.labels, exp2.labels) == ("all", "single")
 

@@ -4,7 +4,7 @@ the shipped rows.
 
 import functools
 import json
-from itertools import pairwise
+from itertools import pairwise, permutations
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +15,7 @@ from lcs_utils.claims import (
     extra_objects,
     from_notebooks,
     from_rows,
+    low_noise,
     muon,
     nets_64,
     text_to_image,
@@ -368,11 +369,27 @@ def test_a_composite_is_near_its_single_prompt_more_than_before_training():
     assert claim.judge(made(lambda r: cosines["untrained", r.case, r.control]))[1] == claims.NO
 
 
+def test_details_are_left_to_low_noise_if_nothing_changes_there():
+    (claim,) = low_noise.CLAIMS
+    *_, ks = found = claim.numbers("tiny")
+    assert claim.judge(found)[1] == claims.YES and claim.numbers("paper") is None
+    none = Interval(0.0, -0.02, 0.02)
+    for low, high, verdict in (
+        (0.0, 0.09, claims.YES),
+        (0.05, 0.12, claims.UNDECIDED),
+        (0.11, 0.2, claims.NO),
+        (-0.2, -0.11, claims.NO),
+    ):
+        for pair in permutations((none, Interval((low + high) / 2, low, high))):
+            assert claim.judge((*pair, ks))[1] == verdict
+
+
 def test_claims_at_64_px_fail_with_another_net_in_place():
     (
         told_all,
         told_one,
         local,
+        wider,
         one_object,
         dose,
         of_six,
@@ -380,6 +397,8 @@ def test_claims_at_64_px_fail_with_another_net_in_place():
     ) = (CLAIMS[n] for n in AT_64)
     found = told_all.numbers("tiny")
     swapped = found | {"exp1": found["exp2"], "exp2": found["exp1"], "exp3_r2": found["exp2"]}
+    assert wider.judge(found)[1] == claims.NO  # K may be three
+    assert wider.judge(found | {"exp3": found["exp3_r2"]})[1] == claims.YES
     for claim in (told_all, told_one, local):
         assert claim.judge(found)[1] == claims.YES and claim.judge(swapped)[1] == claims.NO
     for claim in (dose, of_six):
@@ -466,11 +485,12 @@ def test_numbers_of_objects_are_judged_at_the_ks_of_the_papers():
 def test_without_rows_a_notebooks_claim_is_untested():
     found = {v.claim.split(":")[0]: v for v in from_notebooks.decided("paper")}
     assert [name for name, v in found.items() if v.ours == "no numbers yet"] == [
-        *AT_64[:3],
+        *AT_64[:4],
         "Fig. 1, Exp. 3 at 32 px",
-        *AT_64[3:],
+        *AT_64[4:],
         "Fig. 8 at 64 px",
         *dict.fromkeys(claim.claim.split(":")[0] for claim in muon.CLAIMS),
+        "Section 3.1 at 64 px",
         "Swing-by, a small diffusion model",
         "Figs. 2, 10",
         "Section 4, Fig. 2",

@@ -250,7 +250,7 @@ CLAIMS = (
         composes("exp3_r2", True),
     ),
     Claim(
-        "Fig. 1, Exp. 3 at 64 px: trained with one label, a local net (r = 3, our first choice) does",
+        "Fig. 1, Exp. 3 with r = 3 at 64 px: trained with one label, a local net, our first choice, does",
         "yes, K = 9",
         "A6",
         _at_64,

@@ -71,6 +71,20 @@ def _apart(doses: Falling) -> str:
     return f"{', '.join(close)} overlap{differ}" if close else "none overlap"
 
 
+def _labels(large: Sequence[Row]) -> Finding:
+    """Whether nets told fewer of an image's locations fill fewer cells above their null (Table 2)."""
+    doses = falling(DOSES, large)
+    assert doses is not None  # all are shipped
+    above = [f"{of.value:.2f}" for of in doses.above.values()]
+    return Finding(
+        {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
+        f"By labels (all, random number, one dropped, one) the share of {SIX} cells filled above the "
+        f"null (at most {against_null.perfect(large, SIX):.2f}) falls: "
+        f"{', '.join(above)}; {_apart(doses)}.",
+        "05",
+    )
+
+
 def _along_muon() -> str:
     """Locality and cells filled above the null of Muon's Exp. 1, from `medium`'s images on."""
     rows, heard = read_rows(rows_path("medium")), net_locality.read("medium")
@@ -154,9 +168,6 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         right = at[net].at[SIX].placed
         beside = f"{right.own.value:.2f} of the samples are right (null {right.null.value:.2f})"
         k[name] = f"K is {by}{say(counted).partition(' [')[0]} at random cells; at {SIX} cells {beside}"
-    doses = falling(DOSES, large)
-    assert doses is not None  # all are shipped
-    above = [f"{of.value:.2f}" for of in doses.above.values()]
     wider = against_null.ks_of_nets(large, seeds_of(large, "exp3", "spread")).placed
     by_rule_1 = without_extras(large, nets["exp3"])
     strict = against_null.of_nets(by_rule_1, seeds_of(by_rule_1, "exp1", "spread"), "spread")
@@ -224,13 +235,7 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
             "05 A7",
         ),
         Finding(held["exp2"], f"Exp. 2 (one label) does not compose: {k['exp2']}.", "05 A7"),
-        Finding(
-            {YES: "holds", PARTLY: "partly"}.get(falls(doses)[1], "does not"),
-            f"By labels (all, random number, one dropped, one) the share of {SIX} cells filled above the "
-            f"null (at most {against_null.perfect(large, SIX):.2f}) falls: "
-            f"{', '.join(above)}; {_apart(doses)}.",
-            "05",
-        ),
+        _labels(large),
         Finding(
             held["exp3"],
             f"Exp. 3 (one label, a net that sees r = 2 cells around each) composes: {k['exp3']}.",
