@@ -129,8 +129,8 @@ def test_the_verdict_says_how_many_checks_are_on_extra_objects():
     said = readme.verdict_of(found, {"claim 1", "claim 3", "not asked"}, 2, 7)
     assert " ".join(said.split()) == (
         "3 checks on nets: **1 reproduced, 0 partly, 1 not, 0 undecided, 1 untested**. 2 more, on objects "
-        "nobody asked for: 0 reproduced, 1 not, 1 undecided (2: too few samples; 05). 7 by an earlier counter "
-        "lack a null."
+        "nobody asked for: 0 reproduced, 1 not, 1 undecided (2: too few samples; 05). 7 by an earlier "
+        "counter lack a null."
     )
     assert max(map(len, said.splitlines())) <= readme.WIDTH
 

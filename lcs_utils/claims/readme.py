@@ -299,8 +299,8 @@ def verdict_of(
     extra = [v.verdict for v in of_nets if v.claim in on_extras]
     words = (
         f"{judged.total()} checks on nets: **{lines}**. {len(extra)} more, on objects nobody asked for: "
-        f"{extra_objects.counted(extra)} ({too_few}: too few samples; 05). {without_null} by an earlier counter "
-        "lack a null."
+        f"{extra_objects.counted(extra)} ({too_few}: too few samples; 05). {without_null} by an earlier "
+        "counter lack a null."
     )
     return textwrap.fill(words, WIDTH, break_on_hyphens=False)
 
