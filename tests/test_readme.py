@@ -10,7 +10,7 @@ import pytest
 
 import run
 from lcs_utils import claims, nets, notebook_values, notebooks, paths
-from lcs_utils.claims import readme
+from lcs_utils.claims import findings, readme
 from lcs_utils.claims.nets_64 import Falling
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
@@ -111,7 +111,7 @@ def test_program_runs(program, tmp_path, monkeypatch):
 def today():
     """Rows of 64 px nets, and what they find: some twenty seconds."""
     large = read_rows(rows_path("small"))
-    return large, readme.findings(large)
+    return large, findings.findings(large)
 
 
 def test_its_numbers_are_those_of_the_rows(today, monkeypatch):
@@ -143,7 +143,7 @@ def test_a_changed_row_changes_a_finding(today):
     spoiled = [row._replace(count=0, placed=0, centers="") if row.net == "exp1" else row for row in large]
     # a training that was asked for the paper's list alone is no training at random cells
     spoiled = [row for row in spoiled if (row.net, row.family) != ("exp1_seed1", "spread")]
-    found = readme.findings(spoiled)
+    found = findings.findings(spoiled)
     changed = said - {finding.words for finding in found}
     assert any(words.startswith("Exp. 1 (all labels) composes") for words in changed)
     assert not any("Exp. 2 (one label)" in words for words in changed)
@@ -158,25 +158,25 @@ def test_doses_that_fill_nothing_are_in_no_order():
     spoiled = [
         row._replace(count=0, placed=0, centers="") if row.net in more_labels else row for row in large
     ]
-    assert readme._labels(large).kind == "partly"
-    assert readme._labels(spoiled).kind == "does not"
+    assert findings._labels(large).kind == "partly"
+    assert findings._labels(spoiled).kind == "does not"
 
 
 def test_six_objects_that_add_nothing_do_not_help():
     large = read_rows(rows_path("small"))
     spoiled = [row for row in large if row.net != "exp1_1-6"]
     spoiled += [row._replace(net="exp1_1-6") for row in spoiled if row.net == "exp1"]  # Exp. 1's own pictures
-    assert [readme._six_objects(rows).kind for rows in (large, spoiled)] == ["partly", "does not"]
+    assert [findings._six_objects(rows).kind for rows in (large, spoiled)] == ["partly", "does not"]
 
 
 def test_intervals_that_touch_are_said_to_overlap():
     above = {"a": (0.8, 0.7, 0.9), "b": (0.65, 0.6, 0.7), "c": (0.3, 0.2, 0.4), "d": (0.1, 0.0, 0.15)}
     doses = Falling(6, {net: Interval(*of) for net, of in above.items()}, [], {})
-    assert readme._apart(doses) == "the first and second overlap"
+    assert findings._apart(doses) == "the first and second overlap"
     apart = doses._replace(above={net: of for net, of in doses.above.items() if net != "b"})
-    assert readme._apart(apart) == "none overlap"
+    assert findings._apart(apart) == "none overlap"
     rising = doses._replace(above={"a": Interval(0.1, 0, 0.15), "b": Interval(0.8, 0.7, 0.9)})
-    assert readme._apart(rising) == "none overlap"  # in the wrong order, but apart
+    assert findings._apart(rising) == "none overlap"  # in the wrong order, but apart
     for low, said in ((0.01, " (in the same draws they differ)"), (0.0, "")):
         steps = doses._replace(steps=[Interval(0.1, low, 0.2)] * 3)
-        assert readme._apart(steps) == f"the first and second overlap{said}"
+        assert findings._apart(steps) == f"the first and second overlap{said}"
