@@ -174,9 +174,9 @@ def entries(found: Sequence[Cell]) -> tuple[int, int]:
 
 def one_object(found: Sequence[Cell]) -> tuple[str, list[bool]]:
     """K of Fig. 4's two nets, local and not, and whether only the local one exceeds one, with its interval
-    above the other's: at random cells, and at the paper's own.
+    above the other's: at random cells, and at the paper's own. Of several local nets the first counts.
     """
-    of = {cell.net: cell for cell in found if cell.own is not None}
+    of = {cell.entry: cell for cell in reversed(found) if cell.own is not None}
     if not of.keys() >= {"exp3_1", "exp1_1"}:
         return "not trained", []
     local, whole = of["exp3_1"], of["exp1_1"]
