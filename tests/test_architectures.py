@@ -117,6 +117,17 @@ def test_a_net_of_ones_own_goes_the_whole_way(home, monkeypatch, exp, size):
     assert changes.denoiser(name, size.name, dtype="float32")[1] == 32
 
 
+TRIED = """import sys
+from lcs_utils.training import command
+for words in sys.argv[1:]:
+    try:
+        ended = command.main(words.split())
+    except SystemExit as error:
+        ended = error.code
+    print("ended with", ended, file=sys.stderr)
+"""
+
+
 def test_the_command_line_trains_it_and_refuses_what_it_cannot(tmp_path):
     """In processes that know the class from the file alone."""
     (tmp_path / "mine.py").write_text(
@@ -141,27 +152,24 @@ def test_the_command_line_trains_it_and_refuses_what_it_cannot(tmp_path):
         )
         return done.returncode, done.stdout + done.stderr
 
-    train = ("-m", "lcs_utils.training", "exp1", "--preset", "vit")
-    status, said = python(*train)
-    assert not status, said
-    load = "from lcs_utils import checkpoints; print(type(checkpoints.load('exp1', 'vit').net).__name__)"
-    assert python("-c", load) == (0, "Transformer\n")
+    load = "from lcs_utils import checkpoints; print(type(checkpoints.load('exp1', 'vit').net).__name__)\n"
+    status, said = python("-c", TRIED + load, "exp1 --preset vit", "exp1_normalized --preset vit")
+    assert not status and "\nTransformer\n" in said, said
+    refused = "exp1_normalized at preset vit: Transformer must take normalize_label, got cond_dim, side"
+    assert "ended with None" in said and refused in said.split("ended with None")[1], said
     status, said = python("-c", load, LCS_EXPERIMENTS="")
     words = "holds a net of class Transformer, which the file that LCS_EXPERIMENTS names must add to"
     assert status and words in said.splitlines()[-1]
-    status, said = python("-m", "lcs_utils.training", "exp1_normalized", "--preset", "vit")
-    assert status == 2 and said.endswith(
-        "exp1_normalized at preset vit: Transformer must take normalize_label, got "
-        "cond_dim, side, width, patch\n"
-    )
     text = (tmp_path / "mine.py").read_text()
     (tmp_path / "mine.py").write_text(
         "from dataclasses import replace\nfrom lcs_utils.presets import PRESETS\n"
         "PRESETS['vit'] = replace(PRESETS['tiny'], name='vit', images=640, per_count=16)\n"
     )
-    for more in ((), ("--missing",), ("--images", "1280")):
-        status, said = python(*train, *more)
-        assert status == 2 and "architecture" in said.splitlines()[-1], said
+    tried = ("exp1 --preset vit", "exp1 --preset vit --missing", "exp1 --preset vit --images 1280")
+    status, said = python("-c", TRIED, *tried)
+    each = said.split("ended with 2\n")
+    assert not status and len(each) == 4 and not each.pop(), said
+    assert all("architecture" in words.splitlines()[-1] for words in each), said
     (tmp_path / "mine.py").write_text(text.replace("self.told", "self.other"))  # the name, with another class
     status, said = python("-c", load)
     assert status and "holds a net of another Transformer: its weights differ in other.bias" in said

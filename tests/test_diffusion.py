@@ -132,11 +132,11 @@ def test_the_reverse_sde_with_eta_one_is_diffusers():
 @pytest.mark.parametrize("eta", [0.0, 1.0, diffusion.ETA])
 def test_the_reverse_sde_keeps_the_distribution_at_every_noise_level(eta, monkeypatch):
     """However much noise is replaced, images at noise level sigma are N(mean, cov + sigma^2)."""
-    noise = unit_noise(4000)
+    noise = unit_noise(2000)
 
     def states():
         sigmas = diffusion.karras_sigmas(150, 0.05, 20.0)
-        return list(diffusion.sample(GAUSSIAN.denoise, noise, sigmas, None, diffusion.SDE, own(4000), eta))
+        return list(diffusion.sample(GAUSSIAN.denoise, noise, sigmas, None, diffusion.SDE, own(2000), eta))
 
     def spread(step):
         variances, axes = torch.linalg.eigh(GAUSSIAN.cov)

@@ -184,6 +184,7 @@ TABLE = {
         lambda rows, trained_on: list(rates.measures(rows, trained_on).values()),
         {"rows": (counted, NO_ROWS), "trained_on": (st.just(EXP1), NO_EXPERIMENT)},
     ),
+    "of_pictures": (lambda rows: list(rates.of_pictures(rows).values()), {"rows": (counted, NO_ROWS)}),
     "resampled": (
         stats.resampled,
         {

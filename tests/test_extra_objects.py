@@ -82,7 +82,7 @@ def test_the_table_has_both_halves_of_every_trained_net():
 def test_the_notebook_shows_what_the_page_judges(monkeypatch):
     """Of the 64 px rows, a local net among them, whose entry is another's."""
     nets = [cell(net) for net in ("exp1", "exp2", "exp1_1-4", "exp3_r2", "random_1-3")]
-    monkeypatch.setattr(nets_64, "_cells", lambda preset: nets)
+    monkeypatch.setattr(nets_64, "cells", lambda preset: nets)
     rows = nets_64._listed("tiny")
     found = extra_objects.checks(rows, nets)
     judged = [(claim.paper, claim.judge(rows)[1]) for claim in nets_64.extras("tiny")]

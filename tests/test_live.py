@@ -214,7 +214,8 @@ def test_the_sentence_of_locality_has_each_net_s_rows_at_its_noise_and_the_null_
     said = {title: (own, null) for own, title, null in re.findall(LOCAL, words.local())}
     assert list(said) == [net.title for net in NETS] and "at noise 10," in words.local()
     for net in NETS:
-        rows = [r for r in net_locality.read(net.preset) if (r.net, r.weights) == (net.name, net.weights)]
+        weights = net.weights  # hashed anew each time
+        rows = [r for r in net_locality.read(net.preset) if (r.net, r.weights) == (net.name, weights)]
         at_10, at_all = [r.within_2 for r in rows if r.sigma == 10], [r.within_2 for r in rows]
         radius = nets.verified_row(net.name, net.preset)["radius"]
         own, null = said[net.title]

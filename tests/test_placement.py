@@ -90,6 +90,21 @@ def test_pairs_are_as_many_as_can_be_and_then_the_nearest():
     assert sorted(map(tuple, placement.assigned(asked, centers).tolist())) == [(0, 1), (1, 0)]
 
 
+@pytest.mark.parametrize("tolerance", [0, 1, 2])
+def test_a_row_holds_as_many_pairs_as_are_assigned_and_as_many_objects_near(tolerance):
+    rng, differ = np.random.default_rng(tolerance), 0
+    for _ in range(300):
+        asked, centers = (middle(rng, rng.integers(0, 10)) for _ in range(2))
+        pairs = placement.assigned(*(decode(encode(of)) for of in (asked, centers)), tolerance)
+        row = pictured(asked, centers)
+        close = apart(cells(decode(row.asked)), cells(decode(row.centers))) <= tolerance
+        near = int(close.any(0).sum()) if close.size else 0
+        assert placement.judged(row, row.asked, tolerance).placed == len(pairs)
+        assert placement.near(row, row.asked, tolerance) == near
+        differ += near > len(pairs)  # several objects near one location are one pair
+    assert differ > 2
+
+
 def test_the_exact_cell_is_stricter_than_within_one_and_two_cells_off_is_nothing():
     asked = np.array([[8.5, 8.5]]) * CELL
 

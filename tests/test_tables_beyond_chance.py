@@ -164,6 +164,8 @@ def test_of_one_object_the_local_net_alone_is_above_one(found):
         found[0]._replace(net=net, own=k, at_papers=k) for net, k in (("exp3_1", many), ("exp1_1", one))
     )
     assert nets_64.one_object([local, whole])[1] == YES
+    assert nets_64.one_object([whole, local._replace(net="exp3_1_r2")])[1] == YES  # by Muon, of two cells
+    assert nets_64.one_object([whole, local, local._replace(net="exp3_1_r2", own=one)])[1] == YES
     lucky = whole._replace(at_papers=LargestK(4, 4, 4, False))  # the paper's own list tells little
     said, verdict = nets_64.one_object([local, lucky])
     assert verdict == PARTLY and "at the paper's cells 6 [5, 6] and 4 [4, 4]" in said
@@ -187,7 +189,7 @@ def test_an_entry_is_judged_by_its_own_net_at_both_lists(found):
 
 
 def test_only_entries_with_a_net_have_a_claim(found, monkeypatch):
-    monkeypatch.setattr(nets_64, "_cells", lambda preset: found)
+    monkeypatch.setattr(nets_64, "cells", lambda preset: found)
     trained_ = {cell.net for cell in found if cell.own is not None}
     assert nets_64.told("tiny") == trained_ and len(trained_) < len(found)
     near = [claim for claim in nets_64.entries("tiny") if "within 1 of" in claim.claim]

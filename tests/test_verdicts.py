@@ -168,7 +168,7 @@ AT_64 = [name for name in CLAIMS if name.endswith("at 64 px")]
 
 
 def test_claims_that_a_notebook_shows():
-    found = {v.claim.split(":")[0]: v for v in from_notebooks.decided()}
+    found = {v.claim.split(":")[0]: v for v in verdicts.decided("tiny")}
     assert found["Lemma 1, Fig. 3"].verdict == claims.YES and found["Claim 2"].verdict == claims.OPEN
     assert {found[claim].verdict for claim in NOTHING} == {claims.OPEN}
     assert found["Fig. 12"].command == "python -m lcs_utils.notebooks run 07_locality"
@@ -477,8 +477,8 @@ def test_numbers_of_objects_are_judged_at_the_ks_of_the_papers():
     assert few == ("0.00 on average, 0% [0%, 21%] of 16 samples outside", claims.UNDECIDED)
     assert extra_objects.within("exp2", none)([row for row in mixed if row.k])[1] == claims.OPEN
     assert extra_objects.within("exp1", beside)(mixed)[1] == claims.OPEN
-    lines = [v for v in from_notebooks.decided() if "at 64 px, objects" in v.claim]
-    assert len(lines) == sum(len(tables.ranges(c.entry)) for c in nets_64._cells("tiny") if c.own)
+    lines = [v for v in verdicts.decided("tiny") if "at 64 px, objects" in v.claim]
+    assert len(lines) == sum(len(tables.ranges(c.entry)) for c in nets_64.cells("tiny") if c.own)
     assert not any(v.verdict == claims.OPEN for v in lines)  # all stored nets were asked for none
 
 

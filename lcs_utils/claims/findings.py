@@ -13,7 +13,7 @@ from lcs_utils.claims.from_notebooks import (
     widest,
 )
 from lcs_utils.claims.nets_64 import DOSES, RIGHT, Falling, composes, falling, falls
-from lcs_utils.evaluation import against_null, sizes, tables_beyond_chance
+from lcs_utils.evaluation import against_null, tables_beyond_chance
 from lcs_utils.evaluation.colors import color_generalization, color_rates
 from lcs_utils.evaluation.eye import by_eye, hand_counts
 from lcs_utils.evaluation.features import feature_matrices, feature_report, net_features
@@ -203,9 +203,9 @@ def findings(large: Sequence[Row], preset: str = "tiny") -> list[Finding]:
         color_rates.of_net(color_generalization.read("small"), "color_1-3", family)
         for family in ("subsets", "repeated")
     )
-    color, twin, one = (sizes.sized(net, "small") for net in ("color_1-3", "untrained_color", "exp1"))
-    finest = feature_report.finest(sizes.of_both(feature_matrices.read), one)
-    space = feature_report.cosines_by_part(sizes.of_both(net_features.read), color, twin, space=finest)[-1]
+    finest = feature_report.finest(feature_matrices.read("small"), "exp1")
+    features = net_features.read("small"), "color_1-3", "untrained_color"
+    space = feature_report.cosines_by_part(*features, space=finest)[-1]
     small = read_rows(rows_path(preset))
     filled = {net: _filled(small, net) for net in ("exp2/nearest", "exp2/swapped", "exp2")}
     near, other, plain = (shown.replace("(", "(null ") for shown in filled.values())

@@ -157,13 +157,11 @@ def cosines(preset: str, reading: str = "flat") -> dict[str, list[list[Cosines]]
     """{net: cosines by part, for each of its trainings} of the 64 px nets, in one of
     `feature_report.READINGS`; None without rows.
     """
-    rows = sizes.of_both(net_features.read) if preset in sizes.SIZES else []
-    measured = {sizes.bare(row.net) for row in rows if sizes.size_of(row.net) == sizes.SIZES["small"]}
+    rows = net_features.read("small") if preset in sizes.SIZES else []
+    measured = {row.net for row in rows}
     found = {
         net: [
-            feature_report.cosines_by_part(
-                rows, *(sizes.sized(one, "small") for one in (training, twin)), reading
-            )
+            feature_report.cosines_by_part(rows, training, twin, reading)
             for training in seeds_of(measured, net)
         ]
         for net, twin in (("exp1", "untrained"), ("color_1-3", "untrained_color"))
@@ -307,12 +305,12 @@ def of_nets_and_exact(found: Sequence[Verdict]) -> tuple[list[Verdict], list[Ver
     return [v for v in found if v not in exact], exact
 
 
-def decided(preset: str = "tiny") -> list[Verdict]:
+def decided(preset: str = "tiny", exact: bool = True) -> list[Verdict]:
     """The verdict on each claim of CLAIMS, `claims.nets_64` and `claims.muon`, by a preset's rows; untested
-    without rows.
+    without rows. Without `exact`, those about nets alone: the others are computed anew.
     """
     of_64 = (*nets_64.CLAIMS, *fig08.CLAIMS, *nets_64.entries(preset), *muon.CLAIMS, *low_noise.CLAIMS)
-    claims = (*of_64, *CLAIMS)
+    claims = [*of_64, *(claim for claim in CLAIMS if exact or claim not in theory.CLAIMS)]
     found, measured = [], {of: of(preset) for of in dict.fromkeys(claim.numbers for claim in claims)}
     for claim in claims:
         numbers = measured[claim.numbers]

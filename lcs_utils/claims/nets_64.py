@@ -125,13 +125,14 @@ def _listed(preset: str) -> tuple[Row, ...] | None:
 
 
 @cache
-def _cells(preset: str) -> list[Cell] | None:
+def cells(preset: str) -> list[Cell] | None:
+    """The entries of Tables 1 and 2 by 64 px nets; None for a preset that these do not stand for."""
     return tables_beyond_chance.cells(_rows("small")) if preset in sizes.SIZES else None
 
 
 def told(preset: str) -> set[str]:
     """Nets of Tables 1 and 2 that were trained at 64 px; their smaller versions decide nothing."""
-    return {cell.net for cell in _cells(preset) or () if cell.own is not None}
+    return {cell.net for cell in cells(preset) or () if cell.own is not None}
 
 
 def entry(net: str) -> Callable[[Sequence[Cell]], tuple[str, str]]:
@@ -160,7 +161,7 @@ def _words(cell: Cell) -> str:
 
 def extras(preset: str) -> list[Claim]:
     """Claims on how many objects that nobody asked for each net of Tables 1 and 2 draws (`extra_objects`)."""
-    seen = extra_objects.checked(_cells(preset) or ())
+    seen = extra_objects.checked(cells(preset) or ())
     return [
         Claim(
             f"{of.table}, at 64 px, {of.claim}: trained on {_words(cell)}",
@@ -177,8 +178,8 @@ def entries(preset: str) -> list[Claim]:
     """Claims on each net of Tables 1 and 2 that was trained at 64 px: its K, and its numbers of objects."""
     near = f"Tables 1, 2 at 64 px, within {NEAR} of the paper's K: trained on"
     ks = [
-        Claim(f"{near} {_words(cell)}", str(cell.paper.k), "05", _cells, entry(cell.net))
-        for cell in _cells(preset) or ()
+        Claim(f"{near} {_words(cell)}", str(cell.paper.k), "05", cells, entry(cell.net))
+        for cell in cells(preset) or ()
         if cell.own is not None
     ]
     return ks + extras(preset)
@@ -267,7 +268,7 @@ CLAIMS = (
         "Fig. 4 at 64 px: trained on one object, a local net places several, a whole-image net does not",
         "yes",
         "06",
-        _cells,
+        cells,
         one_object,
     ),
     Claim(

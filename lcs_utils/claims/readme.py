@@ -14,13 +14,9 @@ from pathlib import Path
 from lcs_utils import paths, store
 from lcs_utils.claims import KINDS, Verdict, extra_objects
 from lcs_utils.claims.findings import findings
-from lcs_utils.claims.from_notebooks import (
-    decided,
-    of_nets_and_exact,
-)
+from lcs_utils.claims.from_notebooks import decided
 from lcs_utils.claims.from_rows import verdicts
-from lcs_utils.claims.nets_64 import extras, told
-from lcs_utils.evaluation import tables_beyond_chance
+from lcs_utils.claims.nets_64 import cells, extras, told
 from lcs_utils.evaluation.rows import read_rows, rows_path, told_path
 
 README = paths.ROOT / "README.md"
@@ -48,9 +44,9 @@ def blocks(preset: str = "tiny") -> dict[str, str]:
     """{marker: Markdown} of everything measured in the README."""
     old, large = read_rows(told_path(preset)), read_rows(rows_path("small"))
     before = verdicts(old, told(preset))
-    of_nets = of_nets_and_exact(decided(preset))[0]
+    of_nets = decided(preset, exact=False)
     on_extras = {claim.claim for claim in extras(preset)}
-    checks = extra_objects.checks(large, tables_beyond_chance.cells(large))
+    checks = extra_objects.checks(large, cells(preset) or [])
     titles = {"holds": "Holds", "partly": "Partly", "does not": "Fails", "open": "Open", "new": "New"}
     found = [
         f"- **{titles[of.kind]}.** {of.words} ({', '.join(of.notebook.split())})"

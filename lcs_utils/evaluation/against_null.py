@@ -21,8 +21,8 @@ from jaxtyping import Float
 from lcs_utils.checks import check_list
 from lcs_utils.evaluation.judged import KS, judge, obeyed, over_pairs, over_pictures
 from lcs_utils.evaluation.placement import TOLERANCES
-from lcs_utils.evaluation.rates import measures
-from lcs_utils.evaluation.rows import Row, of_net
+from lcs_utils.evaluation.rates import of_pictures
+from lcs_utils.evaluation.rows import PLAUSIBLE, Row, of_net
 from lcs_utils.evaluation.rules import PAPER_RULE_ALL, PLACES_RULE, LargestK
 from lcs_utils.nets import trained
 from lcs_utils.stats import LEVEL, Interval, bounded, over_trainings, weights
@@ -81,11 +81,17 @@ class Found(NamedTuple):
 
 def _by_rule(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
     exp = trained(net, rows[0].preset)
-    return {name: np.array([rule.succeeds(row, exp) for row in rows], float) for name, rule in RULES.items()}
+    read = [(row.k, row.count, row.placed, row.plausibility >= PLAUSIBLE) for row in rows]
+    alike = dict(zip(read, rows, strict=True))  # a rule reads nothing else
+    found = {}
+    for name, rule in RULES.items():
+        succeeds = {what: float(rule.succeeds(row, exp)) for what, row in alike.items()}
+        found[name] = np.array([succeeds[what] for what in read])
+    return found
 
 
 def _values(rows: Sequence[Row], net: str) -> dict[str, Float[np.ndarray, "rows"]]:
-    found = measures(list(rows), trained(net, rows[0].preset))
+    found = of_pictures(list(rows))
     return _by_rule(rows, net) | {
         "filled": found["filled"],
         "looks": found["plausible"],

@@ -150,13 +150,12 @@ def over_pairs(
     often = drawn  # one sample for each condition
     if len(asked) < len(own):
         often = np.stack([drawn[:, [row.asked == one for row in own]].mean(1) for one in asked], axis=1)
-    at = (picture, np.array([place[row.asked] for row in null]))
+    at = picture * len(asked) + np.array([place[row.asked] for row in null])
     share = 1 / np.bincount(picture)[picture]  # each picture weighs the same
 
     def table(values):
-        found = np.zeros((len(samples), len(asked)))
-        np.add.at(found, at, values * share)
-        return pictures @ found
+        found = np.bincount(at, values * share, len(samples) * len(asked))
+        return pictures @ found.reshape(len(samples), len(asked))
 
     weight = table(1.0)
     often = np.where((weight * often).sum(1, keepdims=True) > 0, often, 1)

@@ -10,16 +10,17 @@ Needs numpy and scipy only. "Within a tolerance" counts cells of the 16x16 grid 
 cell asked for itself.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache, reduce
 from itertools import islice
+from operator import or_
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from lcs_utils.checks import as_array, check_count, check_items, check_kind, check_list
-from lcs_utils.clevr.grid import TEST_LOCATIONS, apart, cells
+from lcs_utils.clevr.grid import GRID_SIZE, TEST_LOCATIONS, apart, cells
 from lcs_utils.evaluation import families
 from lcs_utils.evaluation.rows import Row, decode, encode
 
@@ -31,21 +32,25 @@ FAR = 1e3  # cost of a pair out of reach: more than that of all pairs within rea
 
 
 @lru_cache(maxsize=100_000)  # the same few conditions and pictures are judged many times
-def _read(text: str) -> tuple[Float[np.ndarray, "points 2"], Int[np.ndarray, "points 2"], frozenset]:
-    """The points in a text, their cells, and those cells as a set."""
-    points = decode(text)
-    where = cells(points)
-    return points, where, frozenset(map(tuple, where.tolist()))
+def _read(text: str) -> tuple[int, ...]:
+    """The cells of the points in a text, numbered row by row."""
+    return tuple((cells(decode(text)) @ [1, GRID_SIZE]).tolist())
 
 
-def _pairs(asked, asked_cells, centers, center_cells, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
-    if not len(asked) or not len(centers):
-        return np.empty(0, int), np.empty(0, int)
-    close = apart(asked_cells, center_cells) <= tolerance
-    distance = np.sqrt(((asked[:, None] - centers[None]) ** 2).sum(-1))
-    location, center = linear_sum_assignment(np.where(close, distance, FAR))
-    paired = close[location, center]
-    return location[paired], center[paired]
+@lru_cache(maxsize=100_000)
+def _set(text: str) -> frozenset[int]:
+    return frozenset(_read(text))
+
+
+@lru_cache(maxsize=100_000)
+def _around(text: str, tolerance: int) -> tuple[list[int], int]:
+    """For each point in a text, and for all together, the cells within `tolerance`, as bits: many are
+    compared fast.
+    """
+    every = np.stack(np.divmod(np.arange(GRID_SIZE**2), GRID_SIZE)[::-1], 1)
+    close = apart(cells(decode(text)), every) <= tolerance
+    near = [sum(1 << i for i in np.flatnonzero(row).tolist()) for row in close]
+    return near, reduce(or_, near, 0)
 
 
 def assigned(
@@ -57,7 +62,12 @@ def assigned(
     check_count("tolerance", tolerance)
     asked = as_array("asked", asked, ("k", 2)).reshape(-1, 2)
     centers = as_array("centers", centers, ("n", 2)).reshape(-1, 2)
-    return np.stack(_pairs(asked, cells(asked), centers, cells(centers), tolerance), 1)
+    if not len(asked) or not len(centers):
+        return np.empty((0, 2), int)
+    close = apart(cells(asked), cells(centers)) <= tolerance
+    distance = np.sqrt(((asked[:, None] - centers[None]) ** 2).sum(-1))
+    pairs = np.stack(linear_sum_assignment(np.where(close, distance, FAR)), 1)
+    return pairs[close[pairs[:, 0], pairs[:, 1]]]
 
 
 def judged(row: Row, asked: str, tolerance: int) -> Row:
@@ -67,12 +77,31 @@ def judged(row: Row, asked: str, tolerance: int) -> Row:
     check_kind("row", row, Row, "a Row")
     check_kind("asked", asked, str, "text")  # what is unhashable, the cache below would not take
     check_count("tolerance", tolerance)
-    return row._replace(asked=asked, placed=_placed(asked, row.centers, tolerance))
+    return _judged(row, asked, tolerance)
+
+
+def _judged(row: Row, asked: str, tolerance: int, **other) -> Row:
+    return row._replace(asked=asked, placed=_placed(asked, row.centers, tolerance), **other)
 
 
 @lru_cache(maxsize=500_000)
 def _placed(asked: str, centers: str, tolerance: int) -> int:
-    return len(_pairs(*_read(asked)[:2], *_read(centers)[:2], tolerance)[0])
+    """How many pairs `assigned` finds: the most there can be, by augmenting paths."""
+    locations, anywhere = _around(asked, tolerance)
+    objects = [cell for cell in _read(centers) if anywhere >> cell & 1]
+    reach = [[i for i, cell in enumerate(objects) if around >> cell & 1] for around in locations]
+    location_of: dict[int, int] = {}
+
+    def pair(location: int, tried: set[int]) -> bool:
+        for i in reach[location]:
+            if i not in tried:
+                tried.add(i)
+                if i not in location_of or pair(location_of[i], tried):  # or the other takes another
+                    location_of[i] = location
+                    return True
+        return False
+
+    return sum(pair(location, set()) for location in range(len(reach)))
 
 
 def check(rows: Sequence[Row]) -> None:
@@ -93,14 +122,14 @@ def own(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
     check_count("tolerance", tolerance)
     rows = check_list("rows", rows)
     check(rows)
-    return [judged(row, row.asked, tolerance) for row in rows]
+    return [_judged(row, row.asked, tolerance) for row in rows]
 
 
 def differ(a: str, b: str) -> bool:
     """Whether two conditions request different cells, regardless of order."""
     for text in (a, b):
         check_kind("a condition", text, str, "text")
-    return _read(a)[2] != _read(b)[2]
+    return _set(a) != _set(b)
 
 
 def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = TIMES) -> list[Row]:
@@ -111,15 +140,20 @@ def other_conditions(rows: Iterable[Row], pictures: Iterable[Row], times: int = 
     `check`.
     """
     rows, pictures = check_list("rows", rows), check_list("pictures", pictures)
+    return [
+        picture._replace(asked=asked, family=rows[0].family)
+        for picture, asked in _otherwise(rows, pictures, times)
+    ]
+
+
+def _otherwise(rows: list[Row], pictures: list[Row], times: int) -> Iterator[tuple[Row, str]]:
     check(rows + pictures)
     check_count("times", times)
     conditions = list(dict.fromkeys(row.asked for row in rows))
-    found = []
     for i, picture in enumerate(pictures):
-        start = i % max(len(conditions), 1) + (len(conditions) > 1)
-        others = (asked for asked in conditions[start:] + conditions[:start] if differ(asked, picture.asked))
-        found += [picture._replace(asked=asked, family=rows[0].family) for asked in islice(others, times)]
-    return found
+        start, own = i % max(len(conditions), 1) + (len(conditions) > 1), _set(picture.asked)
+        others = (asked for asked in conditions[start:] + conditions[:start] if _set(asked) != own)
+        yield from ((picture, asked) for asked in islice(others, times))
 
 
 def permuted(
@@ -131,7 +165,16 @@ def permuted(
     family. Empty if all conditions are the same. Raises ValueError as `check`.
     """
     check_count("tolerance", tolerance)
-    return [judged(row, row.asked, tolerance) for row in other_conditions(rows, pictures, times)]
+    rows, pictures = check_list("rows", rows), check_list("pictures", pictures)
+    return [
+        _judged(picture, asked, tolerance, family=rows[0].family)
+        for picture, asked in _otherwise(rows, pictures, times)
+    ]
+
+
+@cache
+def _listed() -> dict[int, tuple[float, float]]:
+    return dict(zip(_read(encode(np.array(TEST_LOCATIONS))), TEST_LOCATIONS, strict=True))
 
 
 @cache
@@ -152,10 +195,10 @@ def elsewhere(rows: Iterable[Row], tolerance: int = 1, times: int = TIMES) -> li
     check(rows)
     found = []
     for row in rows:
-        own = _read(row.asked)[2]
+        own = _set(row.asked)
         pool = (_never_asked(row.k, (row.sample + i) % POOL) for i in range(POOL))
-        others = (other for other in pool if own.isdisjoint(_read(other)[2]))
-        found += [judged(row, other, tolerance) for other in islice(others, times)]
+        others = (other for other in pool if own.isdisjoint(_set(other)))
+        found += [_judged(row, other, tolerance) for other in islice(others, times)]
     return found
 
 
@@ -166,21 +209,18 @@ def others_of_the_list(rows: Iterable[Row], tolerance: int = 1) -> list[Row]:
     check_count("tolerance", tolerance)
     rows = check_list("rows", rows)
     check(rows)
-    paper, found = np.array(TEST_LOCATIONS), []
+    found = []
     for row in rows:
-        asked = _read(row.asked)[2]
-        rest = np.array([point for point in paper if tuple(cells(point)[0].tolist()) not in asked]).reshape(
-            -1, 2
-        )
-        if len(rest):
-            found.append(judged(row, encode(rest), tolerance)._replace(k=len(rest)))
+        rest = [point for cell, point in _listed().items() if cell not in _set(row.asked)]
+        if rest:
+            found.append(_judged(row, encode(np.array(rest)), tolerance, k=len(rest)))
     return found
 
 
 @lru_cache(maxsize=500_000)
 def _within(asked: str, points: str, tolerance: int) -> int:
-    close = apart(_read(asked)[1], _read(points)[1]) <= tolerance
-    return int(close.any(0).sum()) if close.size else 0
+    anywhere = _around(asked, tolerance)[1]
+    return sum(anywhere >> cell & 1 for cell in _read(points))
 
 
 def near(row: Row, asked: str, tolerance: int) -> int:

@@ -25,6 +25,11 @@ def measures(rows: list[Row], trained_on: Experiment) -> dict[str, Float[np.ndar
     cell; plausible: to the counter; success: as `rules.success`.
     """
     check_kind("trained_on", trained_on, Experiment, "an Experiment")
+    return of_pictures(rows) | {"success": np.array([success(r, trained_on) for r in rows], float)}
+
+
+def of_pictures(rows: list[Row]) -> dict[str, Float[np.ndarray, "samples"]]:
+    """The `measures` that do not ask what the net was trained on."""
     rows = check_rows(rows)
     k, count, placed = (
         np.array([getattr(r, name) for r in rows], float) for name in ("k", "count", "placed")
@@ -37,7 +42,6 @@ def measures(rows: list[Row], trained_on: Experiment) -> dict[str, Float[np.ndar
         "count": count,
         "extras": count - placed,
         "plausible": np.array([r.plausibility >= PLAUSIBLE for r in rows], float),
-        "success": np.array([success(r, trained_on) for r in rows], float),
     }
 
 

@@ -126,15 +126,16 @@ def of_net(rows: Iterable[Row], net: str, family: str = "test") -> list[Row]:
     def way(row):
         return (row.seed, row.solver, row.steps)
 
-    ways = sorted({way(row) for row in mine})
+    ways = sorted(set(map(way, mine)))
     if len(ways) > 1 and STANDARD not in ways:
         raise ValueError(
             f"{net} was sampled in several ways (seed, solver, steps): {ways}; none is the standard, "
             f"{STANDARD}"
         )
-    kept = [row for row in mine if len(ways) == 1 or way(row) == STANDARD]
-    for field in ("preset", "weights", "counted_by"):
-        several = sorted({getattr(row, field) for row in kept})
+    kept = mine if len(ways) == 1 else [row for row in mine if way(row) == STANDARD]
+    made = {(row.preset, row.weights, row.counted_by) for row in kept}
+    for field, values in zip(("preset", "weights", "counted_by"), zip(*made), strict=False):
+        several = sorted(set(values))
         if len(several) > 1:
             raise ValueError(f"rows of {net} must be of one {field}, got {', '.join(map(repr, several))}")
     for row in kept:

@@ -240,9 +240,8 @@ def two_layer_flow(
 
 
 def _factor_velocity(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"]) -> Tensor:
-    """dU/dt = A U - 1/2 (A W + W A) U for W = U U^T."""
-    W, pulled = U @ U.mT, a[:, None] * U
-    return pulled - 0.5 * (a[:, None] * (W @ U) + W @ pulled)
+    """dU/dt = A U - 1/2 (A W + W A) U for W = U U^T, where (A W + W A)_ij = (a_i + a_j) w_ij."""
+    return a[:, None] * U - ((a[:, None] + a) / 2 * (U @ U.mT)) @ U
 
 
 def _runge_kutta(U: Float[Tensor, "*starts dim inner"], a: Float[Tensor, "dim"], h: float) -> Tensor:

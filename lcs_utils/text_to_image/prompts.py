@@ -173,10 +173,11 @@ def sampling(
     x = start * float(schedule.init_noise_sigma)
 
     def guided(x_t, sigma, cond):
-        known = denoiser(x_t, sigma, cond)
         if guidance <= 1:
-            return known
-        return guidance * known + (1 - guidance) * denoiser(x_t, sigma, untold.expand(len(x_t), -1))
+            return denoiser(x_t, sigma, cond)
+        conds = torch.cat([cond, untold.expand(len(x_t), -1)])  # one call, as the pipeline: a fifth faster
+        known, unknown = denoiser(torch.cat([x_t, x_t]), torch.cat([sigma, sigma]), conds).chunk(2)
+        return guidance * known + (1 - guidance) * unknown
 
     for step, (sigma, following) in enumerate(zip(sigmas, sigmas[1:], strict=False), 1):
         yield Moment(step, sigma, x)
@@ -252,6 +253,8 @@ def attended(
                         of = sums.setdefault((moment.sigma, layer), {})
                         for i, one in zip(mine, maps.unbind(1), strict=True):
                             of[i] = of.get(i, 0) + one.sum(0) / samples
+                if moment.step == max(at, default=steps):
+                    break
         for i in mine:
             progress(asked[i].short)
     return {key: [of[i] for i in range(len(asked))] for key, of in sums.items()}
