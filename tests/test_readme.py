@@ -15,7 +15,7 @@ from lcs_utils.claims.nets_64 import Falling
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
 from lcs_utils.stats import Interval
-from lcs_utils.training.command import chosen
+from lcs_utils.training.asked import chosen
 
 TEXT = (paths.ROOT / "README.md").read_text() if (paths.ROOT / "README.md").exists() else ""
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", TEXT, flags=re.M | re.S)

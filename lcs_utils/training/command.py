@@ -16,10 +16,8 @@ import os
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,46 +26,14 @@ from accelerate.state import PartialState
 from accelerate.utils import broadcast_object_list
 
 from lcs_utils import nets, store
-from lcs_utils.checks import check_count
-from lcs_utils.experiments import (
-    COLOR,
-    CONTROLS,
-    EXPERIMENTS,
-    RADIUS_SWEEP,
-    TABLE_1,
-    TABLE_2,
-    Experiment,
-    experiment,
-)
-from lcs_utils.presets import PRESETS, Preset, preset
+from lcs_utils.experiments import Experiment
+from lcs_utils.presets import Preset
 from lcs_utils.resumable import read_state
 from lcs_utils.training import run
+from lcs_utils.training.asked import MODULES, TABLES, is_other, read, refuse
 from lcs_utils.training.launch import launch
 from lcs_utils.training.rendered import cores, own_described
 from lcs_utils.training.state import RENDERED, about, check_made, check_same
-
-BE_SILENT = 5.0  # seconds in which only the first process reports an error
-MODULES = {"queue": "queue", "errors": "errors", "scenes": "jobs", "measure": "jobs"}  # of commands
-TABLES = {"table1": TABLE_1, "table2": TABLE_2, "radius": RADIUS_SWEEP, "controls": CONTROLS, "color": COLOR}
-
-
-def chosen(name: str) -> tuple[Experiment, ...]:
-    """The experiments of a name or of a table (Tables 1, 2). Raises ValueError listing the allowed names."""
-    if name in EXPERIMENTS and name in (*TABLES, *MODULES):
-        kind = "a table of nets" if name in TABLES else "a command"
-        raise ValueError(f"{name} is the name of {kind}; give your experiment another")
-    base, seed, images, change = nets.parts(name)
-    if base in EXPERIMENTS and base != name:
-        how = f"--seed {seed}" if seed else "" if images is None else "--snapshots"
-        train = f"{base} {how}".rstrip()
-        raise ValueError(
-            f"{name} is a net's name; train it with {train!r}"
-            + (f", and {change!r} is a change at sampling, for `measure`" if change else "")
-        )
-    try:
-        return TABLES.get(name) or (experiment(name),)
-    except ValueError as error:
-        raise ValueError(f"{error}; or all nets of a table: {', '.join(TABLES)}") from None
 
 
 def is_trained(exp: Experiment, size: Preset, seed: int = 0) -> bool:
@@ -173,59 +139,14 @@ def check_launch(
 
 
 def main(arguments=None) -> None:
+    """Train what the command line asks for, or hand over to another command of MODULES."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if words[:1] and words[0] in MODULES and words[0] not in EXPERIMENTS:
+    if is_other(words):
         module = f"lcs_utils.training.{MODULES[words[0]]}"
         own = words if words[0] in ("scenes", "measure") else words[1:]
         return importlib.import_module(module).main(own)  # here, since they build on this module
-    parser = argparse.ArgumentParser(
-        prog="python -m lcs_utils.training",
-        description=__doc__.splitlines()[0],
-        epilog="States, samples and scenes live under runs/, or in the folder that LCS_RUNS names. "
-        "LCS_EXPERIMENTS names a Python file that adds experiments of your own (CONTRIBUTING.md).",
-    )
-    everything = f"{', '.join(TABLES)}: its missing nets; queue, errors, scenes, measure: see their --help"
-    parser.add_argument("experiment", help=f"one of: {', '.join(EXPERIMENTS)}; or {everything}")
-    parser.add_argument(
-        "--preset", default="tiny", help=f"one of: {', '.join(PRESETS)}; or a trial of one, such as tiny_2000"
-    )
-    parser.add_argument(
-        "--num-processes", type=int, default=1, help="processes, one GPU each, that share every batch"
-    )
-    parser.add_argument("--gpu", action="store_true", help="stop rather than train on the CPU")
-    parser.add_argument(
-        "--images",
-        type=int,
-        help="training images, instead of the preset's (nets named _x3 take three times as many)",
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--again", action="store_true", help="train from the start and replace a finished checkpoint"
-    )
-    parser.add_argument(
-        "--missing", action="store_true", help="do nothing if the checkpoint exists (always so for tables)"
-    )
-    parser.add_argument(
-        "--snapshots", action="store_true", help="keep intermediate nets as checkpoints NAME@IMAGES"
-    )
-    parser.add_argument("--threads", type=int, help="CPU threads (bit-equal results need the same number)")
-    args = parser.parse_args(words)
-
-    def refuse(error):
-        if int(os.environ.get("RANK", 0)):
-            time.sleep(BE_SILENT)  # the first process reports the same and ends, and with it this one
-        parser.exit(2, f"{parser.prog}: {error}\n")
-
+    args, exps, size = read(words)
     try:
-        exps, size = chosen(args.experiment), preset(args.preset)
-        if args.threads is not None:
-            check_count("--threads", args.threads, 1)
-        if args.images is not None and args.images < size.batch:
-            raise ValueError(f"--images {args.images} is less than one batch of {size.batch}")
-        if args.images is not None:
-            size = replace(size, images=args.images, patch_images=args.images)
-        if args.again and (args.missing or args.experiment in TABLES):
-            raise ValueError("--again is for one net, and without --missing: it would train no net anew")
         if args.missing or args.experiment in TABLES:
             exps = [exp for exp in exps if not is_trained(exp, size, args.seed)]
         if args.gpu and exps and not torch.cuda.is_available():
