@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -250,6 +252,20 @@ def test_a_name_that_is_nearly_one_is_answered_with_what_is_meant(trained, capsy
     with pytest.raises(SystemExit):
         command.main([name])
     assert words in capsys.readouterr().err and not trained[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [(["--help"], 0), (["table3"], 2), (["exp1", "--images", "3"], 2), (["table1", "--again"], 2)],
+)
+def test_help_and_refusals_do_not_wait_for_torch(words, status):
+    program = (
+        "import sys; from lcs_utils.training.__main__ import main\n"
+        f"try: main({words})\n"
+        "except SystemExit as end: print(end.code, {'torch', 'accelerate', 'diffusers'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=paths.ROOT, capture_output=True, text=True)
+    assert done.stdout.endswith(f"{status} set()\n"), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
