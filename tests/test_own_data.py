@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from test_architectures import TRIED
 from test_snakefile import planned, snakemake
 from test_training import TINY, tiny_data
 
@@ -71,16 +72,22 @@ def test_the_command_line_and_snakemake_train_on_them(tmp_path, monkeypatch):
     status, said = train("mine", "--again", "--num-processes", "2")
     row = nets.verified_row(str(kept / "checkpoints" / "mine"), "mini")
     assert not status and (row["processes"], row["images"]) == ([2], 128), said
+    both = ("mine --preset mini --images 256", "mine --preset mini --missing")
+
+    def refused():
+        command = [sys.executable, "-c", TRIED, *both]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)
+        assert not done.returncode, done.stderr
+        goes_on, missing, rest = done.stderr.split("ended with 2\n")
+        assert not rest and "(data: '16 images, hash" in goes_on and "(data: '16 images, hash" in missing
+        return goes_on, missing
+
     file.write_text(FILE.replace("8:16, 8:16", "8:16, 8:20"))
-    status, said = train("mine", "--images", "256")
-    assert status == 2 and "state of another training (data: '16 images, hash" in said
-    status, said = train("mine", "--missing")
-    assert status == 2 and "mine was trained as another experiment (data: '16 images, hash" in said
+    goes_on, missing = refused()
+    assert "state of another training" in goes_on and "mine was trained as another experiment" in missing
     file.write_text(FILE.replace('DATA["mine"] = squares', ""))
-    status, said = train("mine", "--images", "256")
-    assert status == 2 and "(data: '16 images, hash" in said and "there, 'rendered scenes' here" in said
-    status, said = train("mine", "--missing")
-    assert status == 2 and "(data: '16 images, hash" in said and "then, 'rendered scenes' now" in said
+    goes_on, missing = refused()
+    assert "there, 'rendered scenes' here" in goes_on and "then, 'rendered scenes' now" in missing
 
 
 @pytest.mark.parametrize(

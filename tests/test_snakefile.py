@@ -138,7 +138,7 @@ def test_a_folder_s_name_may_hold_a_space(tmp_path):
     environment = tmp_path / "a folder"
     environment.symlink_to(sys.prefix, target_is_directory=True)
     python = environment / "bin" / "python"
-    few = ("preset=tiny", "images=64", "nets=exp1", "notebooks=A1")
+    few = ("preset=tiny", "images=64", "nets=exp1,exp2", "notebooks=A1")
     failed, said = snakemake(tmp_path / "runs", "-n", "-p", "--cores", "1", "--config", *few, python=python)
     assert not failed, said[-2000:]
     commands = re.findall(r"Shell command: (.*)", said)
@@ -149,7 +149,7 @@ def test_a_folder_s_name_may_hold_a_space(tmp_path):
 
 def test_a_trial_goes_through_and_touches_nothing_else(tmp_path):
     before = results()
-    few = ["preset=tiny", "images=64", "nets=exp1", "notebooks=A1", "locations=1", "samples=8"]
+    few = ["preset=tiny", "images=64", "nets=exp1,exp2", "notebooks=A1", "locations=1", "samples=8"]
     failed, said = snakemake(tmp_path, "--cores", "1", "--config", *few)
     assert not failed, said[-3000:]
     here = tmp_path / "tiny_64"

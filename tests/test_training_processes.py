@@ -317,9 +317,7 @@ def test_processes_end_with_the_one_that_launched_them(tmp_path):
 def test_ctrl_c_ends_a_command_in_one_line(words, tmp_path):
     """From its first line on; nothing of the machine's is asked for, so nothing is written."""
     main = "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    main += (
-        "import lcs_utils.training.command as c; c.preset = lambda _: signal.raise_signal(signal.SIGINT); "
-    )
+    main += "import lcs_utils.training.asked as c; c.preset = lambda _: signal.raise_signal(signal.SIGINT); "
     main += "import lcs_utils.training.jobs as j; j.preset = c.preset; "
     main += f"sys.argv[1:] = {words!r}; runpy.run_module('lcs_utils.training', run_name='__main__')"
     env = os.environ | {"PYTHONPATH": str(paths.ROOT), "LCS_RUNS": str(tmp_path)}
