@@ -19,7 +19,7 @@
 # no kind. The paper's baseline, "" at its end token, is part of every difference and may make all of
 # them alike, so we also show a version without it. And the paper's "step 1, 7, 15 for low, mid, high noise"
 # is inverted, so all axes give the noise level. `model` and `device` are as in notebook 09; SDXL takes days
-# on a CPU. The small model takes under a minute on two idle cores.
+# on a CPU. The small model takes about two minutes.
 
 # %% tags=["parameters"]
 preset: str = "tiny"
