@@ -125,7 +125,7 @@ by_muon = tables_beyond_chance.cells(of_preset("medium"), tables_beyond_chance.T
 by_muon = [cell._replace(column=f"{cell.column}, by Muon") for cell in by_muon]
 figure = tables_beyond_chance.plot(by_adam + by_muon, "64 px, by Adam or by Muon")
 files = strips.behind(rows_path("small"), rows_path("medium"))
-values = as_dicts({cell.net: cell for cell in by_adam + by_muon if cell.own})
+values = as_dicts({f"{cell.net}, {cell.column}": cell for cell in by_adam + by_muon if cell.own})
 path = plotting.save_figure(figure, "local_nets_objects", preset, values, seed, files)
 # %%
 medium, cells = of_preset("medium"), wording.CELLS
