@@ -5,7 +5,7 @@ what is drawn of them.
 import numpy as np
 import pytest
 
-from lcs_utils.claims import from_notebooks
+from lcs_utils.claims import colors
 from lcs_utils.evaluation import rules, sizes
 from lcs_utils.evaluation.colors import color, color_figures, color_rates
 from lcs_utils.evaluation.colors.color import Ceiling, ColorRow, encode
@@ -121,13 +121,13 @@ def test_figures_and_table_say_what_was_found(rows):
             ("color_1-5", 7, found["color_1-3"]),
         )
     }
-    assert from_notebooks._color_ks(every)[1] == "reproduced"
-    assert from_notebooks._color_ks(every | wide)[1] == "undecided"
+    assert colors._color_ks(every)[1] == "reproduced"
+    assert colors._color_ks(every | wide)[1] == "undecided"
     nothing = rules.LargestK(0, 0, 0, False)
     blank = found["color_1-3"]._replace(k=nothing, k_null=nothing)
     blank = {net: blank for net in ("color_1", "color_single_1-3")}
     assert not any(test.reached for test in feature_predictions.of_colors(blank))  # 0 is within one of 1
-    assert from_notebooks._color_ks({"color_1": blank["color_1"]})[1] == "not reproduced"
+    assert colors._color_ks({"color_1": blank["color_1"]})[1] == "not reproduced"
 
 
 def test_chance_is_of_as_many_objects_as_asked_for_whatever_was_drawn():

@@ -10,7 +10,7 @@ import torch
 from matplotlib.text import Text
 
 from lcs_utils import plotting
-from lcs_utils.claims import NO, OPEN, PARTLY, YES, from_notebooks
+from lcs_utils.claims import NO, OPEN, PARTLY, YES, colors
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.evaluation import net_labels
 from lcs_utils.evaluation.features import (
@@ -241,15 +241,15 @@ def test_cosines_are_told_part_by_part(rows):
         (("encoder",), NO),
         (("decoder",), YES),
     ):
-        said, of_parts = from_notebooks._orthogonal("exp1", parts)(at_64)
+        said, of_parts = colors._orthogonal("exp1", parts)(at_64)
         assert of_parts == verdict and "of 1 training against" in said and "decoder 0.10 against 0.20" in said
     again = {"flat": {"exp1": [found, turned]}}
-    said, verdict = from_notebooks._orthogonal("exp1", ("decoder",))(again)
+    said, verdict = colors._orthogonal("exp1", ("decoder",))(again)
     assert verdict == NO and "of 2 trainings against" in said and "decoder 0.10 and 0.20 against" in said
     both = at_64 | {"mean": {"exp1": [turned[:2]]}}  # another reading says the contrary
-    said, verdict = from_notebooks._orthogonal("exp1", ("decoder",))(both)
+    said, verdict = colors._orthogonal("exp1", ("decoder",))(both)
     assert verdict == PARTLY and "means over places: encoder 0.20 against 0.30, decoder 0.20 against" in said
-    assert from_notebooks._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
+    assert colors._orthogonal("color_1-3", ("encoder",))(at_64)[1] == OPEN
 
 
 def test_the_paper_s_feature_space_is_the_encoder_s_two_finest_sides(rows):

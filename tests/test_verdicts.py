@@ -12,6 +12,7 @@ import torch
 
 from lcs_utils import claims, nets, paths
 from lcs_utils.claims import (
+    colors,
     extra_objects,
     from_notebooks,
     from_rows,
@@ -737,10 +738,10 @@ def test_more_colors_than_in_training_are_drawn_if_the_whole_interval_says_so():
     null = rules.LargestK(0, 0, 0, False)
     for low, verdict in ((3, claims.NO), (4, claims.YES)):
         found = color_rates.ColorFound({}, rules.LargestK(5, low, 6, False), null, 3)
-        assert from_notebooks._colors_beyond({"color_1-3, 64 px": found})[1] == verdict
+        assert colors._colors_beyond({"color_1-3, 64 px": found})[1] == verdict
     for null, verdict in ((rules.LargestK(5, 5, 5, False), claims.NO), (None, claims.OPEN)):
         found = color_rates.ColorFound({}, rules.LargestK(5, 4, 6, False), null, 3)
-        assert from_notebooks._colors_beyond({"color_1-3, 64 px": found})[1] == verdict
+        assert colors._colors_beyond({"color_1-3, 64 px": found})[1] == verdict
 
 
 def test_both_nets_of_two_layers_must_swing_and_that_of_one_must_not():
