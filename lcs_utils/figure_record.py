@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lcs_utils import notebook_outputs, notebooks, provenance
+from lcs_utils import notebook_outputs, notebooks, paths, provenance, store
 
 
 def plain(value: Any, where: str = "values") -> Any:
@@ -35,12 +35,13 @@ def plain(value: Any, where: str = "values") -> Any:
 
 
 def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict[str, Any]:
-    """What a figure rests on: command, seed, versions, SHA-256 of the code, the notebook and each checkpoint
-    file.
+    """What a figure rests on: command, seed, versions, SHA-256 of code, notebook and each file of data.
 
     "code" covers the files of lcs_utils that the notebook imports, directly or not (all of them outside a
-    notebook). `checkpoints` as in `provenance.file_hashes`, whose errors it raises.
+    notebook). Files are `checkpoints`, as in `provenance.file_hashes`, whose errors it raises, and the rows
+    and sheets of data/ that were read by then (`store.READ`), so that none can be forgotten.
     """
+    read = (path for path in store.READ if path.is_relative_to(paths.DATA))
     running = notebooks.current()
     name, command = running or (None, "interactive")
     modules = notebooks.dependencies(name)[1:] if name else (provenance.CODE / "lcs_utils").rglob("*.py")
@@ -51,7 +52,7 @@ def figure_provenance(seed: int, checkpoints: Sequence[Path | str] = ()) -> dict
         "code_sha256": provenance.digest(modules),
         "notebook": name,
         "notebook_sha256": notebook_outputs.sources_sha256(sources) if name else None,
-        "checkpoints": provenance.file_hashes(checkpoints),
+        "checkpoints": provenance.file_hashes([*checkpoints, *read]),
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
         "versions": provenance.versions(),
     }
@@ -82,16 +83,17 @@ ROUNDING = {"relative": 0.02, "absolute": 1e-3}  # what another processor or ver
 
 
 def stands(path: Path, record: dict[str, Any]) -> bool:
-    """Whether the figure on disk matches `record`: the same code and files, and equal values up to rounding
-    on another machine.
+    """Whether the figure on disk matches `record`: the same code, its files as they were (a cell that runs
+    again may have read others since), and equal values up to rounding on another machine.
     """
-    machine = ("versions", "threads")
+    apart = ("versions", "threads", "checkpoints")
     try:
         old = json.loads(path.read_text())
-        same = all(
+        files = old["provenance"]["checkpoints"]
+        same = provenance.file_hashes(files) == files and all(
             old["provenance"].get(key) == value
             for key, value in record["provenance"].items()
-            if key not in machine
+            if key not in apart
         )
         return (
             same

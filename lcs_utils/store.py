@@ -11,17 +11,16 @@ import platform
 import re
 import secrets
 import shutil
-import sys
 import threading
 import time
 import warnings
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import repeat
 from pathlib import Path
 
 from lcs_utils import paths
 
+READ: set[Path] = set()  # the rows and sheets that this process has read: its figures rest on them
 _HELD = threading.local()  # the paths that `exclusive` locks for this thread
 ABANDONED = 86_400.0  # seconds after which another machine's temporary file is taken for a killed process's
 REST = 50  # a file of rows is left to others this much longer than it took to extend
@@ -132,38 +131,25 @@ def read_rows(path, kind):
     path = Path(path)
     if not path.exists():
         return []
+    READ.add(path.resolve())
     rows, cut = _parsed(path.name, path.read_bytes(), kind)
     if cut:
         warnings.warn(cut)
     return list(rows)
 
 
-def _rows(lines, kind):
-    """The rows of `kind` in lines of CSV, the first of which names its columns. They are read column by
-    column, in a third of the time that line by line takes. Raises ValueError for what is no such row.
-    """
-    head, *values = csv.reader(lines or [""])
-    if odd := next((line for line in values if len(line) != len(head)), None):
-        raise ValueError(f"{len(odd)} values, where there are {len(head)} columns")
-    if not values:
-        return []
-    stored = dict(zip(head, zip(*values, strict=True), strict=True))
-    columns = [
-        map(sys.intern if of is str else of, stored[name])  # most texts occur many times
-        if name in stored or name not in kind._field_defaults
-        else repeat(kind._field_defaults[name], len(values))
-        for name, of in kind.__annotations__.items()
-    ]
-    return list(map(kind, *columns))
-
-
 @lru_cache(maxsize=32)  # a report reads the same files many times
 def _parsed(name, stored, kind):
     """The rows of `kind` in a file's bytes, and what to say if it was cut off."""
+    kinds = kind.__annotations__
     try:
         text = (bz2.decompress(stored) if name.endswith(".bz2") else stored).decode()
         whole, _, cut = text.rpartition("\n")
-        rows = _rows([line for line in whole.splitlines() if line and not line.startswith("#")], kind)
+        lines = csv.DictReader(line for line in whole.splitlines() if not line.startswith("#"))
+        rows = [
+            kind(**{n: kinds[n](line[n]) for n in kinds if n in line or n not in kind._field_defaults})
+            for line in lines
+        ]
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise ValueError(
             f"{name} holds a line that is no row ({error}); restore it with git or measure again"

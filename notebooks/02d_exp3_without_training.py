@@ -26,9 +26,7 @@ training_images: int = 1500
 # %%
 from IPython.display import Markdown
 from lcs_utils import plotting
-from lcs_utils.evaluation import strips
-from lcs_utils.evaluation.rows import rows_path
-from lcs_utils.evaluation.studies import training_free, training_free_report
+from lcs_utils.evaluation.studies import training_free_report
 from lcs_utils.notebooks import check_parameters
 from lcs_utils.stats import as_dicts
 
@@ -77,13 +75,12 @@ assert max(whole) < 1e-4 < min(min(each) for each in local)  # only the whole im
 
 # %%
 found = training_free_report.rates()
-files = strips.behind(training_free.ROWS, rows_path())
 figure = training_free_report.show_rates(found)
 said = {
     family: {reach: as_dicts({k: at.filled for k, at in of.at.items()}) for reach, of in each.items()}
     for family, each in found.items()
 }
-path = plotting.save_figure(figure, "theory_patches_counts", preset, said, seed, files)
+path = plotting.save_figure(figure, "theory_patches_counts", preset, said, seed)
 
 # %%
 Markdown(training_free_report.markdown(found))

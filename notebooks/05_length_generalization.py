@@ -33,8 +33,7 @@ from lcs_utils import checkpoints, notebooks, plotting
 from lcs_utils.claims import extra_objects
 from lcs_utils.evaluation import against_null, null_figures, sentences, sizes, strips, tables_beyond_chance
 from lcs_utils.evaluation import wording
-from lcs_utils.evaluation.rows import STANDARD, of_preset, rows_path, seeds_of
-from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, seeds_of
 from lcs_utils.stats import as_dicts
 
 # %%
@@ -55,8 +54,7 @@ stored = of_preset(size)
 two = {"exp1": "Exp. 1\nall labels", "exp2": "Exp. 2\none label"}
 shown = strips.strip(list(two), range(1, 10), stored, size)
 figure = shown.grid(list(two.values()))
-files = strips.behind(rows_path(size), *(sheet_path(net, size) for net in two))
-path = plotting.save_figure(figure, "exp1_exp2_samples", preset, shown.numbers(), seed, files)
+path = plotting.save_figure(figure, "exp1_exp2_samples", preset, shown.numbers(), seed)
 # %%
 Markdown(sentences.of_strip(shown, {net: words.partition("\n")[0] for net, words in two.items()}))
 
@@ -89,8 +87,7 @@ found = {words: against_null.of_nets(stored, nets, "spread") for words, nets in 
 title = "64 px, random cells, 64 samples per K and training"
 figure = null_figures.plot(found, colors, trained=3, title=title)
 values = {words: as_dicts(of.at) for words, of in found.items()}
-files = strips.behind(rows_path(size))
-path = plotting.save_figure(figure, "length_generalization", preset, values, seed, files)
+path = plotting.save_figure(figure, "length_generalization", preset, values, seed)
 # %%
 each = {
     f"{words}, {said}": {1: against_null.of_nets(stored, nets, family, ks=numbers)}
@@ -118,8 +115,7 @@ rescaled = {words: against_null.of_nets(small, [net], "spread") for net, words i
 colors |= {words: plotting.color_of(net) for net, words in scaled.items()}
 figure = null_figures.plot(rescaled, colors, trained=3, title="32 px, random cells, 64 samples per K")
 values = {words: as_dicts(of.at) for words, of in rescaled.items()}
-files = strips.behind(rows_path(little))
-path = plotting.save_figure(figure, "label_size", preset, values, seed, files)
+path = plotting.save_figure(figure, "label_size", preset, values, seed)
 # %%
 Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()}))
 
@@ -138,8 +134,7 @@ Markdown(null_figures.markdown({words: {1: of} for words, of in rescaled.items()
 table = tables_beyond_chance.cells(stored, seed=seed)
 figure = tables_beyond_chance.plot(table, sizes.SIZES[size])
 said = as_dicts({cell.net: cell for cell in table if cell.own})
-files = strips.behind(rows_path(size))
-path = plotting.save_figure(figure, "tables_1_2", preset, said, seed, files)
+path = plotting.save_figure(figure, "tables_1_2", preset, said, seed)
 # %%
 lines = (tables_beyond_chance.sentence(table), tables_beyond_chance.shorter(table))
 Markdown("\n\n".join([*filter(None, lines), tables_beyond_chance.markdown(table)]))

@@ -36,9 +36,8 @@ from lcs_utils.stats import as_dicts
 # %%
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, rates, sentences
 from lcs_utils.evaluation import sizes, strips, tables, tables_beyond_chance, wording
-from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, seeds_of, told_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, seeds_of, told_path
 from lcs_utils.evaluation.samples import draw_samples
-from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.studies import more_training
 
 # %%
@@ -88,9 +87,8 @@ trainings = {words: seeds_of(stored, net) for net, words in names.items()}  # ap
 of = {words[:6]: against_null.of_nets(stored, nets, "test") for words, nets in trainings.items()}
 curves = {words: {k: at.filled for k, at in each.at.items()} for words, each in of.items()}
 figure = strips.figure_1(shown, names, curves, trained=3)
-files = strips.behind(rows_path(size), *(sheet_path(net, size) for net in names))
 said = shown.numbers() | {"filled": as_dicts(curves)}
-path = plotting.save_figure(figure, "fig01", preset, said, seed, files, alt_texts.figure_1(curves))
+path = plotting.save_figure(figure, "fig01", preset, said, seed, alt=alt_texts.figure_1(curves))
 # %% [markdown]
 # Number and places again, now at random cells. Exp. 3 may draw two objects more than it is asked for, as
 # in the paper's Table 1: told one of up to three objects, it has learned that a place without a label may
@@ -125,7 +123,7 @@ figure = null_figures.plot(
     changed, colors, trained=3, title="32 px, random cells; 64 samples per K unless named otherwise"
 )
 values = {words: as_dicts(each.at) for words, each in changed.items()}
-path = plotting.save_figure(figure, "interventions", preset, values, seed, strips.behind(rows_path(little)))
+path = plotting.save_figure(figure, "interventions", preset, values, seed)
 # %%
 Markdown(null_figures.markdown({words: {1: each} for words, each in changed.items()}))
 
@@ -143,13 +141,12 @@ Markdown(null_figures.markdown({words: {1: each} for words, each in changed.item
 # %%
 ones = {"exp1_1": "Exp. 1: one object", "exp3_1": "Exp. 3: one object, r = 3"}
 single = strips.strip(list(ones), range(1, 8), stored, size)
-files = strips.behind(rows_path(size), *(sheet_path(name, size) for name in ones))
 told = {words[:6]: [net] for net, words in ones.items()}
 one, listed = (against_null.along_k(stored, told, family) for family in wording.CELLS)
 curves_1 = {words: {k: at.filled for k, at in each[1].at.items()} for words, each in one.items()}
 figure = strips.figure_1(single, ones, curves_1, trained=1, family="spread")
 values = single.numbers() | {"rates": {words: as_dicts(each[1].at) for words, each in one.items()}}
-path = plotting.save_figure(figure, "fig04", preset, values, seed, files)
+path = plotting.save_figure(figure, "fig04", preset, values, seed)
 # %%
 found = tables_beyond_chance.cells(stored)
 at = dict(zip(wording.CELLS.values(), (one, listed)))
@@ -180,10 +177,10 @@ shades = ("blue", "green", "vermilion", "orange", "sky", "black", "purple")
 colors = {name: plotting.PALETTE[shade] for name, shade in zip(added, shades)}
 
 # %%
-old, counts = read_rows(told_path(preset)), strips.behind(told_path(preset))
+old = read_rows(told_path(preset))
 sums = tables.net_rates(old, added)
 figure = rate_figures.plot_rates(sums, ["filled", "plausible", "success"], added, colors)
-path = plotting.save_figure(figure, "linear_composition", preset, sums, seed, counts)
+path = plotting.save_figure(figure, "linear_composition", preset, sums, seed)
 # %%
 Markdown(sentences.adding(sums, added))
 

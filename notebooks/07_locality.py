@@ -50,7 +50,6 @@ titles |= {f"{net}_1": f"{titles[net]}, one object" for net in ("exp1", "exp3")}
 used = strips.behind(*(checkpoints.kept(name, preset) for name in titles))
 little = sizes.sampled(preset)  # where the weights of all three nets are
 shown = strips.behind(*(checkpoints.kept(name, little) for name in titles))[:3]
-rows = strips.behind(net_locality.path(preset), told_path(preset))
 
 # %% [markdown]
 # ## Before any net: a Gaussian field like the images
@@ -123,7 +122,7 @@ numbers = {
     n: {field: [list(i) for i in curve.values()] for field, curve in of.items()} for n, of in curves.items()
 }
 values = {"sigmas": net_locality.SIGMAS, "gaussian": twin.denoiser, "nets": numbers}
-path = plotting.save_figure(figure, "locality_against_noise", preset, values, seed, used + rows)
+path = plotting.save_figure(figure, "locality_against_noise", preset, values, seed, used)
 # %% [markdown]
 # **Among conditions**: does a net hear nearby conditions more than a net that hears all alike? For Exp. 3
 # chance is that of its window. **Among pixels**: is the square small beside the image, and beside that of
@@ -170,15 +169,14 @@ Markdown(sentences_locality.fades(local, titles, sigma_data) + "\n" + strength)
 # interval of the rank correlation draws kinds of nets, since trainings of one net are alike.
 
 # %%
-large = rows_path(locality_above_null.PRESET)
-thesis = locality_above_null.above_null(read_rows(large))
+large = read_rows(rows_path(locality_above_null.PRESET))
+thesis = locality_above_null.above_null(large)
 ranks = locality_above_null.ranked(thesis)
-perfect = against_null.perfect(read_rows(large), locality_above_null.BEYOND)
+perfect = against_null.perfect(large, locality_above_null.BEYOND)
 figure = locality_figures.plot_above_null(thesis, ranks["all"], perfect)
-behind = strips.behind(net_locality.path(locality_above_null.PRESET), large)
 values = thesis.numbers() | {"spearman": as_dicts(ranks), "perfect": perfect}
 alt = alt_texts.thesis(thesis, ranks["all"], perfect)
-path = plotting.save_figure(figure, "locality_above_null", preset, values, seed, behind, alt)
+path = plotting.save_figure(figure, "locality_above_null", preset, values, seed, alt=alt)
 # %%
 Markdown(locality_above_null.sentence(thesis, ranks))
 
@@ -206,7 +204,7 @@ rho = found.rank_correlations()
 figure = locality_figures.plot_against_k(found, rho)
 values = found.numbers() | {"spearman": rho}
 alt = alt_texts.thesis_without_null(found, rho)
-path = plotting.save_figure(figure, "locality_against_k", preset, values, seed, used + rows, alt)
+path = plotting.save_figure(figure, "locality_against_k", preset, values, seed, used, alt)
 # %%
 whole = [net for net in points if nets.trained(net, preset).radius is None]
 by_noise = locality_rates.by_noise(counted, whole, preset)
@@ -238,8 +236,7 @@ if cifar:  # on its own samples, for it knows no CLEVR
 # %%
 grid, labels, captions = figures.fig12(looks, sides)
 figure = plotting.image_grid(grid, labels, [f"σ = {s:g}" for s in steps], cell=1.0, captions=captions)
-files = strips.behind(middle.path(), middle.maps_path())
-path = plotting.save_figure(figure, "fig12", preset, {"sigmas": steps, "sides": sides}, seed, files)
+path = plotting.save_figure(figure, "fig12", preset, {"sigmas": steps, "sides": sides}, seed)
 # %%
 Markdown(sentences_locality.centered(sides, steps))
 

@@ -50,20 +50,17 @@ from lcs_utils.counter.net import folder as counter_folder
 from lcs_utils.stats import as_dicts
 
 # %%
-from lcs_utils.evaluation import sizes, strips
+from lcs_utils.evaluation import sizes
 from lcs_utils.evaluation.colors import color, color_figures, color_generalization, color_rates
 from lcs_utils.evaluation.features import feature_figures, feature_matrices, feature_predictions
 from lcs_utils.evaluation.features import feature_report
-from lcs_utils.evaluation.rows import STANDARD, rows_path
-from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.rows import STANDARD
 
 # %%
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed, ks = STANDARD.seed, range(1, color.LARGEST_K + 1)  # the seed is the stored samples'
 nets = color_figures.measured(color_generalization.read)
-stored = [rows_path(size, color_generalization.NAME) for size in sizes.SIZES]
-files = strips.behind(*(path for path in stored if path.exists()))
 
 # %% [markdown]
 # ## The pictures (Fig. 5)
@@ -74,8 +71,7 @@ files = strips.behind(*(path for path in stored if path.exists()))
 # %%
 counter = ObjectCounter.from_pretrained(counter_folder())
 figure, said = color_figures.strips(nets, ks, counter, seed)
-sheets = strips.behind(*(sheet_path(sizes.bare(net), nets[net][0].preset) for net in nets))
-path = plotting.save_figure(figure, "fig05", preset, said, seed, [*files, *sheets])
+path = plotting.save_figure(figure, "fig05", preset, said, seed)
 
 # %% [markdown]
 # Beside the samples the paper shows eq. (3) in the encoder: cosines of the colors' mean differences, white
@@ -90,8 +86,7 @@ every = feature_report.by_layer(cosines, "color_1-3, 64 px")
 layers = [of for of in every if "encoder" in of.caption or "all layers" in of.caption]
 figure = feature_figures.plot_cosines(cosines, shown, layers, dict.fromkeys(shown, COLORS))
 said = feature_report.cosine_numbers(cosines, shown)
-stored = strips.behind(*(at for size in sizes.SIZES if (at := feature_matrices.path(size)).exists()))
-path = plotting.save_figure(figure, "fig05_features", preset, said, seed, stored)
+path = plotting.save_figure(figure, "fig05_features", preset, said, seed)
 
 # %% [markdown]
 # ## Against K
@@ -107,7 +102,7 @@ found = color_rates.of_nets(nets, "subsets", seed)
 limits = {of: {k: color.ceiling(counter, of, k, 64, seed) for k in ks} for of in ("subsets", "repeated")}
 figure = color_figures.plot_success(found, limits["subsets"])
 path = plotting.save_figure(
-    figure, "color_success", preset, as_dicts(found), seed, [*files, "data/checkpoints/counter"]
+    figure, "color_success", preset, as_dicts(found), seed, ["data/checkpoints/counter"]
 )
 # %% [markdown]
 # ## Adding colors, or adding objects
@@ -123,7 +118,7 @@ same = color_rates.of_nets(nets, "repeated", seed)
 families = {"K colors, one object each": found, "K objects of one color": same}
 figure = color_figures.plot_families(families, dict(zip(families, limits.values())))
 said = as_dicts(families)
-path = plotting.save_figure(figure, "color_families", preset, said, seed, files)
+path = plotting.save_figure(figure, "color_families", preset, said, seed)
 # %%
 listed = color_rates.of_nets(nets, "colors", seed)
 Markdown(color_figures.markdown(found, listed, same))

@@ -43,7 +43,7 @@ from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.stats import as_dicts, say_interval
 
 # %%
-from lcs_utils.evaluation import sizes, strips
+from lcs_utils.evaluation import sizes
 from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.evaluation.features import feature_causal, feature_matrices, feature_predictions
 from lcs_utils.evaluation.features import feature_causal_report as causal_report
@@ -56,8 +56,7 @@ from lcs_utils.evaluation.rows import of_preset
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
 rows, cosines = sizes.of_both(net_features.read), sizes.of_both(feature_matrices.read)
-stored = [of.path(name) for of in (net_features, feature_matrices) for name in sizes.SIZES]
-seed, files = 0, strips.behind(*(path for path in stored if path.exists()))
+seed = 0
 
 # %% [markdown]
 # ## Cosines, the paper's picture (Fig. 11)
@@ -74,7 +73,7 @@ conditions = {net: COLORS if "color" in net else range(1, 9) for net in shown}
 layers = report.by_layer(cosines, "exp1, 64 px")
 figure = figures.plot_cosines(cosines, shown, layers, conditions)
 said = report.cosine_numbers(cosines, shown)
-path = plotting.save_figure(figure, "fig11", preset, said, seed, files)
+path = plotting.save_figure(figure, "fig11", preset, said, seed)
 
 # %% [markdown]
 # Part by part, without sign, beside the untrained net of the same size; layers weigh the same. *Feature
@@ -112,7 +111,7 @@ Markdown(report.readings_table(rows, {net: twin for net, twin in twins.items() i
 nets = report.curves(rows, "32 px", "location")
 figure = figures.plot_additivity(rows, nets, net_features.KS)
 said = report.numbers(rows, nets, "additivity", net_features.KS)
-path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, files)
+path = plotting.save_figure(figure, "feature_additivity", preset, said, seed)
 
 # %% [markdown]
 # The same at 64 px, where pictures are cleaner, and below for colors, which belong to no place. The color
@@ -125,7 +124,7 @@ path = plotting.save_figure(figure, "feature_additivity", preset, said, seed, fi
 large = report.curves(rows, "64 px")
 figure = figures.plot_additivity(rows, large, net_features.KS)
 said = report.numbers(rows, large, "additivity", net_features.KS)
-path = plotting.save_figure(figure, "feature_additivity_64", preset, said, seed, files)
+path = plotting.save_figure(figure, "feature_additivity_64", preset, said, seed)
 
 # %% [markdown]
 # ## Conditional locality, moved to features
@@ -135,7 +134,7 @@ path = plotting.save_figure(figure, "feature_additivity_64", preset, said, seed,
 # %%
 figure = figures.plot_own_share(rows, nets, net_features.REMOVALS)
 said = report.numbers(rows, nets + large, "own_share", net_features.REMOVALS)
-path = plotting.save_figure(figure, "feature_own_share", preset, said, seed, files)
+path = plotting.save_figure(figure, "feature_own_share", preset, said, seed)
 
 # %% [markdown]
 # As a table, controls in brackets, for the first training of each net at 64 px. *Overlap*: how far two
@@ -174,7 +173,7 @@ layers = feature_causal.LAYERS
 altered = causal_report.changed(rows, "64 px")
 figure = figures.plot_causal(rows, altered, layers)
 said = causal_report.causal_numbers(rows, altered, layers)
-path = plotting.save_figure(figure, "feature_causes", preset, said, seed, files)
+path = plotting.save_figure(figure, "feature_causes", preset, said, seed)
 
 # %% [markdown]
 # ## Which measure knows who composes?
@@ -199,7 +198,7 @@ found = feature_ranks.correlations(values, outcomes, seed)
 every = feature_ranks.correlations(values, outcomes, seed, feature_ranks.ALL)
 figure = figures.plot_against_outcomes(values, outcomes, found, every)
 said = as_dicts(outcomes | {"values": values, "rank correlation": found, "untrained too": every})
-path = plotting.save_figure(figure, "features_against_k", preset, said, seed, files)
+path = plotting.save_figure(figure, "features_against_k", preset, said, seed)
 
 # %% [markdown]
 # The same as a table, with how much better one measure ranks the nets than another in the same draws of

@@ -72,7 +72,7 @@ path = plotting.save_figure(figure, "text_to_image_samples", preset, said, seed,
 figure = row_figures.plot_success(rows, report.NETS, report.KINDS, report.WHATS)
 said = report.success_numbers(rows)
 alt = alt_texts.ALT["text_to_image_success"]
-path = plotting.save_figure(figure, "text_to_image_success", preset, said, seed, report.stored(), alt=alt)
+path = plotting.save_figure(figure, "text_to_image_success", preset, said, seed, alt=alt)
 # %%
 Markdown(report.success_words(rows))
 
@@ -149,13 +149,15 @@ Markdown(places.words(said))
 # %%
 ablated, nets = report.ABLATED, report.NETS
 figure = row_figures.plot_words_at_objects(rows, report.OF_ALL, nets, report.CONTROLS, report.SIGMAS)
-said = report.numbers(rows, "AUC", "own part", cases=ablated)
+said = report.numbers(rows, "AUC", "own part", "heard most", cases=ablated)
 alt = alt_texts.ALT["word_to_mask"]
-path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, report.stored(), alt=alt)
+path = plotting.save_figure(figure, "word_to_mask", preset, said, seed, alt=alt)
 # %%
 Markdown(report.auc_words(rows, ablated))
 # %%
 Markdown(report.by_noise_words(rows, "own part", ablated, "common word"))
+# %%
+Markdown(report.by_noise_words(rows, "heard most", ablated, "another picture"))
 
 # %% [markdown]
 # ## How far does any place look? (eq. (9))
@@ -173,7 +175,7 @@ figure = row_figures.plot_by_noise(
     rows, "side", report.SIDES, nets, report.SIGMAS, label, alike, chance_words="all latents alike"
 )
 said, alt = report.numbers(rows, "side"), alt_texts.ALT["text_to_image_jacobian"]
-path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, report.stored(), alt=alt)
+path = plotting.save_figure(figure, "text_to_image_jacobian", preset, said, seed, alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "side", report.SIDES))
 

@@ -118,7 +118,7 @@ beside = {"mid": report.composites_untrained(rows)} if model == "standin" else {
 figure = figures.plot_composites(composed, beside)
 said = {"model": composed, "untrained": beside}
 alt = alt_texts.said("composite_prompts", model)
-path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files + report.stored(), alt=alt)
+path = plotting.save_figure(figure, "composite_prompts", preset, said, seed, files, alt=alt)
 # %%
 Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 
@@ -134,7 +134,7 @@ Markdown(report.composite_words(composed, rows if model == "standin" else ()))
 figure = row_figures.plot_rows(rows, report.ATTENDED, report.NETS, report.CONTROLS, report.SIGMAS)
 said = report.numbers(rows, "AUC", cases=report.ATTENDED)
 alt = alt_texts.ALT["attention_to_mask"]
-path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, report.stored(), alt=alt)
+path = plotting.save_figure(figure, "attention_to_mask", preset, said, seed, alt=alt)
 # %%
 Markdown(report.auc_words(rows, report.ATTENDED))
 
@@ -154,7 +154,7 @@ figure = row_figures.plot_by_noise(rows, "additivity", report.ADDED, nets, repor
 figure.axes[0].set_yscale("symlog", linthresh=1)
 figure.axes[0].set_yticks([-5, -1, 0, 1], ["−5", "−1", "0", "1"])
 said, alt = report.numbers(rows, "additivity", "effect"), alt_texts.ALT["prompt_additivity"]
-path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, report.stored(), alt=alt)
+path = plotting.save_figure(figure, "prompt_additivity", preset, said, seed, alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "additivity", report.ADDED, null))
 
@@ -171,7 +171,7 @@ label = "own share"
 figure = row_figures.plot_by_noise(rows, "own share", report.ADDED, nets, report.SIGMAS, label, chance=0.5)
 own = [row for row in rows if not row.control]
 said, alt = report.numbers(own, "own share"), alt_texts.ALT["prompt_own_share"]
-path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, report.stored(), alt=alt)
+path = plotting.save_figure(figure, "prompt_own_share", preset, said, seed, alt=alt)
 # %%
 Markdown(report.by_noise_words(rows, "own share", report.ADDED))
 

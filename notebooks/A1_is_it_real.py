@@ -25,10 +25,9 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import strips
 from lcs_utils.evaluation.eye import by_eye, hand_counts
 from lcs_utils.evaluation.is_it_real import is_it_real, markdown, plot
-from lcs_utils.evaluation.rows import STANDARD, of_preset, rows_path, seeds_of
+from lcs_utils.evaluation.rows import STANDARD, of_preset, seeds_of
 
 notebooks.check_parameters(preset=preset)
 plotting.use_style()
@@ -52,8 +51,7 @@ real = is_it_real(stored, nets, by_eye.of_size(hands, "64 px"), seed)
 # paper's cells) that a vision-language model also counted blind: its count and the counter's.
 
 # %%
-files = strips.behind(rows_path("small"), hand_counts.COUNTS)
-path = plotting.save_figure(plot(real, colors), "is_it_real_64", preset, real.numbers(), seed, files)
+path = plotting.save_figure(plot(real, colors), "is_it_real_64", preset, real.numbers(), seed)
 # %% [markdown]
 # ## The numbers
 # The null is in parentheses. After the semicolon, at the paper's cells, is the share of the cells it was *not*
@@ -75,8 +73,7 @@ Markdown(markdown(real))
 nets = {words: [name] for words, name in zip((*labels[:2], "Exp. 3, local, r = 3"), ("exp1", "exp2", "exp3"))}
 colors |= {words: plotting.color_of(net) for words, (net,) in nets.items()}
 tiny = is_it_real(of_preset(preset), nets, hands, seed)
-files = strips.behind(rows_path(preset), hand_counts.COUNTS)
-path = plotting.save_figure(plot(tiny, colors), "is_it_real", preset, tiny.numbers(), seed, files)
+path = plotting.save_figure(plot(tiny, colors), "is_it_real", preset, tiny.numbers(), seed)
 # %%
 Markdown(markdown(tiny))
 

@@ -25,8 +25,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.claims import fig08, from_rows
 from lcs_utils.evaluation import alt_texts, sentences, strips, table_figures, tables, training_sets
 from lcs_utils.evaluation.eye import hand_counts
-from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, told_path
-from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, told_path
 from lcs_utils.evaluation.studies import more_objects
 from lcs_utils.evaluation.wording import EARLIER
 from lcs_utils.experiments import experiment
@@ -37,7 +36,6 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed = STANDARD.seed  # of the stored samples
 stored, hands = read_rows(told_path(preset)), hand_counts.read_counts()
-counts = strips.behind(told_path(preset))
 
 # %% [markdown]
 # ## Fig. 8: more objects in training, at 64 px beside the null
@@ -53,8 +51,8 @@ large = of_preset("small")
 at_64 = more_objects.of_nets(large, (*more_objects.NETS, "exp2_1-6"), seed)
 all_told = {net: at_64[net] for net in more_objects.NETS}
 figure = more_objects.plot(all_told)
-numbers, files = as_dicts(more_objects.numbers(all_told)), strips.behind(rows_path("small"))
-path = plotting.save_figure(figure, "fig08", preset, numbers, seed, files)
+numbers = as_dicts(more_objects.numbers(all_told))
+path = plotting.save_figure(figure, "fig08", preset, numbers, seed)
 # %% [markdown]
 # As numbers, the null in parentheses (at the paper's cells: pictures asked for random ones). The sentence
 # is what the verdict judges: each net against the one before, at a K between the paper's two K, nine at most
@@ -93,8 +91,7 @@ ranges = training_sets.by_objects(stored)
 nets = [of.cell.net for of in ranges if "_x3" not in of.cell.net]
 shown = strips.strip(nets, range(1, 11), preset=preset)
 figure = shown.grid([f"trained\non {of.cell.trained_on}" for of in ranges[: len(nets)]], cell=0.85)
-files = strips.behind(*(sheet_path(net, preset) for net in nets))
-path = plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K": shown.ks}, seed, files)
+path = plotting.save_figure(figure, "fig08_samples", preset, {"nets": nets, "K": shown.ks}, seed)
 # %% [markdown]
 # As numbers, still of 32 px by the earlier counter: K by the paper's rule beside the paper's own, and two
 # shares that need no rule.
@@ -104,7 +101,7 @@ words = [f"trained on {of.cell.trained_on}" for of in ranges]
 shares = {"filled": "cells filled", "within_one": "K-1 to K+1 objects"}
 figure = table_figures.plot_rows(ranges, words, shares, f"share, K = 7 to 9\n({EARLIER})")
 numbers = {of.cell.net: of._asdict() for of in ranges}
-path = plotting.save_figure(figure, "fig08_32", preset, numbers, seed, counts, alt_texts.shares(ranges))
+path = plotting.save_figure(figure, "fig08_32", preset, numbers, seed, alt=alt_texts.shares(ranges))
 # %% [markdown]
 # Up to the trained maximum the paper's rule asks for every cell filled and nothing elsewhere. Beyond it
 # one more object may be there, and one may be missing as soon as more stand in place than training
@@ -146,9 +143,7 @@ figure = table_figures.plot_rows(doses, words, shares, title, [4], tolerant=free
 
 # %%
 numbers = {of.cell.net: {"labeled": part} | of._asdict() for of, part in zip(doses, share)}
-path = plotting.save_figure(
-    figure, "label_completeness", preset, numbers, seed, counts, alt_texts.shares(doses)
-)
+path = plotting.save_figure(figure, "label_completeness", preset, numbers, seed, alt=alt_texts.shares(doses))
 # %% [markdown]
 # In the last column one cell may stay empty and extra objects do not count. This rule was chosen after
 # seeing these numbers. It shows what the paper's rule costs the nets that draw too many.
@@ -166,7 +161,7 @@ Markdown(sentences.training_sets(doses, names, "K, extras not counted"))
 table = tables.cells(stored)
 figure = table_figures.plot_tables(table)
 numbers = [cell._asdict() for cell in table]
-path = plotting.save_figure(figure, "tables_1_2_32", preset, numbers, seed, counts, alt_texts.tables(table))
+path = plotting.save_figure(figure, "tables_1_2_32", preset, numbers, seed, alt=alt_texts.tables(table))
 # %%
 Markdown(from_rows.outside(stored, table))
 

@@ -26,7 +26,7 @@ from lcs_utils import notebooks, paths, plotting
 from lcs_utils.counter import cycles as counter_cycles
 from lcs_utils.counter import report as counter_report
 from lcs_utils.counter import visible
-from lcs_utils.evaluation import sentences, strips
+from lcs_utils.evaluation import sentences
 from lcs_utils.evaluation.eye import hand_counts
 from lcs_utils.evaluation.eye.agreement import agreement
 from lcs_utils.evaluation.rows import STANDARD, read_rows, told_path
@@ -50,8 +50,7 @@ stored, seen = read_rows(told_path(preset)), hand_counts.read_counts()
 # %%
 figure, exact = counter_report.plot(counter_cycles.read())
 folders = ("data/checkpoints/counter", "data/checkpoints/counter64")
-files = [*folders, "data/counts/counter_cycles.csv"]
-path = plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, files)
+path = plotting.save_figure(figure, "counter_accuracy", preset, exact, seed, folders)
 # %%
 Markdown(sentences.exact(exact))
 
@@ -82,9 +81,8 @@ Markdown(counter_report.named(visible.read()))
 
 # %%
 hands = agreement(seen, stored)
-files = strips.behind(told_path(preset), hand_counts.COUNTS)
 numbers = {"confusion": hands.counts.tolist()}
-path = plotting.save_figure(hands.plot(), "hand_counts", preset, numbers, seed, files)
+path = plotting.save_figure(hands.plot(), "hand_counts", preset, numbers, seed)
 # %%
 Markdown(sentences.agreement_lines(hands))
 

@@ -26,9 +26,8 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import sentences, strips
+from lcs_utils.evaluation import sentences
 from lcs_utils.evaluation.rows import STANDARD
-from lcs_utils.evaluation.sheets import sheet_path
 from lcs_utils.evaluation.studies import memorization
 
 # %%
@@ -47,9 +46,8 @@ nets = {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3": "Exp. 3"}
 near = memorization.read_near()
 copies = memorization.memorized(near)
 numbers = {f"{net}, K = {k}": list(found) for (net, k), found in copies.items()}
-files = strips.behind(memorization.ROWS, *(sheet_path(net, preset) for net in nets))
 figure, said = memorization.plot(near, nets, preset), sentences.copies(near, nets)
-path = plotting.save_figure(figure, "memorization", preset, numbers, seed, files, said)
+path = plotting.save_figure(figure, "memorization", preset, numbers, seed, alt=said)
 # %%
 Markdown(said)
 

@@ -22,7 +22,7 @@ preset: str = "tiny"
 # %%
 from IPython.display import Markdown
 from lcs_utils import notebooks, plotting
-from lcs_utils.evaluation import rate_figures, rates, sentences, strips, tables, wording
+from lcs_utils.evaluation import rate_figures, rates, sentences, tables, wording
 from lcs_utils.evaluation.locality import locality_figures, locality_rates, net_locality
 from lcs_utils.evaluation.rows import STANDARD, read_rows, seeds_of, told_path
 
@@ -31,7 +31,6 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed, colors = STANDARD.seed, plotting.EXPERIMENT_COLORS  # the seed is the stored samples'
 stored = read_rows(told_path(preset))
-counts = strips.behind(told_path(preset))
 
 # %% [markdown]
 # ## A label embedding of one size
@@ -50,7 +49,7 @@ pairs = {
 shades = colors | {"exp1_normalized": plotting.PALETTE["black"]}
 normalized = tables.net_rates(stored, pairs)
 figure = rate_figures.plot_rates(normalized, ["filled", "success", "extras"], pairs, shades)
-path = plotting.save_figure(figure, "normalized_labels", preset, normalized, seed, counts)
+path = plotting.save_figure(figure, "normalized_labels", preset, normalized, seed)
 # %%
 Markdown(
     sentences.means(
@@ -72,7 +71,7 @@ labels = dict.fromkeys(seeded, "_") | {"exp1": "Exp. 1", "exp2": "Exp. 2", "exp3
 every = tables.net_rates(stored, seeded)
 shades = {net: colors[base] for net, base in seeded.items()}
 figure = rate_figures.plot_rates(every, ["filled", "success", "extras"], labels, shades)
-path = plotting.save_figure(figure, "seeds", preset, every, seed, counts)
+path = plotting.save_figure(figure, "seeds", preset, every, seed)
 # %%
 Markdown(tables.markdown(tables.cells(stored, seeded)))
 
@@ -98,7 +97,7 @@ along = {net: rates.with_k(stored, rates.along_training(stored, net, over), net)
 said = {name: f"\nK = {ks[0]} to {ks[-1]}" for name, ks in over.items()} | {"K": "\n(at most 6 asked)"}
 shades = {net: plotting.color_of(net) for net in again}
 figure = rate_figures.plot_rates(along, [*over, "K"], again, shades, along_training=True, said=said)
-path = plotting.save_figure(figure, "along_training", preset, along, seed, counts)
+path = plotting.save_figure(figure, "along_training", preset, along, seed)
 # %%
 words = {"success": "success, K = 4 to 6", "extras": f"{wording.EXTRAS}, K = 1 to 3", "K": "K"}
 Markdown(sentences.along(along, again, words))
@@ -111,8 +110,7 @@ Markdown(sentences.along(along, again, words))
 places = net_locality.read(preset)
 local = {net: locality_rates.beside_composition(places, stored, net) for net in again}
 figure = locality_figures.plot_along_training(local, again)
-files = counts + strips.behind(net_locality.path(preset))
-path = plotting.save_figure(figure, "locality_along_training", preset, local, seed, files)
+path = plotting.save_figure(figure, "locality_along_training", preset, local, seed)
 # %%
 Markdown(
     sentences.along(locality_rates.by_images(local), again, {name: name for name in local["exp1_seed1"]})

@@ -31,8 +31,7 @@ from lcs_utils import notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, rate_figures, sentences, strips
 from lcs_utils.evaluation import table_figures, tables, tables_beyond_chance, training_sets, wording
 from lcs_utils.nets import trained
-from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path, seeds_of, told_path
-from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, seeds_of, told_path
 from lcs_utils.stats import as_dicts
 
 # %%
@@ -40,7 +39,6 @@ notebooks.check_parameters(preset=preset)
 plotting.use_style()
 seed = STANDARD.seed  # of the stored samples
 stored = read_rows(told_path(preset))
-counts = strips.behind(told_path(preset))
 
 # %% [markdown]
 # ## Pictures
@@ -54,8 +52,7 @@ nets = [of.cell.net for of in radii]
 words = [f"r = {r}" if (r := trained(net).radius) else "whole image\n(Exp. 2)" for net in nets]
 shown = strips.strip(nets, [1, 2, 3, 4, 5, 6, 9], preset=preset)
 figure = shown.grid(words)
-files = strips.behind(*(sheet_path(net, preset) for net in nets))
-path = plotting.save_figure(figure, "radius_samples", preset, {"K": shown.ks}, seed, files)
+path = plotting.save_figure(figure, "radius_samples", preset, {"K": shown.ks}, seed)
 # %% [markdown]
 # ## Against K
 # Which radius fills the cells, and which one draws objects that nobody asked for? A sample *succeeds* if
@@ -67,7 +64,7 @@ shades = ("#7CCFB5", "#3DB591", plotting.EXPERIMENT_COLORS["exp3"], "#00664A", "
 colors = dict(zip(ticks, shades))  # Exp. 3's green, the darker the more a cell sees
 found = tables.net_rates(stored, ticks)
 figure = rate_figures.plot_rates(found, ["filled", "success", "extras"], ticks, colors)
-path = plotting.save_figure(figure, "radius", preset, found, seed, counts)
+path = plotting.save_figure(figure, "radius", preset, found, seed)
 # %% [markdown]
 # ## K against the radius
 # Look down the rows: do the cells filled fall as a cell sees more? The paper's K (dashed) is for an r that we
@@ -81,9 +78,7 @@ rows = [label.replace("\n", " ") for label in words]
 shares = {"filled": "cells filled", "success": "samples that succeed"}
 figure = table_figures.plot_rows(bare, rows, shares, f"share, K = 4 to 6\n({wording.EARLIER})", line=line)
 numbers = {of.cell.net: of._asdict() for of in radii}
-path = plotting.save_figure(
-    figure, "k_against_radius", preset, numbers, seed, counts, alt_texts.shares(radii)
-)
+path = plotting.save_figure(figure, "k_against_radius", preset, numbers, seed, alt=alt_texts.shares(radii))
 # %%
 patches = training_sets.two_labels([1, 2, 3, 4])  # in training none held two
 Markdown(sentences.radius(radii, preset) + "\n" + patches)
@@ -99,8 +94,7 @@ radii_64 = {"r = 2": "exp3_r2", "r = 3": "exp3"}
 large, pair = of_preset("small"), list(radii_64.values())
 shown = strips.strip(pair, range(1, 10), large, "small")
 figure = shown.grid(list(radii_64))
-files = strips.behind(rows_path("small"), *(sheet_path(net, "small") for net in pair))
-path = plotting.save_figure(figure, "radius_samples_64", preset, {"K": shown.ks}, seed, files)
+path = plotting.save_figure(figure, "radius_samples_64", preset, {"K": shown.ks}, seed)
 # %%
 trainings = {words: seeds_of(large, net) for words, net in radii_64.items()}
 at_64 = {words: {1: against_null.of_nets(large, of, "spread")} for words, of in trainings.items()}
@@ -124,9 +118,8 @@ by_adam = tables_beyond_chance.cells(large, threes | whole)
 by_muon = tables_beyond_chance.cells(of_preset("medium"), tables_beyond_chance.TWO_CELLS | whole)
 by_muon = [cell._replace(column=f"{cell.column}, by Muon") for cell in by_muon]
 figure = tables_beyond_chance.plot(by_adam + by_muon, "64 px, by Adam or by Muon")
-files = strips.behind(rows_path("small"), rows_path("medium"))
 values = as_dicts({f"{cell.net}, {cell.column}": cell for cell in by_adam + by_muon if cell.own})
-path = plotting.save_figure(figure, "local_nets_objects", preset, values, seed, files)
+path = plotting.save_figure(figure, "local_nets_objects", preset, values, seed)
 # %%
 medium, cells = of_preset("medium"), wording.CELLS
 alone = {where: against_null.of_nets(medium, list(whole), family) for family, where in cells.items()}

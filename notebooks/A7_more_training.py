@@ -26,10 +26,9 @@ from IPython.display import Markdown
 from lcs_utils import nets, notebooks, plotting
 from lcs_utils.evaluation import against_null, alt_texts, null_figures, strips
 from lcs_utils.evaluation.eye import by_eye, by_eye_figures
-from lcs_utils.evaluation.eye.hand_count_rows import COUNTS, read_counts
+from lcs_utils.evaluation.eye.hand_count_rows import read_counts
 from lcs_utils.evaluation.locality import net_locality
-from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows, rows_path
-from lcs_utils.evaluation.sheets import sheet_path
+from lcs_utils.evaluation.rows import STANDARD, of_preset, read_rows
 from lcs_utils.evaluation.sizes import SIZES
 from lcs_utils.evaluation.studies import flow_and_sde, more_training
 from lcs_utils.stats import as_dicts
@@ -61,8 +60,7 @@ found[more_training.AGAIN] = more_training.along_training(
 
 # %%
 figure = more_training.plot(found)
-files = strips.behind(*(rows_path(name) for name in SIZES))
-path = plotting.save_figure(figure, "more_training", preset, more_training.numbers(found), seed, files)
+path = plotting.save_figure(figure, "more_training", preset, more_training.numbers(found), seed)
 # %%
 Markdown(more_training.markdown(found))
 
@@ -86,7 +84,7 @@ strip = shown[0]._replace(
 )
 figure = strip.grid([f"Exp. 1,\n{words}" for words in SIZES.values()])
 said = {words: one.numbers() for words, one in zip(SIZES.values(), shown, strict=True)}
-path = plotting.save_figure(figure, "more_training_samples", preset, said, seed, files)
+path = plotting.save_figure(figure, "more_training_samples", preset, said, seed)
 
 # %% [markdown]
 # ## What another net for low noise mends, and what another sampler
@@ -124,10 +122,8 @@ made = [strips.strip(list(of), range(1, 7), rows, name) for name, (rows, of) in 
 images, drawn = (sum((list(getattr(one, of)) for one in made), []) for of in ("images", "captions"))
 labels, heads = [*ends.values(), *by_muon.values()], [f"K = {k}" for k in made[0].ks]
 figure = plotting.image_grid(images, labels, heads, cell=1.5, captions=drawn)  # no marks on objects
-files = [rows_path(name) for name in trained]
-files += [sheet_path(net, name) for name, (_, of) in trained.items() for net in of]
 said = {SIZES[name]: one.numbers() for name, one in zip(trained, made)}
-path = plotting.save_figure(figure, "low_noise_samples", preset, said, seed, strips.behind(*files))
+path = plotting.save_figure(figure, "low_noise_samples", preset, said, seed)
 # %%
 words = {" ".join(of[net].split()): (rows, net) for rows, of in trained.values() for net in of}
 words |= {
@@ -161,8 +157,7 @@ Markdown(more_training.ends(words) + null_figures.markdown(along))
 # %%
 ways = flow_and_sde.compare(large)
 figure = flow_and_sde.plot(ways)
-files = strips.behind(rows_path("small"))
-path = plotting.save_figure(figure, "flow_and_sde", preset, flow_and_sde.numbers(ways), seed, files)
+path = plotting.save_figure(figure, "flow_and_sde", preset, flow_and_sde.numbers(ways), seed)
 # %%
 strict = more_training.without_extras(large, "exp3_r2/stochastic")
 alone = against_null.along_k(strict, {"Exp. 3, SDE, Exp. 1's rule": ["exp1"]}, "spread")
@@ -186,10 +181,9 @@ shown = strips.strip(list(names), (1, 2, 3, 5, 7, 9), muon, "medium", family="sp
 by_sde = {words[:6]: against_null.of_nets(muon, [net], "spread") for net, words in names.items()}
 curves = {words: {k: at.filled for k, at in of.at.items()} for words, of in by_sde.items()}
 figure = strips.figure_1(shown, names, curves, trained=3, family="spread")
-files = strips.behind(rows_path("medium"), *(sheet_path(net, "medium", "spread") for net in names))
 said = shown.numbers() | {"filled": as_dicts(curves)}
 words = alt_texts.figure_1(curves)
-path = plotting.save_figure(figure, "fig01_by_muon", preset, said, seed, files, words)
+path = plotting.save_figure(figure, "fig01_by_muon", preset, said, seed, alt=words)
 # %%
 both = {
     f"{words[:6]}, {way}": nets.seeds_of({row.net for row in muon}, net + change)
@@ -226,9 +220,8 @@ Markdown(null_figures.markdown(against_null.along_k(muon, both, "test", ks=range
 # %%
 looked = by_eye.compare_everywhere(read_counts())
 second = by_eye.compare(read_counts(), stored=by_eye.second_rows())
-behind = strips.behind(COUNTS, by_eye.CONTROLS, by_eye.SECOND, *(rows_path(name) for name in SIZES))
 figure = by_eye_figures.plot(looked, second)
-path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed, behind)
+path = plotting.save_figure(figure, "by_eye", preset, looked.numbers(), seed)
 # %%
 Markdown(by_eye_figures.markdown(looked, by_eye.twice(read_counts(), looked), second))
 

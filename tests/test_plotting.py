@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -158,6 +159,41 @@ def test_a_figure_whose_numbers_stand_is_left_as_it_is(figure, folder, monkeypat
     assert (path.read_bytes(), path.with_suffix(".json").read_bytes()) == before
     plotting.save_figure(figure, "fig01", "tiny", {"a": 1.5}, 0)
     assert json.loads(path.with_suffix(".json").read_text())["values"] == {"a": 1.5}
+
+
+def test_a_figure_names_the_rows_that_were_read_and_stands_until_one_of_them_changes(
+    figure, folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
+    monkeypatch.setattr(store, "READ", set())
+    kind = namedtuple("kind", "a")
+    kind.__annotations__ = {"a": int}
+    one, other = tmp_path / "data" / "one.csv.bz2", tmp_path / "data" / "other.csv"
+    own = tmp_path / "runs" / "mine.csv"
+    for file in (one, other, own):
+        store.write_rows(file, "make", kind, [kind(1)])
+
+    def named():
+        path = plotting.save_figure(figure, "fig01", "tiny", {"a": 1.0}, 0)
+        return json.loads(path.with_suffix(".json").read_text())["provenance"]["checkpoints"]
+
+    assert named() == {}
+    (
+        store.read_rows(one, kind),
+        store.read_rows(own, kind),
+        store.read_rows(tmp_path / "data" / "none.csv", kind),
+    )
+    (folder / "fig01.json").unlink()
+    before = named()
+    assert before == {"data/one.csv.bz2": store.sha256(one)}
+    store.read_rows(other, kind)
+    assert named() == before  # a cell that runs again, after the rest of the notebook
+    store.write_rows(one, "make", kind, [kind(2)])
+    assert named() == {"data/one.csv.bz2": store.sha256(one), "data/other.csv": store.sha256(other)}
+    other.unlink()
+    with pytest.raises(FileNotFoundError, match="other.csv does not exist"):
+        named()
 
 
 def test_numbers_never_stand_beside_another_picture(figure, folder, monkeypatch):

@@ -200,6 +200,21 @@ def test_a_word_s_part_is_its_own_object_s():
     assert scoring.own_parts([(case, there)], common=True) == pytest.approx([(0.8 + 1) / 2])
 
 
+def test_the_word_that_is_heard_most_is_the_object_s_own_if_it_is_louder_than_any_other_there():
+    masks = np.zeros((2, 16, 16), bool)
+    masks[0, 2:6, 2:6] = masks[1, 9:13, 9:13] = True
+    case = scoring.Case(Scene((("red", "cube"), ("blue", "cylinder"))), None, None, masks)
+    moved = case._replace(masks=masks[::-1])  # the next scene's objects stand where this one's others do
+    common = dict.fromkeys(("a", "a (2)", "and"), np.full((16, 16), 0.5))
+    own = common | {word: masks[k] * 1.0 for k, pair in enumerate(case.scene.pairs) for word in pair}
+    colors = own | dict.fromkeys(("cube", "cylinder"), np.zeros((16, 16)))  # one of two words is enough
+    loud = own | {"red": np.full((16, 16), 2.0)}  # everywhere: heard most at the cylinder, too
+    drowned = own | {"and": np.full((16, 16), 1.0)}  # as loud is not louder
+    for maps, here, there in ((own, 1, 0), (colors, 1, 0), (loud, 0.5, 0.5), (drowned, 0, 0)):
+        found = [(case, maps), (moved, maps)]
+        assert scoring.heard_most(found)[0] == here and scoring.heard_most(found, elsewhere=True)[0] == there
+
+
 class Places:
     """A denoiser that draws each word of its prompt at that word's own places: [words channels h w]."""
 
@@ -210,8 +225,9 @@ class Places:
         there = prompt.replace(",", "").split()
         return torch.tensor([float(word in there) for word in self.at])
 
-    def without_words(self, prompt, words, ablate):
-        left = {word: self.condition(prompt) for word in words}
+    def without_words(self, prompt, words, ablate, apart):
+        assert words is None and apart == {"a"}
+        left = {word: self.condition(prompt) for word in self.at if word in prompt.split()}
         for word, cond in left.items():
             cond[self.at[word]] = 0
         return left
@@ -237,7 +253,7 @@ def test_rows_of_a_net_that_draws_each_word_at_its_object_and_of_one_that_draws_
         assert len(found) == len(rows) and {row.n for row in rows} == {2}
         for ablate in adapter.ABLATIONS:
             for sigma in scoring.SIGMAS:
-                own, other, wrong, common, part, beside = (
+                own, other, wrong, common, part, beside, most, there = (
                     found[measure, f"eq. (10), {ablate}", control, sigma]
                     for measure, control in (
                         ("AUC", ""),
@@ -246,13 +262,15 @@ def test_rows_of_a_net_that_draws_each_word_at_its_object_and_of_one_that_draws_
                         ("AUC", "common word"),
                         ("own part", ""),
                         ("own part", "common word"),
+                        ("heard most", ""),
+                        ("heard most", "another picture"),
                     )
                 )
                 if local:
-                    assert own == part == beside == 1 and max(other, wrong, common) < 0.5
+                    assert own == part == beside == most == 1 and max(other, wrong, common, there) < 0.5
                 else:  # but for rounding
                     alike = [own, other, wrong, common, part, beside]
-                    assert alike == pytest.approx([0.5] * 6, abs=0.1)
+                    assert alike == pytest.approx([0.5] * 6, abs=0.1) and most < 1
 
 
 def test_attention_of_an_untrained_net_knows_nothing_of_masks():

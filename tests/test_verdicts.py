@@ -300,6 +300,25 @@ def test_a_word_is_hardly_heard_at_its_object_if_it_is_not_at_any_noise_level():
     )
 
 
+def test_a_word_is_heard_most_at_its_object_if_more_often_than_elsewhere_and_than_by_an_untrained_net():
+    claim = CLAIMS["Section 4, Fig. 6"]
+    rows = claim.numbers("tiny")
+    said, verdict = claim.judge(rows)
+    assert verdict == claims.YES and "holds in 3 of 3 noise levels" in said
+
+    def with_value(net, control, sigma=None, **value):
+        where = (net, "heard most", control)
+        return [
+            r._replace(**value) if (r.net, r.measure, r.control) == where and sigma in (None, r.sigma) else r
+            for r in rows
+        ]
+
+    assert claim.judge(with_value("t1", "", low=0.3))[1] == claims.NO
+    assert claim.judge(with_value("t1", "", 1.0, low=0.3))[1] == claims.PARTLY
+    for null in (("t1", "another picture"), ("untrained", "")):
+        assert claim.judge(with_value(*null, high=1.0))[1] == claims.NO
+
+
 def test_prompts_are_additive_if_more_than_before_training_and_than_none():
     claim = CLAIMS["Prompts, not in the paper"]
     rows = claim.numbers("tiny")

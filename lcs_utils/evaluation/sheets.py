@@ -85,6 +85,7 @@ def read_sheet(net: str, preset: str = "tiny", family: str = "test") -> SampleSh
         command = f"python -m lcs_utils.evaluation.length_generalization {net} --preset {preset}"
         command += ("" if family == "test" else f" --family {family}") + " --keep-sheet"
         raise FileNotFoundError(f"no samples of {net!r} are kept; {command} draws them")
+    store.READ.add(path.resolve())
     try:
         with Image.open(path) as image:
             about, pixels = json.loads(image.getexif()[ABOUT]), np.array(image.convert("RGB"))

@@ -56,11 +56,6 @@ def files(model: str) -> list[Path]:
     return sorted(FOLDER.rglob("*.safetensors")) if model == "standin" else []
 
 
-def stored() -> list[Path]:
-    """Files of the rows behind the figures."""
-    return [truth.PATH]
-
-
 def plot_samples(
     denoiser: PromptDenoiser, study: Study, seed: int, each: int = 2
 ) -> tuple[Figure, dict[str, Any]]:

@@ -213,17 +213,20 @@ OUTCOMES = ("K", "share of six obeyed")  # what measures are held against
 def outcomes(
     places: Callable[[str], Sequence[Row]],
     colors: Callable[[str], Sequence[ColorRow]],
-    nets: Iterable[str] = (),
+    nets: Iterable[str],
 ) -> dict[str, dict[str, float]]:
-    """{outcome: {net: value}} of the `known` nets, on random cells or random subsets of colors: K by number
-    and places or colors, and the share of six conditions obeyed where that is measurable. `places` and
-    `colors` return the rows of a preset.
+    """{outcome: {net: value}} of those of `nets`, named with their sizes, that were counted at random cells
+    or random subsets of colors: K by number and places or colors, and the share of six conditions obeyed
+    where that is measurable. `places` and `colors` return the rows of a preset.
     """
-    wanted, k, obeyed = known(nets), {}, {}
+    wanted, k, obeyed = set(nets), {}, {}
     for preset in SIZES:
         told, rows = colors(preset), places(preset)
         spread = {row.net for row in rows if row.family == "spread" and row.k == 1}
-        for net in wanted:
+        for net in known(wanted):
+            name = sized(net, preset)
+            if name not in wanted:
+                continue
             if net in spread:
                 found = against_null.of_nets(rows, [net])
                 largest = found.k.placed
@@ -232,7 +235,6 @@ def outcomes(
                 largest = found.k
             else:
                 continue
-            name = sized(net, preset)
             k[name] = largest.value
             if SIX in found.at and found.at[SIX].obeyed is not None:
                 obeyed[name] = round(found.at[SIX].obeyed.value / SIX, 4)
