@@ -10,7 +10,7 @@ import pytest
 
 import run
 from lcs_utils import claims, nets, notebook_values, notebooks, paths
-from lcs_utils.claims import findings, readme
+from lcs_utils.claims import findings, readme, theory
 from lcs_utils.claims.nets_64 import Falling
 from lcs_utils.evaluation.rows import read_rows, rows_path
 from lcs_utils.experiments import EXPERIMENTS
@@ -114,9 +114,23 @@ def today():
     return large, findings.findings(large)
 
 
+def on_the_page():
+    """The verdicts on nets of the shipped page, which the rows give (test_verdicts)."""
+    text = (paths.FIGURES / "tiny" / "verdicts.md").read_text().partition("## Without a null")[0]
+    cells = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    exact = {claim.claim for claim in theory.CLAIMS}
+    return [
+        claims.Verdict(claim, "", "", verdict, "")
+        for claim, *_, verdict, _ in cells[1:]
+        if claim not in exact
+    ]
+
+
 def test_its_numbers_are_those_of_the_rows(today, monkeypatch):
     """Between its markers, and short enough to be read."""
     monkeypatch.setattr(readme, "findings", lambda large, preset: today[1])
+    monkeypatch.setattr(readme, "decided", lambda preset, exact: [] if exact else on_the_page())
+    assert {v.verdict for v in on_the_page()} == set(claims.KINDS)
     assert len(TEXT.splitlines()) <= 150 and max(map(len, TEXT.splitlines())) <= 110
     assert readme.filled_in(TEXT, readme.blocks()) == TEXT, "run python -m lcs_utils.claims.readme"
     with pytest.raises(ValueError, match="README.md needs one <!-- verdict: begin -->"):

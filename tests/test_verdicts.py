@@ -48,9 +48,16 @@ def made(net, largest, n=16, extras=0, to=12):
 
 @pytest.fixture(autouse=True, scope="module")
 def decided_once():
-    """Notebooks' claims do not rest on the rows that these tests make up."""
+    """Notebooks' claims do not rest on the rows that these tests make up, nor on figures."""
+
+    @functools.cache
+    def decided(preset):
+        with pytest.MonkeyPatch.context() as at:
+            at.setattr(paths, "FIGURES", paths.ROOT / "none")
+            return from_notebooks.decided(preset)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdicts, "decided", functools.cache(from_notebooks.decided))
+        patch.setattr(verdicts, "decided", decided)
         yield
 
 
@@ -525,8 +532,7 @@ def test_without_rows_a_notebooks_claim_is_untested():
 
 def test_the_page_needs_no_figure_on_disk(tmp_path, monkeypatch):
     shipped = verdicts.place().read_text()
-    monkeypatch.setattr(paths, "FIGURES", tmp_path / "none")
-    monkeypatch.setattr(verdicts, "decided", from_notebooks.decided)
+    monkeypatch.setattr(paths, "FIGURES", tmp_path / "none")  # nor do the claims (`decided_once`)
     assert verdicts.page(read_rows(told_path())) == shipped
 
 
