@@ -24,7 +24,6 @@ ENVIRONMENT = ROOT / ".venv"
 UNFINISHED = ENVIRONMENT / "unfinished"
 SUPPORTED = ((3, 11), (3, 12))
 NO_TESTS = 5  # pytest's exit status
-LAST = "tests/test_notebooks.py::test_executing_the_notebooks_gave_the_committed_numbers"
 # Variables that redirect what tools would write below the home folder.
 HOMELESS = {"XDG_CACHE_HOME": "cache", "IPYTHONDIR": "ipython"}
 # Options of pytest whose next word is their value, even if a file has that name.
@@ -232,8 +231,8 @@ def test(python, options, rest):
     # Files in parallel, with the tests of each in order; kernels and torch keep to one thread each.
     # conftest.py orders the files: what takes longest first.
     several = ["--numprocesses", str(min(os.cpu_count() or 1, 4)), "--dist", "loadfile"]
-    several += ["--no-loadscope-reorder", "--deselect", LAST]
-    parts = ["notebooks", "tests", *several], [LAST]  # which reads what the notebooks wrote
+    several += ["--no-loadscope-reorder"]
+    parts = ["notebooks", *several], ["tests", *several]  # tests read what the notebooks wrote
     with tempfile.TemporaryDirectory(prefix="figures") as rebuilt:
         # all figures must then exist; a selection (-k) makes only some
         whole = {} if rest else {"LCS_WHOLE": "1"}

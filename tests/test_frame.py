@@ -335,20 +335,6 @@ def test_every_figure_is_expected_where_every_notebook_runs(monkeypatch, argumen
     assert all(("LCS_WHOLE" in variables) is whole for variables in given)
 
 
-def test_what_the_notebooks_wrote_is_compared_after_they_ran(monkeypatch):
-    commands = []
-    monkeypatch.setattr(run, "run", lambda _, words, **variables: commands.append((words, variables)) or 0)
-    monkeypatch.setattr(run, "checked", lambda python: True)
-    assert run.test("python", None, []) == 0
-    (words, before), (last, after) = commands
-    assert {"notebooks", "tests"} <= set(words) and words[words.index("--deselect") + 1] == run.LAST == last[
-        -1
-    ]
-    assert before["LCS_REBUILT"] == after["LCS_REBUILT"]
-    file, _, name = run.LAST.partition("::")
-    assert f"def {name}(" in (paths.ROOT / file).read_text()
-
-
 @pytest.mark.parametrize(("words", "unlocks"), [([], 0), (["--unlock"], 1)])
 def test_the_lock_of_a_killed_run_can_be_removed(monkeypatch, words, unlocks):
     calls = []

@@ -27,6 +27,7 @@ def figure():
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("LCS_FIGURES", str(tmp_path))
+    monkeypatch.setattr(store, "READ", set())  # other tests have read rows
     return tmp_path / "tiny"
 
 
@@ -166,7 +167,6 @@ def test_a_figure_names_the_rows_that_were_read_and_stands_until_one_of_them_cha
 ):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
-    monkeypatch.setattr(store, "READ", set())
     kind = namedtuple("kind", "a")
     kind.__annotations__ = {"a": int}
     one, other = tmp_path / "data" / "one.csv.bz2", tmp_path / "data" / "other.csv"

@@ -81,7 +81,7 @@ def test_a_row_of_the_table(tmp_path, capsys, name):
 def test_no_error_stands_at_noise_a_net_was_not_trained_at(tmp_path, capsys):
     place = tmp_path / "net"
     data = {"data": tiny_data(), "rendered": True}
-    training.run(EXPERIMENTS["low_noise"], TINY, folder=tmp_path, output=place, **data)
+    training.run(EXPERIMENTS["low_noise"], replace(TINY, images=16), folder=tmp_path, output=place, **data)
     command.main(["errors", str(place), "--preset", "tiny", "--scenes", "3"])
     *_, row, null = capsys.readouterr().out.splitlines()
     for line in (row, null):  # of .05 to 8 the net knows .05 to .4
