@@ -13,6 +13,7 @@ from lcs_utils import plotting
 from lcs_utils.claims import NO, OPEN, PARTLY, YES, colors
 from lcs_utils.clevr.scenes import COLORS
 from lcs_utils.evaluation import net_labels
+from lcs_utils.evaluation.colors import color_generalization
 from lcs_utils.evaluation.features import (
     feature_causal_report,
     feature_figures,
@@ -24,6 +25,7 @@ from lcs_utils.evaluation.features import (
 )
 from lcs_utils.evaluation.features.feature_matrices import CosineRow
 from lcs_utils.evaluation.features.net_features import KS, REMOVALS, FeatureRow
+from lcs_utils.evaluation.rows import of_preset
 from lcs_utils.experiments import Experiment
 
 LAYERS = ("encoder.0.scale", "encoder.1.scale", "decoder.0.scale", "denoiser")
@@ -100,6 +102,15 @@ def test_a_direction_that_changes_the_rest_causes_nothing(rows):
     assert not removed.reached and "the rest 0.90" in removed.found
     with pytest.raises(ValueError, match="feature_causal exp2"):
         feature_predictions.of_causes(rows, "exp2", ["decoder.0.scale"])
+
+
+def test_outcomes_are_told_of_the_nets_that_were_measured_and_of_no_others():
+    """Each by its own size: what another preset has counted since changes nothing."""
+    asked = {"exp1, 64 px", "exp2"}
+    found = feature_report.outcomes(of_preset, color_generalization.read, asked)
+    assert set(found) == set(feature_report.OUTCOMES) and all(set(of) == asked for of in found.values())
+    assert found["K"]["exp1, 64 px"] > 3 > found["K"]["exp2"]
+    assert feature_report.outcomes(of_preset, color_generalization.read, ["exp9"])["K"] == {}
 
 
 def test_rows_of_two_orders_or_numbers_of_draws_are_not_mixed(rows):

@@ -509,6 +509,7 @@ def test_the_sheet_shows_the_samples_that_were_counted(toy, monkeypatch):
     sheets.sheet_path("toy/unit").unlink()
     lg.measure("toy/unit", [1], 8)  # nothing to count; shown again from what is kept
     assert list(sheets.read_sheet("toy/unit").samples) == [1, 2]
+    assert sheets.sheet_path("toy/unit").resolve() in store.READ  # a figure of it names it
     lg.measure("toy@64", [1], 8)
     with pytest.raises(FileNotFoundError, match="no samples of snapshots are kept"):
         sheets.read_sheet("toy@64")
