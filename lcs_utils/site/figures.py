@@ -85,7 +85,12 @@ def figure_page(record: dict, title: str) -> str:
         "",
         "## Checkpoints and data",
         *(
-            table(["file", "SHA-256"], files)
+            [
+                "",
+                "Weights that it draws from, and all rows and samples that its notebook had read by then.",
+                "",
+            ]
+            + table(["file", "SHA-256"], files)
             if files
             else ["", "None: all is computed from the code above.", ""]
         ),
