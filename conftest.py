@@ -127,15 +127,12 @@ os.environ["LCS_FIGURES"] = os.environ["LCS_REBUILT"]
 
 # The slowest files, slowest first: workers begin with these, so that none is left over at the end.
 LONGEST = (
-    ["test_snakefile", "10_sdxl_features", "test_verdicts", "test_training", "08_color", "08b_feature_space"]
-    + ["A7_more_training", "test_readme", "test_site", "11_swing_by", "07_locality", "test_own_data"]
+    ["00_start", "08b_feature_space", "10_sdxl_features", "02c_toy_clevr", "04_training", "07_locality"]
+    + ["08_color", "11_swing_by", "03_clevr_generation", "02d_exp3_without_training"]
     # tests in a browser alternate with others, so that few run at once
-    + ["test_hands_on", "06_local_intervention", "test_front", "09_sdxl_locality", "test_live"]
-    + ["A2_training_sets", "test_lab", "A1_is_it_real", "test_controls", "05_length_generalization"]
-    + ["test_architectures", "00_start", "test_saved", "03_clevr_generation", "test_start", "A6_radius"]
-    + ["test_benchmarks", "04_training", "02c_toy_clevr", "02d_exp3_without_training", "test_own_nets"]
-    + ["test_own", "02b_theory_feature_space", "11b_swing_by_diffusion", "test_clevr_cuda", "test_models"]
-    + ["test_training_errors", "test_training_processes"]
+    + ["test_snakefile", "test_hands_on", "test_readme", "test_front", "test_verdicts", "test_live"]
+    + ["test_site", "test_lab", "test_training", "test_controls", "test_benchmarks", "test_saved"]
+    + ["test_own", "test_start", "test_clevr_cuda", "test_models", "test_training_errors"]
 )
 
 
